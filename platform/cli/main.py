@@ -1,0 +1,89 @@
+"""The front door: finds the command's file, reads the arguments, runs it, turns errors into one clear line.
+
+Each command's module holds `HELP`, `configure(parser)` and `run(arguments) -> int`; it is imported only when it is called.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from .. import __version__
+from ..errors import HeadraceError
+
+COMMANDS = {
+    "up": "start the whole platform and return when everything is ready",
+    "down": "stop it, in reverse order",
+    "status": "list each process with address, pid, uptime, health",
+    "start": "start one stopped process of the running platform",
+    "stop": "stop one process of the running platform and keep it stopped",
+    "restart": "restart one process of the running platform",
+    "demo": "send real events through the pipeline and print the audited result",
+    "broker": "run one broker alone",
+    "registry": "run the schema registry",
+    "schema": "register, get and list schemas",
+    "mirror": "run the mirror between two clusters",
+    "consumer": "run the real-time requests-per-minute consumer",
+    "rates": "show the live count of requests per minute",
+    "frontend": "run the sample frontend service",
+    "replay": "replay a web server's access log as events",
+    "load": "load a topic into the warehouse, count what was written, publish what is complete",
+    "query": "ask the warehouse in SQL",
+    "quarantine": "list what could not be used, and why",
+    "audit": "run the audit service, print its report, run its drills",
+}
+
+
+class Command(Protocol):
+    """What a command's module offers."""
+
+    HELP: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace) -> int: ...
+
+
+def _command(name: str) -> Command:
+    module: Command = importlib.import_module(f".{name}", __package__)
+    return module
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
+    return "\n".join(["usage: headrace COMMAND [OPTIONS]", "", *lines, "", "example: headrace audit report --topic access_log"])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        print(_overview())
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(__version__)
+        return 0
+    name, rest = words[0], words[1:]
+    if name not in COMMANDS:
+        print(f"headrace: no command {name!r}: `headrace --help` lists them", file=sys.stderr)
+        return 2
+    command = _command(name)
+    parser = argparse.ArgumentParser(
+        prog=f"headrace {name}", description=command.HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    command.configure(parser)
+    try:
+        return command.run(parser.parse_args(rest))
+    except HeadraceError as error:
+        print(f"headrace {name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

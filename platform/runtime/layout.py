@@ -1,0 +1,112 @@
+"""The platform's names, addresses and folders on one machine: what people and scripts rely on. Pure but for reading the environment.
+
+`PORT_SHIFT` moves every port by the same number; `HEADRACE_HOME` moves all state. Two platforms with different ones run side by side.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import HeadraceError
+
+LOOPBACK = "127.0.0.1"
+
+AUDIT_TOPIC = "_headrace.audit"
+"""Every tier's counts, as JSON; one partition, on the live cluster, never expires."""
+SCHEMAS_TOPIC = "_headrace.schemas"
+"""The schema registry's truth; one partition, on the live cluster, never expires."""
+QUARANTINE_SUFFIX = ".quarantine"
+"""What could not be used of topic T stands in T + this suffix, on the live cluster, with its reason and origin."""
+
+WINDOW_MS = 600_000
+"""The audit's window: ten minutes of event time, tumbling (KAFKA-260's example bucket)."""
+
+
+def is_internal(topic: str) -> bool:
+    """Return whether the topic belongs to the platform: not mirrored, not loaded, not audited."""
+    return topic.startswith("_") or topic.endswith(QUARANTINE_SUFFIX)
+
+
+class LayoutError(HeadraceError):
+    """The environment names a layout that cannot be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where everything of one local platform is."""
+
+    home: Path
+    port_shift: int = 0
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Layout":
+        """Return the layout that `HEADRACE_HOME` (default `.headrace`) and `PORT_SHIFT` (default 0) name."""
+        environment = os.environ if environment is None else environment
+        shift = environment.get("PORT_SHIFT", "") or "0"
+        if not shift.lstrip("-").isdigit() or not 0 <= int(shift) <= 50_000:
+            raise LayoutError(f"PORT_SHIFT={shift!r} is not a whole number from 0 to 50000: unset it or give one")
+        home = Path(environment.get("HEADRACE_HOME", "") or ".headrace")
+        return cls(home=home.absolute(), port_shift=int(shift))
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that give a child process this same layout."""
+        return {"HEADRACE_HOME": str(self.home), "PORT_SHIFT": str(self.port_shift)}
+
+    def port(self, unshifted: int) -> int:
+        return unshifted + self.port_shift
+
+    def address(self, unshifted: int) -> str:
+        return f"{LOOPBACK}:{self.port(unshifted)}"
+
+    @property
+    def live_zookeeper(self) -> str:
+        return self.address(2181)
+
+    @property
+    def offline_zookeeper(self) -> str:
+        return self.address(2182)
+
+    @property
+    def live_bootstrap(self) -> str:
+        return self.address(9092)
+
+    @property
+    def offline_bootstrap(self) -> str:
+        return self.address(9192)
+
+    @property
+    def registry_url(self) -> str:
+        return f"http://{self.address(8081)}"
+
+    @property
+    def airflow_url(self) -> str:
+        return f"http://{self.address(8080)}"
+
+    @property
+    def audit_url(self) -> str:
+        return f"http://{self.address(8090)}"
+
+    @property
+    def frontend_url(self) -> str:
+        """The sample frontend, while a demo runs it."""
+        return f"http://{self.address(8000)}"
+
+    @property
+    def logs(self) -> Path:
+        """One log file a process."""
+        return self.home / "logs"
+
+    @property
+    def run(self) -> Path:
+        """Status files of the processes and the supervisor's own state."""
+        return self.home / "run"
+
+    @property
+    def warehouse(self) -> Path:
+        """The Iceberg warehouse: `catalog.db`, the tables' files, `published/`."""
+        return self.home / "warehouse"
+
+    @property
+    def airflow_home(self) -> Path:
+        return self.home / "airflow"

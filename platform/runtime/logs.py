@@ -1,0 +1,55 @@
+"""Logs as events with fields: one JSON object a line on stderr, one line per notable fact, never one per record.
+
+log = get_logger(__name__)
+log.info("segment_rolled", topic="clicks", partition=0, base_offset=1048576)
+"""
+
+import json
+import logging
+import sys
+import time
+from typing import Any
+
+
+class _JsonLines(logging.Formatter):
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line: dict[str, Any] = {
+            "at": f"{at}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "process": self._process,
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        line.update(getattr(record, "fields", {}))
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class EventLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger whose keyword arguments become fields of the line."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        exc_info = kwargs.pop("exc_info", None)
+        return msg, {"extra": {"fields": kwargs}, "exc_info": exc_info}
+
+
+def get_logger(name: str) -> EventLogger:
+    """Return the event logger of a module; it is silent until `configure` (or the application) adds a handler."""
+    return EventLogger(logging.getLogger(name), {})
+
+
+def configure(process: str, level: str = "INFO") -> None:
+    """Send this process's events to stderr as JSON lines. Called once, by the process's composition root."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines(process))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for chatty in ("kazoo", "uvicorn.access", "py4j", "httpx"):
+        logging.getLogger(chatty).setLevel("WARNING")

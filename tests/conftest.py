@@ -1,0 +1,29 @@
+"""Fixtures that every kind of test may use: a real ZooKeeper, once per session, and a chroot of one's own in it."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.local import zookeeper
+from tests.support.processes import Process, accepts, eventually, free_port
+
+
+@pytest.fixture(scope="session")
+def zookeeper_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port` of a real ZooKeeper that lives as long as the test session."""
+    folder: Path = tmp_path_factory.mktemp("zookeeper")
+    port = free_port()
+    server = Process(zookeeper.command(port, folder), folder / "log").start()
+    try:
+        eventually(lambda: accepts(port), what="ZooKeeper's port open")
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def zookeeper_chroot(zookeeper_address: str) -> str:
+    """`host:port/chroot`, the chroot this test's own."""
+    return f"{zookeeper_address}/test-{uuid.uuid4().hex[:12]}"

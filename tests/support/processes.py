@@ -1,0 +1,91 @@
+"""Real processes for tests: started on free loopback ports, awaited by a condition with a deadline, ended by their own id."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def free_port() -> int:
+    """Return a loopback port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def eventually(ask: Callable[[], T], *, within_ms: int = 20_000, every_ms: int = 50, what: str = "condition") -> T:
+    """Return the first truthy answer of `ask`; fail with its last answer or error when `within_ms` is over."""
+    deadline = time.monotonic() + within_ms / 1000
+    last: object = None
+    while time.monotonic() < deadline:
+        try:
+            answer = ask()
+            if answer:
+                return answer
+            last = answer
+        except (AssertionError, OSError) as error:
+            last = error
+        time.sleep(every_ms / 1000)
+    raise AssertionError(f"{what} did not hold within {within_ms} ms; last: {last!r}")
+
+
+def accepts(port: int) -> bool:
+    """Return whether something accepts connections on the loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Process:
+    """One child in its own process group, its output in a file."""
+
+    def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.command = list(command)
+        self.log = log
+        self._environment = {**os.environ, **(environment or {})}
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "Process":
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            self._child = subprocess.Popen(
+                self.command, stdout=output, stderr=output, env=self._environment, start_new_session=True
+            )
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._child is not None, "not started"
+        return self._child.pid
+
+    def is_running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """`kill -9`, and wait until it is gone."""
+        if self._child is not None and self._child.poll() is None:
+            os.killpg(self._child.pid, signal.SIGKILL)
+        if self._child is not None:
+            self._child.wait(timeout=20)
+
+    def stop(self, within_ms: int = 20_000) -> int:
+        """Ask it to end (SIGTERM) and return its exit code; kill it when it does not end in time."""
+        if self._child is None:
+            return 0
+        if self._child.poll() is None:
+            os.killpg(self._child.pid, signal.SIGTERM)
+        try:
+            return self._child.wait(timeout=within_ms / 1000)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.command[:4]} did not stop within {within_ms} ms:\n{self.output()[-2000:]}") from None
