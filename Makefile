@@ -3,16 +3,41 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-export PORT_SHIFT ?= 0
 
-.PHONY: install demo up down status test lint unit e2e bench clean
+PORT_SHIFT    ?= 0
+HEADRACE_HOME ?= .headrace
+LOG           ?=
+KEEP          ?=
+export PORT_SHIFT HEADRACE_HOME KEEP
+
+.PHONY: install demo up down status test lint unit contract integration e2e bench
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
 
 $(STAMP): requirements.lock pyproject.toml
-	@echo "setting up $(VENV) (once, about two minutes)"
+	@echo "setting up $(VENV): pinned, hashed packages (once, one to three minutes)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+
+demo: install
+	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
+
+up down status: install
+	@$(BIN)/headrace $@
+
+test: lint unit contract integration e2e
+
+lint: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit contract integration e2e: install
+	$(BIN)/pytest tests/$@
+
+bench: install
+	@$(BIN)/python -m bench

@@ -1,1 +1,1 @@
-"""The supervisor behind `make up`: ZooKeeper's command line, the process table, ordered start and stop, readiness, restart, logs."""
+"""The supervisor behind `make up`: the process table, ordered start and stop, readiness, restart, logs, drills."""

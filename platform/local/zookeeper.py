@@ -6,6 +6,7 @@ Holds the choice of jars, the JVM flags and the configuration file; starts nothi
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,3 +77,14 @@ def command(port: int, folder: Path, log4j: Path | None = None) -> Sequence[str]
     log4j = log4j or Path(__file__).with_name("log4j2.properties")
     classpath = os.pathsep.join(str(jar) for jar in jars())
     return [java(), *FLAGS, f"-Dlog4j2.configurationFile={log4j}", "-cp", classpath, MAIN_CLASS, str(written)]
+
+
+def main() -> None:
+    """Become a ZooKeeper server: `python -m headrace.local.zookeeper PORT FOLDER`."""
+    port, folder = int(sys.argv[1]), Path(sys.argv[2])
+    words = command(port, folder)
+    os.execv(words[0], list(words))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,7 @@
-"""The platform's names, addresses and folders on one machine: what people and scripts rely on. Pure but for reading the environment.
+"""The platform's names, addresses and folders on one machine: what people and scripts rely on. Pure but for the environment.
 
-`PORT_SHIFT` moves every port by the same number; `HEADRACE_HOME` moves all state. Two platforms with different ones run side by side.
+`PORT_SHIFT` moves every port by the same number; `HEADRACE_HOME` moves all state.
+Two platforms with different ones run side by side.
 """
 
 import os

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = sorted(room.name for room in (ROOT / "platform").iterdir() if (room / "__init__.py").exists()) + ["spark"]
+ROOMS = [*sorted(room.name for room in (ROOT / "platform").iterdir() if (room / "__init__.py").exists()), "spark"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

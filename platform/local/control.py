@@ -1,0 +1,147 @@
+"""Asks of the running platform: is it there, bring it up or down, stop and start one process. Each waits, within a bound."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from ..errors import HeadraceError
+from ..runtime.layout import Layout
+from . import probes, process_table
+from .state import PlatformState, ProcessState, read_held, read_platform, write_held
+
+TURN_S = 0.05
+
+
+class PlatformError(HeadraceError):
+    """The platform did not do what was asked; the message says what and shows the log's tail where there is one."""
+
+
+class NotRunning(PlatformError):
+    """No supervisor runs this home."""
+
+
+def state(layout: Layout) -> PlatformState | None:
+    """Return the platform as its supervisor sees it, or None when it is not running."""
+    return read_platform(layout)
+
+
+def running(layout: Layout) -> PlatformState:
+    """Return the platform's state; raises NotRunning."""
+    seen = read_platform(layout)
+    if seen is None:
+        raise NotRunning(f"no platform runs in {layout.home}: `headrace up` starts it (HEADRACE_HOME names another home)")
+    return seen
+
+
+def up(layout: Layout, *, timeout_ms: int = 180_000, progress: Callable[[str], None] = lambda line: None) -> bool:
+    """Return once everything is ready: True if it was started now, False if it ran already.
+
+    Raises PlatformError with the reason and the log's tail when something is not ready in time; nothing is left running then.
+    """
+    started_here = read_platform(layout) is None
+    if started_here:
+        _refuse_taken_ports(layout)
+        layout.logs.mkdir(parents=True, exist_ok=True)
+        with (layout.logs / "supervisor.log").open("ab") as output:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-m", "headrace.local.supervisor"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **layout.environment()},
+                start_new_session=True,
+            )
+    told: set[str] = set()
+    deadline = time.monotonic() + timeout_ms / 1000
+    while time.monotonic() < deadline:
+        seen = read_platform(layout)
+        for process in seen.processes if seen else ():
+            if process.state == "ready" and process.name not in told:
+                told.add(process.name)
+                progress(f"ready: {process.name}" + (f" at {process.address}" if process.address else ""))
+        if seen is not None and seen.is_ready:
+            return started_here
+        if started_here and supervisor.poll() is not None:
+            raise PlatformError(f"the supervisor ended (exit {supervisor.returncode}):\n{_tail(layout, 'supervisor')}")
+        time.sleep(TURN_S)
+    late = [process for process in (seen.processes if seen else ()) if process.state != "ready"]
+    words = "\n".join(f"{process.name}: {process.state}, {process.reason}\n{_tail(layout, process.name)}" for process in late)
+    if started_here:
+        down(layout)
+    raise PlatformError(f"not ready after {timeout_ms // 1000} s:\n{words or _tail(layout, 'supervisor')}")
+
+
+def down(layout: Layout, *, timeout_ms: int = 90_000) -> bool:
+    """Return once everything has stopped: True if something ran, False if nothing did."""
+    seen = read_platform(layout)
+    if seen is None:
+        return False
+    try:
+        os.kill(seen.supervisor_pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    _wait(lambda: read_platform(layout) is None, timeout_ms, lambda: f"the platform in {layout.home} has not stopped")
+    return True
+
+
+def stop(layout: Layout, name: str, *, timeout_ms: int = 30_000) -> None:
+    """Stop one process (SIGTERM, then SIGKILL) and keep it stopped; return once it has ended."""
+    _known(layout, name)
+    write_held(layout, read_held(layout) | {name})
+    _wait(lambda: _process(layout, name).state == "stopped", timeout_ms, lambda: _still(layout, name, "stopped"))
+
+
+def start(layout: Layout, name: str, *, timeout_ms: int = 60_000) -> None:
+    """Start one stopped process; return once it is ready."""
+    _known(layout, name)
+    write_held(layout, read_held(layout) - {name})
+    _wait(lambda: _process(layout, name).state == "ready", timeout_ms, lambda: _still(layout, name, "ready"))
+
+
+def restart(layout: Layout, name: str) -> None:
+    """Stop one process and start it again; return once it is ready."""
+    stop(layout, name)
+    start(layout, name)
+
+
+def _known(layout: Layout, name: str) -> None:
+    names = [process.name for process in running(layout).processes]
+    if name not in names:
+        raise PlatformError(f"no process {name!r} in this platform: it has {', '.join(names)}")
+
+
+def _process(layout: Layout, name: str) -> ProcessState:
+    return running(layout).process(name)
+
+
+def _still(layout: Layout, name: str, wanted: str) -> str:
+    process = _process(layout, name)
+    return f"{name} is not {wanted}: {process.state}, {process.reason}\n{_tail(layout, name)}"
+
+
+def _wait(condition: Callable[[], bool], timeout_ms: int, say: Callable[[], str]) -> None:
+    deadline = time.monotonic() + timeout_ms / 1000
+    while not condition():
+        if time.monotonic() > deadline:
+            raise PlatformError(f"{say()} (waited {timeout_ms // 1000} s)")
+        time.sleep(TURN_S)
+
+
+def _refuse_taken_ports(layout: Layout) -> None:
+    taken = [spec for spec in process_table.load(layout) if spec.port is not None and not probes.is_free(spec.port)]
+    if taken:
+        ports = ", ".join(f"{spec.port} ({spec.name})" for spec in taken)
+        raise PlatformError(f"something else listens on {ports}: end it, or move this platform with PORT_SHIFT=n")
+
+
+def _tail(layout: Layout, name: str, lines: int = 12) -> str:
+    path = layout.logs / f"{name}.log"
+    if not path.exists():
+        return f"(no log at {path})"
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 16_384))
+        text = file.read().decode(errors="replace")
+    return "\n".join(f"  | {line}" for line in text.splitlines()[-lines:])
