@@ -71,6 +71,14 @@ class Process:
     def output(self) -> str:
         return self.log.read_text(errors="replace")
 
+    def wait(self, within_ms: int) -> int:
+        """Return its exit code once it has ended by itself; fail when it has not within `within_ms`."""
+        assert self._child is not None, "not started"
+        try:
+            return self._child.wait(timeout=within_ms / 1000)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.command[:6]} still runs after {within_ms} ms:\n{self.output()[-2000:]}") from None
+
     def kill(self) -> None:
         """`kill -9`, and wait until it is gone."""
         if self._child is not None and self._child.poll() is None:

@@ -1,0 +1,66 @@
+"""Asks the running audit service for its verdicts: what the demo and the drills look at. The service decides, this only reads."""
+
+import http.client
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Collection
+from typing import Any
+
+from ..errors import HeadraceError
+from ..runtime.layout import Layout
+
+ASK_MS = 10_000
+
+
+class BooksError(HeadraceError):
+    """The audit service could not be asked."""
+
+    retriable = True
+
+
+def windows(layout: Layout, topic: str) -> dict[int, dict[str, Any]]:
+    """Return the audited windows of `topic` by `window_start_ms`, as `GET /api/completeness` gives them."""
+    url = f"{layout.audit_url}/api/completeness?{urllib.parse.urlencode({'topic': topic})}"
+    try:
+        with urllib.request.urlopen(url, timeout=ASK_MS / 1000) as answer:
+            found = json.load(answer)
+    except (OSError, http.client.HTTPException) as error:
+        raise BooksError(f"the audit service does not answer at {url}: {error}; `headrace status` tells its health") from error
+    return {window["window_start_ms"]: window for window in found}
+
+
+def count(found: dict[int, dict[str, Any]], tier: str, starts: Collection[int]) -> int:
+    """Return how many records `tier` has of the windows named; one that it has not reported adds nothing."""
+    return sum(found[start]["tiers"].get(tier) or 0 for start in starts if start in found)
+
+
+def wait_until(
+    layout: Layout,
+    topic: str,
+    condition: Callable[[dict[int, dict[str, Any]]], bool],
+    *,
+    within_ms: int,
+    every_ms: int = 500,
+    seen: Callable[[dict[int, dict[str, Any]]], None] = lambda found: None,
+) -> tuple[bool, dict[int, dict[str, Any]]]:
+    """Ask until `condition` holds of the windows or `within_ms` is over; return whether it held, and the last answer.
+
+    `seen` is called with every answer, for progress. An audit service that is restarting is asked again.
+    """
+    deadline = time.monotonic() + within_ms / 1000
+    found: dict[int, dict[str, Any]] = {}
+    while True:
+        try:
+            found = windows(layout, topic)
+            seen(found)
+            if condition(found):
+                return True, found
+        except BooksError:
+            if time.monotonic() > deadline:
+                raise
+        if time.monotonic() > deadline:
+            return False, found
+        time.sleep(every_ms / 1000)

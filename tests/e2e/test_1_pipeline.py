@@ -1,0 +1,102 @@
+"""The demo on a real log, twice, and on a frontend: every window of every tier equal to a count made from the file alone."""
+
+import json
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.access_logs import WINDOW_MS, real_or_like_it, time_ms, window_counts
+from tests.support.platform import Platform
+
+TIERS = {"producer", "live", "mirror", "offline", "warehouse", "consumer:request-rate"}
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    return real_or_like_it(tmp_path_factory.mktemp("logs"))
+
+
+def balanced(report: list[dict[str, Any]], file_counts: Counter[int], bad_window: int, times: int) -> None:
+    """Each window of the file is in the report, COMPLETE, and each tier's count is the file's less what was quarantined."""
+    by_start = {window["window_start_ms"]: window for window in report}
+    assert by_start.keys() >= file_counts.keys()
+    for start, lines in file_counts.items():
+        window = by_start[start]
+        quarantined = times if start == bad_window else 0
+        assert window["verdict"] == "COMPLETE", window
+        assert window["quarantined"] == quarantined, window
+        assert window["tiers"].keys() == TIERS, window
+        assert set(window["tiers"].values()) == {lines * times - quarantined}, window
+        assert (window["missing"], window["extra"], window["first_bad_tier"]) == (0, 0, None), window
+        assert window["window_end_ms"] - start == WINDOW_MS
+
+
+def cut_line_window(path: Path, number: int) -> int:
+    at_ms = time_ms(path.read_bytes().split(b"\n")[number - 1])
+    return at_ms - at_ms % WINDOW_MS
+
+
+def test_the_demo_on_a_log_is_complete_in_every_tier(platform: Platform, log: tuple[Path, int]) -> None:
+    path, cut_line = log
+    said = platform.headrace("demo", "--log", str(path))
+    counts = window_counts(path)
+    balanced(platform.report("access_log"), counts, cut_line_window(path, cut_line), times=1)
+    assert f"{len(counts)} of {len(counts)} windows are COMPLETE" in said
+
+    assert platform.query("SELECT count(*) AS n FROM access_log") == [{"n": 9_999}]
+    assert platform.query("SELECT count(*) AS n FROM access_log_all") == [{"n": 9_999}]
+    statuses = platform.query("SELECT status, count(*) AS n FROM access_log GROUP BY status")
+    # an independent reading of the file: the status is the first number after the quoted request
+    from_file = Counter(
+        int(line.split(b'" ', 1)[1].split()[0])
+        for number, line in enumerate(path.read_bytes().splitlines(), 1)
+        if number != cut_line
+    )
+    assert {row["status"]: row["n"] for row in statuses} == from_file
+
+    quarantined = json.loads(platform.headrace("quarantine", "list", "--topic", "access_log", "--json"))
+    assert [record["origin"]["line"] for record in quarantined] == [cut_line]
+
+    with urllib.request.urlopen(f"{platform.layout.audit_url}/?topic=access_log", timeout=20) as answer:
+        page = answer.read().decode()
+    assert page.count("COMPLETE") >= len(counts)
+    assert "INCOMPLETE" not in page.replace("INCOMPLETE</", "", 1) or "UNKNOWN" not in page
+
+
+def test_the_demo_twice_on_a_kept_platform_is_twice_the_events_and_still_complete(
+    platform: Platform, log: tuple[Path, int]
+) -> None:
+    path, cut_line = log
+    platform.headrace("demo", "--log", str(path))
+    balanced(platform.report("access_log"), window_counts(path), cut_line_window(path, cut_line), times=2)
+    assert platform.query("SELECT count(*) AS n FROM access_log") == [{"n": 19_998}]
+
+
+def test_loading_once_more_loads_nothing_twice(platform: Platform) -> None:
+    before = platform.query("SELECT count(*) AS n FROM access_log_all")
+    platform.headrace("load", "access_log")
+    assert platform.query("SELECT count(*) AS n FROM access_log_all") == before
+    doubles = "SELECT _partition, _offset FROM access_log_all GROUP BY ALL HAVING count(*) > 1"
+    assert platform.query(doubles) == []
+
+
+def test_the_live_count_of_requests_per_minute_is_that_of_the_file(platform: Platform, log: tuple[Path, int]) -> None:
+    path, cut_line = log
+    minutes: Counter[int] = Counter()
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        if number != cut_line:
+            at_ms = time_ms(line)
+            minutes[at_ms - at_ms % 60_000] += 2  # the demo has run twice
+    rates = json.loads(platform.headrace("rates", "--topic", "access_log", "--json"))
+    assert {row["minute_start_ms"]: row["count"] for row in rates} == minutes
+
+
+def test_the_demo_without_a_log_drives_a_frontend_and_is_complete_though_its_hour_still_runs(platform: Platform) -> None:
+    said = platform.headrace("demo")
+    assert "The running hour is not published yet" in said
+    running = [window for window in platform.report("access_log") if window["window_start_ms"] > 1_700_000_000_000]
+    assert sum(window["tiers"]["producer"] for window in running) == 3_001
+    assert sum(window["tiers"]["warehouse"] for window in running) == 3_001
