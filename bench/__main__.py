@@ -34,8 +34,8 @@ def main() -> int:
             for shape, (count, settings) in produce_fetch.SHAPES.items():
                 print(f"round {turn + 1} of {arguments.rounds}: {shape}, {count:,} messages", file=sys.stderr, flush=True)
                 topic = f"bench-{shape.replace(' ', '-')}-{turn}"
-                produced = produce_fetch.produce(broker.bootstrap, broker.pid, topic, count, settings)
-                fetched = produce_fetch.fetch(broker.bootstrap, broker.pid, topic, count)
+                produced = produce_fetch.produce(broker.address, broker.pid, topic, count, settings)
+                fetched = produce_fetch.fetch(broker.address, broker.pid, topic, count)
                 figures.setdefault(f"produce, {shape}", []).append(produced)
                 figures.setdefault(f"fetch, {shape}", []).append(fetched)
 

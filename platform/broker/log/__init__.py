@@ -1,0 +1,45 @@
+"""A partition's log on disk: append, read by byte offset, recover, expire. Imports only `wire`."""
+
+from .bad_range import BadRange
+from .check import Problem, ProblemKind, check
+from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
+from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange
+from .file_slice import FileSlice
+from .flush_job import FlushJob
+from .log_config import LogConfig
+from .partition_log import PartitionLog, erase_now
+from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, Verdict
+from .recovery import RecoveryReport
+from .retention import SegmentFacts
+from .segments import DeletedSegment
+
+__all__ = [
+    "AlreadyThere",
+    "AppendFailed",
+    "Appended",
+    "BadRange",
+    "BatchRefused",
+    "DeletedSegment",
+    "Duplicate",
+    "Fenced",
+    "FileSlice",
+    "FlushJob",
+    "FolderFault",
+    "Fresh",
+    "LogConfig",
+    "LogError",
+    "LogUnusable",
+    "OffsetOutOfRange",
+    "OutOfOrder",
+    "PartitionLog",
+    "Problem",
+    "ProblemKind",
+    "ProducerStates",
+    "RecoveryReport",
+    "Refused",
+    "RefusedBecause",
+    "SegmentFacts",
+    "Verdict",
+    "check",
+    "erase_now",
+]

@@ -1,0 +1,1 @@
+"""Avro schemas as values: parsing, canonical text, fingerprints, resolution, the seven compatibility levels. Pure."""

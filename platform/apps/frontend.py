@@ -1,0 +1,160 @@
+"""The sample frontend: a small real shop over HTTP, each request an event through the SDK's middleware.
+
+It shows how little a service needs: one `EventLogger`, one line of middleware, `close` at the end. Holds no state worth keeping.
+"""
+
+import asyncio
+import html
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from ..errors import HeadraceError
+from ..runtime.lifecycle import StopSignal
+from ..runtime.logs import get_logger
+from ..runtime.status import StatusFile
+from ..sdk import ACCESS_LOG_SCHEMA, AuditedRequests, EventLogger
+
+log = get_logger(__name__)
+
+HEALTH_PATH = "/healthz"
+"""Asked by probes and load balancers all day: not an event."""
+DRAIN_TIMEOUT_S = 10
+PRODUCTS = ("mill stone", "water wheel", "sluice gate", "hopper", "grain sack", "bolting cloth", "trough", "headrace plank")
+
+
+class FrontendError(HeadraceError):
+    """The sample frontend cannot run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontendSettings:
+    """One frontend's settings."""
+
+    host: str
+    port: int
+    topic: str
+    bootstrap: str
+    registry_url: str
+    schema_cache: Path | None = None
+    status_file: Path | None = None
+
+
+def _page(title: str, body: str, status_code: int = 200) -> HTMLResponse:
+    name = html.escape(title)
+    text = f"<!doctype html><html lang=en><meta charset=utf-8><title>{name}</title><h1>{name}</h1>{body}</html>"
+    return HTMLResponse(text, status_code=status_code)
+
+
+async def _home(request: Request) -> Response:
+    return _page("The mill shop", "<p><a href=/products>Products</a> · <a href=/about>About</a></p>")
+
+
+async def _about(request: Request) -> Response:
+    return _page("About", "<p>A sample service. Each request to it is an event on its way to the warehouse.</p>")
+
+
+async def _products(request: Request) -> Response:
+    items = "".join(f"<li><a href=/products/{number}>{html.escape(name)}</a>" for number, name in enumerate(PRODUCTS))
+    return _page("Products", f"<ul>{items}</ul>")
+
+
+async def _product(request: Request) -> Response:
+    number = request.path_params["number"]
+    if number >= len(PRODUCTS):
+        return _page("No such product", "<p><a href=/products>What there is</a></p>", 404)
+    return _page(PRODUCTS[number], f"<p>Number {number}, in stock.</p>")
+
+
+async def _time(request: Request) -> Response:
+    return JSONResponse({"now": datetime.now(UTC).isoformat(timespec="milliseconds")})
+
+
+async def _health(request: Request) -> Response:
+    return JSONResponse({"status": "ok"})
+
+
+async def _not_found(request: Request, _: Exception) -> Response:
+    return _page("Not found", f"<p>There is nothing at {html.escape(request.url.path)}.</p>", 404)
+
+
+def shop(logger: EventLogger) -> Starlette:
+    """Return the application, each of its requests logged by `logger`."""
+    app = Starlette(
+        routes=[
+            Route("/", _home),
+            Route("/about", _about),
+            Route("/products", _products),
+            Route("/products/{number:int}", _product),
+            Route("/api/time", _time),
+            Route(HEALTH_PATH, _health),
+        ],
+        exception_handlers={404: _not_found},
+    )
+    app.add_middleware(AuditedRequests, logger=logger, skip_paths=[HEALTH_PATH])
+    return app
+
+
+def serve(settings: FrontendSettings, stop: StopSignal) -> None:
+    """Serve until `stop`; then answer what is under way, deliver every event and seal the windows.
+
+    Raises when the seal did not reach the audit, and when the port is taken.
+    """
+    status = StatusFile(settings.status_file)
+    status.write("starting")
+    try:
+        listener = socket.create_server((settings.host, settings.port))
+    except OSError as error:
+        raise FrontendError(
+            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}: choose another --port"
+        ) from error
+    logger = EventLogger(
+        settings.topic,
+        ACCESS_LOG_SCHEMA,
+        bootstrap=settings.bootstrap,
+        registry_url=settings.registry_url,
+        application="frontend",
+        schema_cache=settings.schema_cache,
+    )
+    try:
+        asyncio.run(_serve(settings, listener, logger, stop, status))
+    finally:
+        status.write("stopping")
+        logger.close()
+    log.info("frontend_stopped", topic=settings.topic)
+
+
+async def _serve(
+    settings: FrontendSettings, listener: socket.socket, logger: EventLogger, stop: StopSignal, status: StatusFile
+) -> None:
+    config = uvicorn.Config(
+        shop(logger),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
+        lifespan="off",
+    )
+    server = uvicorn.Server(config)
+
+    async def await_stop() -> None:
+        while not stop.is_set():
+            if server.started:
+                status.write("ready", address=f"{settings.host}:{settings.port}", topic=settings.topic)
+                break
+            await asyncio.sleep(0.02)
+        while not stop.is_set():
+            await asyncio.sleep(0.05)
+        server.should_exit = True
+
+    waiting = asyncio.create_task(await_stop())
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        waiting.cancel()

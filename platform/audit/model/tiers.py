@@ -1,0 +1,70 @@
+"""The tiers and which one each is compared with. producer → live → mirror → offline → warehouse, and live → consumer:<group>.
+
+Knows names and order. What a topic expects of them is a setting, see `TierRule`.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+PRODUCER = "producer"
+LIVE = "live"
+MIRROR = "mirror"
+OFFLINE = "offline"
+WAREHOUSE = "warehouse"
+CHAIN = (PRODUCER, LIVE, MIRROR, OFFLINE, WAREHOUSE)
+READ_BACK = (LIVE, OFFLINE)
+"""Counted by the audit itself, from the logs; every other tier reports."""
+CONSUMER = "consumer:"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierRule:
+    """What is expected of one tier of one topic."""
+
+    name: str
+    before: str | None
+    """The tier it is compared with: the nearest expected one before it; None for the first."""
+    deadline_ms: int
+    """How long it may stand still, with something to do, before it counts as silent."""
+    is_required: bool = True
+    """False for a consumer group that nobody configured and that is expected only since it reports: it answers for what
+    lies after the offset where it began."""
+
+
+def is_tier(name: str) -> bool:
+    """Return whether `name` is a tier of the graph."""
+    return name in CHAIN or (name.startswith(CONSUMER) and len(name) > len(CONSUMER))
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Return the tiers in the order of the graph: the chain first, then consumer groups by name."""
+    return sorted(set(names), key=lambda name: (CHAIN.index(name), "") if name in CHAIN else (len(CHAIN), name))
+
+
+def rules(
+    required: Iterable[str], reporting: Iterable[str], deadline_ms: dict[str, int], default_deadline_ms: int
+) -> tuple[TierRule, ...]:
+    """Return the rules of a topic, in order: the `required` tiers, those that have reported for it, and always live.
+
+    (Without live there is nothing that producers and later tiers could be compared through.)
+    """
+    must = {LIVE, *required}
+    names = in_order(must | {name for name in reporting if is_tier(name)})
+    chain = [name for name in names if name in CHAIN]
+    made = []
+    for name in names:
+        if name in CHAIN:
+            at = chain.index(name)
+            before = chain[at - 1] if at else None
+        else:
+            before = next((tier for tier in (LIVE, PRODUCER) if tier in chain), None)
+        group = CONSUMER.rstrip(":") if name.startswith(CONSUMER) else name
+        made.append(
+            TierRule(
+                name=name,
+                before=before,
+                deadline_ms=deadline_ms.get(name, deadline_ms.get(group, default_deadline_ms)),
+                is_required=name in must or name in CHAIN,
+            )
+        )
+    return tuple(made)

@@ -1,0 +1,145 @@
+"""The composition root of `headrace audit run`: file, books, readers, collector, judge, HTTP.
+
+Started in order, stopped in reverse.
+"""
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import uvicorn
+
+from ...runtime.clock import SystemClock
+from ...runtime.lifecycle import Lifecycle, StopSignal
+from ...runtime.logs import get_logger
+from ...runtime.status import StatusFile
+from ..model.errors import AuditError
+from ..model.tiers import LIVE, OFFLINE
+from .collector import Collector
+from .database import Database
+from .judge import Judge
+from .ledger import Ledger
+from .reader import LogReader
+from .settings import AuditSettings
+from .web import application
+
+log = get_logger(__name__)
+
+LISTENING_MS = 10_000
+STATUS_EVERY_MS = 1_000
+
+
+class _Part(Protocol):
+    """What is started in order and stopped in reverse."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class AddressTaken(AuditError):
+    """The HTTP port cannot be listened on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditProcess:
+    """What one audit service is started with."""
+
+    host: str
+    port: int
+    live: str
+    """Bootstrap of the live cluster: the audit topic, and the live tier."""
+    offline: str | None
+    """Bootstrap of the offline cluster; None where there is none."""
+    store: Path
+    status_file: Path | None
+    settings: AuditSettings
+
+
+def run(process: AuditProcess, stop: StopSignal) -> None:
+    """Run until `stop` is set. Raises StoreError and AddressTaken at the start; an unreachable cluster stops nothing."""
+    clock = SystemClock()
+    status = StatusFile(process.status_file, clock)
+    status.write("starting", reason="opening the books")
+    lifecycle = Lifecycle()
+    try:
+        database = Database(process.store)
+        database.open()
+        lifecycle.started("database", database.close)
+        ledger = Ledger(database, process.settings, clock)
+        ledger.open()
+        judge = Judge(ledger, clock)
+        judge.open()
+        collector = Collector(process.live, ledger, clock)
+        readers = [LogReader(LIVE, process.live, ledger, clock)]
+        if process.offline is not None:
+            readers.append(LogReader(OFFLINE, process.offline, ledger, clock))
+
+        def faults() -> list[str]:
+            found = [f"The {reader.tier} log cannot be read now: {reader.failure}" for reader in readers if reader.failure]
+            if collector.failure:
+                found.insert(0, f"The audit topic cannot be read now: {collector.failure}")
+            return found
+
+        def not_ready() -> str | None:
+            return None if collector.is_running else "the collector has not started"
+
+        web = _Web(application(ledger, judge, clock, not_ready=not_ready, faults=faults), process.host, process.port)
+        parts: list[tuple[str, _Part]] = [("collector", collector), *((reader.tier, reader) for reader in readers)]
+        for name, part in (*parts, ("judge", judge), ("web", web)):
+            part.start()
+            lifecycle.started(name, part.stop)
+        log.info("audit_ready", port=process.port, live=process.live, offline=process.offline, store=str(process.store))
+        while not stop.is_set():
+            status.write("ready", port=process.port, faults=faults(), **ledger.hearing())
+            if not web.is_serving:
+                raise AuditError(f"the HTTP server on {process.host}:{process.port} ended by itself: see the log above")
+            stop.wait(STATUS_EVERY_MS)
+    finally:
+        status.write("stopping")
+        lifecycle.stop()
+
+
+class _Web:
+    """uvicorn in a thread of its own: signals are the composition root's."""
+
+    def __init__(self, app: object, host: str, port: int) -> None:
+        self._address = f"{host}:{port}"
+        config = uvicorn.Config(
+            app,  # type: ignore[arg-type]
+            host=host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=3,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="audit-web", daemon=True)
+
+    @property
+    def is_serving(self) -> bool:
+        return self._thread.is_alive()
+
+    def _serve(self) -> None:
+        try:
+            self._server.run()
+        except SystemExit:
+            # uvicorn's way to say that it could not listen; `start` turns it into an error with the address
+            return
+
+    def start(self) -> None:
+        """Return once it listens. Raises AddressTaken."""
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(LISTENING_MS // 20):
+            if self._server.started:
+                return
+            if not self._thread.is_alive():
+                break
+            waited.wait(0.02)
+        raise AddressTaken(f"the audit cannot listen on {self._address}: is the port taken? give --port another one")
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=10)

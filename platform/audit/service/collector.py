@@ -1,0 +1,118 @@
+"""Takes in the audit topic: every tier's reports, in order, with its own position in the same transaction as what they
+changed.
+"""
+
+import threading
+
+from ...client.admin import create_topic
+from ...client.cluster import Cluster
+from ...client.errors import OffsetOutOfRange
+from ...client.fetched import TopicPartition
+from ...client.fetcher import EARLIEST, Fetcher
+from ...errors import HeadraceError
+from ...runtime.clock import Clock
+from ...runtime.layout import AUDIT_TOPIC
+from ...runtime.lifecycle import StopSignal
+from ...runtime.logs import get_logger
+from ...wire.errors import WireError
+from ...wire.record_batch import iter_records
+from .ledger import Ledger
+from .reader import BACKOFF
+
+log = get_logger(__name__)
+
+TOPIC_CONFIG = {"retention.ms": "-1"}
+"""The books live on: without them nobody could say any more what was lost."""
+
+
+class Collector:
+    """The thread that reads the audit topic of the live cluster."""
+
+    def __init__(self, bootstrap: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
+        self._cluster = Cluster(bootstrap, client_id="headrace-audit-collector")
+        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms)
+        self._ledger = ledger
+        self._clock = clock
+        self._stop = StopSignal()
+        self._offsets: dict[TopicPartition, int] = {}
+        self._thread = threading.Thread(target=self._run, name="audit-collector", daemon=True)
+        self.failure: str | None = "has not reached the live cluster yet"
+        """Why the audit topic cannot be read now; None while it can."""
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._cluster.close()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        attempt = 0
+        while not self._stop.is_set():
+            try:
+                if not self._offsets:
+                    self._begin()
+                self._collect()
+                if self.failure is not None:
+                    log.info("collecting")
+                self.failure, attempt = None, 0
+            except OffsetOutOfRange as error:
+                log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
+                self._offsets[TopicPartition(error.topic, error.partition)] = error.log_start_offset
+            except Exception as error:  # the thread must outlive whatever the cluster does
+                if self._stop.is_set():
+                    return
+                if attempt == 0:
+                    log.warning("not_collecting", reason=str(error), exc_info=not isinstance(error, HeadraceError))
+                self.failure = str(error)
+                self._offsets = {}
+                self._stop.wait(BACKOFF.wait_ms(attempt))
+                attempt += 1
+
+    def _begin(self) -> None:
+        """See to it that the topic is there, and find where to go on."""
+        create_topic(self._cluster, AUDIT_TOPIC, 1, TOPIC_CONFIG, timeout_ms=2_000)
+        known = self._ledger.collector_positions()
+        partitions = [TopicPartition(AUDIT_TOPIC, partition) for partition in self._cluster.partitions(AUDIT_TOPIC)]
+        starts = self._fetcher.offsets({name: EARLIEST for name in partitions if name.partition not in known})
+        self._offsets = {name: known.get(name.partition, starts.get(name, 0)) for name in partitions}
+
+    def _collect(self) -> None:
+        asked_ms = self._clock.now_ms()
+        messages: list[tuple[int, int, bytes | None]] = []
+        next_offsets: dict[int, int] = {}
+        is_at_end = True
+        for fetched in self._fetcher.fetch(self._offsets):
+            name = TopicPartition(fetched.topic, fetched.partition)
+            if fetched.error is not None:
+                is_at_end = False
+                continue
+            for bad in fetched.corrupt:
+                log.error("reports_unreadable", partition=fetched.partition, from_offset=bad.from_offset, to_offset=bad.to_offset)
+            for header, batch in fetched.batches:
+                if header.is_control:
+                    continue
+                try:
+                    records = [(one.offset, one.value) for one in iter_records(batch)]
+                except WireError as error:
+                    log.error("reports_unreadable", partition=fetched.partition, offset=header.base_offset, reason=str(error))
+                    continue
+                messages += [
+                    (fetched.partition, offset, None if value is None else bytes(value))
+                    for offset, value in records
+                    if offset >= fetched.requested_offset
+                ]
+            if fetched.next_offset > self._offsets[name]:
+                next_offsets[fetched.partition] = fetched.next_offset
+            is_at_end &= fetched.next_offset >= fetched.high_watermark
+        if next_offsets:
+            self._ledger.take_reports(messages, next_offsets)
+            for partition, offset in next_offsets.items():
+                self._offsets[TopicPartition(AUDIT_TOPIC, partition)] = offset
+        if is_at_end:
+            self._ledger.heard_all(asked_ms)

@@ -1,0 +1,167 @@
+"""Counts one tier by reading its log back: every batch header of every topic, from where the books stand.
+
+Reads any Kafka-wire cluster. Holds no count of its own: what a fetch brought goes into the ledger before the next one,
+with the position.
+"""
+
+import threading
+from collections.abc import Mapping
+
+from ...client.cluster import Cluster
+from ...client.errors import OffsetOutOfRange
+from ...client.fetched import FetchedPartition, TopicPartition
+from ...client.fetcher import EARLIEST, Fetcher
+from ...errors import HeadraceError
+from ...runtime.backoff import Backoff
+from ...runtime.clock import Clock
+from ...runtime.lifecycle import StopSignal
+from ...runtime.logs import get_logger
+from ..counter import WindowCounter
+from ..model.books import PartitionRead, ReadWindow
+from .ledger import Ledger, UnreadableRange, is_audited
+
+log = get_logger(__name__)
+
+BACKOFF = Backoff(first_ms=100, longest_ms=2_000)
+
+
+class LogReader:
+    """The thread that reads one cluster for one tier."""
+
+    def __init__(self, tier: str, bootstrap: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
+        self.tier = tier
+        self._cluster = Cluster(bootstrap, client_id=f"headrace-audit-{tier}")
+        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms)
+        self._ledger = ledger
+        self._clock = clock
+        self._stop = StopSignal()
+        self._counter = WindowCounter(ledger.settings.window_ms)
+        self._known: set[TopicPartition] = set()
+        self._discovered_ms: int | None = None
+        self._thread = threading.Thread(target=self._run, name=f"audit-{tier}", daemon=True)
+        self.failure: str | None = None
+        """Why the cluster cannot be read now; None while it can."""
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._cluster.close()
+        self._thread.join(timeout=10)
+
+    def _run(self) -> None:
+        attempt = 0
+        while not self._stop.is_set():
+            try:
+                self._discover()
+                if not self._read():
+                    self._stop.wait(min(200, self._ledger.settings.discover_ms))
+                if self.failure is not None:
+                    log.info("log_readable_again", tier=self.tier)
+                self.failure, attempt = None, 0
+            except OffsetOutOfRange as error:
+                self._out_of_range(error)
+            except Exception as error:  # a reader that died would look like a tier that lost everything
+                if self._stop.is_set():
+                    return
+                if self.failure is None:
+                    expected = isinstance(error, HeadraceError)
+                    log.warning("log_not_readable", tier=self.tier, reason=str(error), exc_info=not expected)
+                self.failure = str(error)
+                self._discovered_ms = None
+                self._stop.wait(BACKOFF.wait_ms(attempt))
+                attempt += 1
+
+    def _discover(self) -> None:
+        """Learn of new topics and partitions now and then."""
+        now_ms = self._clock.monotonic_ms()
+        if self._discovered_ms is not None and now_ms - self._discovered_ms < self._ledger.settings.discover_ms:
+            return
+        names = [topic for topic in self._cluster.topics() if is_audited(topic)]
+        self._known = {TopicPartition(topic, partition) for topic in names for partition in self._cluster.partitions(topic)}
+        self._discovered_ms = now_ms
+
+    def _read(self) -> bool:
+        """Fetch once and put into the ledger what came; return False when there is nothing to read yet."""
+        generation, positions = self._ledger.positions(self.tier)
+        wanted = {partition: positions[partition] for partition in self._known if partition in positions}
+        new = self._known - positions.keys()
+        starts = self._fetcher.offsets(dict.fromkeys(new, EARLIEST)) if new else {}
+        wanted |= starts
+        if not wanted:
+            return False
+        asked_ms = self._clock.now_ms()
+        reads: list[PartitionRead] = []
+        unreadable: list[UnreadableRange] = []
+        caught_up: dict[TopicPartition, int] = {}
+        for fetched in self._fetcher.fetch(wanted):
+            name = TopicPartition(fetched.topic, fetched.partition)
+            if fetched.error is not None:
+                continue
+            read, bad = self._count(fetched)
+            unreadable += bad
+            if read.to_offset > read.from_offset or name in starts:
+                reads.append(read)
+            if read.to_offset >= fetched.high_watermark:
+                caught_up[name] = asked_ms
+        self._ledger.take_reads(self.tier, generation, reads, unreadable, caught_up)
+        return True
+
+    def _count(self, fetched: FetchedPartition) -> tuple[PartitionRead, list[UnreadableRange]]:
+        at = fetched.requested_offset
+        windows: dict[int, tuple[int, int, dict[int, int]]] = {}
+        for header, batch in fetched.batches:
+            self._counter.add(header, batch, from_offset=at)
+            for start, by_producer in self._counter.take_by_producer().items():
+                first, end, counts = windows.get(start, (header.base_offset, header.next_offset, {}))
+                for producer_id, count in by_producer.items():
+                    counts[producer_id] = counts.get(producer_id, 0) + count
+                windows[start] = (max(at, min(first, header.base_offset)), max(end, header.next_offset), counts)
+        bad = [
+            UnreadableRange(
+                topic=fetched.topic,
+                partition=fetched.partition,
+                from_offset=one.from_offset,
+                to_offset=one.to_offset,
+                reason=one.reason,
+            )
+            for one in fetched.corrupt
+        ]
+        read = PartitionRead(
+            topic=fetched.topic,
+            partition=fetched.partition,
+            from_offset=at,
+            to_offset=fetched.next_offset,
+            windows=_read_windows(windows),
+        )
+        return read, bad
+
+    def _out_of_range(self, error: OffsetOutOfRange) -> None:
+        """The log no longer begins before our position, or it ends there: go on at its start, or count it anew."""
+        generation, positions = self._ledger.positions(self.tier)
+        at = positions.get(TopicPartition(error.topic, error.partition), error.offset)
+        if at < error.log_start_offset:
+            gone = UnreadableRange(
+                topic=error.topic,
+                partition=error.partition,
+                from_offset=at,
+                to_offset=error.log_start_offset,
+                reason="expired before the audit counted it",
+            )
+            skip = PartitionRead(
+                topic=error.topic, partition=error.partition, from_offset=at, to_offset=error.log_start_offset, windows={}
+            )
+            self._ledger.take_reads(self.tier, generation, [skip], [gone], {})
+            return
+        # The log is shorter than what was counted of it: cut by a crash, or deleted and made again. What a tier holds
+        # is what its log holds.
+        log.warning("log_shrank", tier=self.tier, topic=error.topic, partition=error.partition, counted_up_to=at)
+        self._ledger.forget(self.tier, error.topic)
+
+
+def _read_windows(windows: Mapping[int, tuple[int, int, dict[int, int]]]) -> dict[int, ReadWindow]:
+    return {
+        start: ReadWindow(first_offset=first, end_offset=end, by_producer=counts)
+        for start, (first, end, counts) in windows.items()
+    }

@@ -1,0 +1,39 @@
+"""FindCoordinator, key 10, versions 0-4: who keeps a group's offsets. This broker does: they lie in ZooKeeper, where every
+broker reaches them.
+
+Transactions (key type 1) have no coordinator here. They are refused with an error that clients do not repeat for ever.
+"""
+
+from typing import Any
+
+from ...wire import control
+from ...wire.errors import ErrorCode
+from .context import Context
+
+KEY = 10
+
+GROUP, TRANSACTION = 0, 1
+NO_TRANSACTIONS = "transactions are not served by this broker: produce without a transactional id"
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+    """Return this broker for groups, an error for anything else."""
+    request = control.decode_request(KEY, version, body)
+    kind = getattr(request, "key_type", GROUP)
+    if version >= 4:
+        keys = [str(key) for key in request.coordinator_keys]
+        message = {"throttle_time_ms": 0, "coordinators": [{"key": key, **_coordinator(context, kind)} for key in keys]}
+    else:
+        message = {"throttle_time_ms": 0, **_coordinator(context, kind)}
+    return control.encode_response(KEY, version, message)
+
+
+def _coordinator(context: Context, kind: int) -> dict[str, Any]:
+    if kind == GROUP:
+        found = {"node_id": context.settings.broker_id, "host": context.host, "port": context.port}
+        return {**found, "error_code": ErrorCode.NONE, "error_message": None}
+    if kind == TRANSACTION:
+        error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
+    else:
+        error, why = ErrorCode.INVALID_REQUEST, f"there are no coordinators of kind {kind} here"
+    return {"node_id": -1, "host": "", "port": -1, "error_code": error, "error_message": why}

@@ -1,0 +1,36 @@
+"""InitProducerId, key 22, versions 0-4: an id for an idempotent producer, never given to another.
+
+A transactional id is refused. A producer that brings its old id (3 and later) gets a new one: that is right for one without
+transactions, and the sequences of the old are left alone."""
+
+from ...wire import control
+from ...wire.errors import ErrorCode
+from ..later import Later
+from .context import Context, respond
+
+KEY = 22
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+    """Return a fresh producer id with epoch 0, once ZooKeeper has given a block that holds it."""
+    request = control.decode_request(KEY, version, body)
+    if request.transactional_id is not None:
+        return _answer(version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+    later = Later()
+
+    def done(producer_id: int | None) -> None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE if producer_id is None else ErrorCode.NONE
+        later.complete(respond(_answer(version, error, producer_id)))
+
+    context.producer_ids.take(done)
+    return later
+
+
+def _answer(version: int, error: ErrorCode, producer_id: int | None) -> bytes:
+    message = {
+        "throttle_time_ms": 0,
+        "error_code": error,
+        "producer_id": -1 if producer_id is None else producer_id,
+        "producer_epoch": -1 if producer_id is None else 0,
+    }
+    return control.encode_response(KEY, version, message)

@@ -1,0 +1,248 @@
+"""Produce, key 0, versions 3-9 (0-2 are advertised for old librdkafka's sake and answered with UNSUPPORTED_VERSION).
+
+Checked here: size, magic, CRC, flags, counts. The log checks sequences and gives the batch its place. Records are never
+opened. Traps: acks=0 has no answer, so an error there closes the connection, as Kafka does, or the producer would never know;
+a batch that is in the log already (idempotent retry, or a mirror's) is acknowledged with its old offset; on a mirrored topic
+only conditional appends are taken."""
+
+import struct
+
+from ...wire import produce
+from ...wire.batch_header import MAGIC, MAGIC_AT
+from ...wire.errors import CorruptBatch, ErrorCode, MalformedFrame
+from ...wire.primitives import INT, SHORT, count, read_bytes, read_count, read_name, string
+from ...wire.record_batch import HEADER_SIZE, BatchHeader, crc_matches, iter_batches, read_header
+from ..log import (
+    Appended,
+    AppendFailed,
+    BatchRefused,
+    Duplicate,
+    Fenced,
+    FolderFault,
+    Fresh,
+    LogUnusable,
+    OutOfOrder,
+    Refused,
+    RefusedBecause,
+    Verdict,
+)
+from ..log.producer_state import FRESH
+from ..partitions import Partition
+from ..refusal import FrameRefused
+from .context import Context
+from .find_coordinator import NO_TRANSACTIONS
+
+KEY = produce.API_KEY
+
+SMALLEST_RECORD_BYTES = 7
+MOST_RECORDS = 1 << 24
+"""In a compressed batch. Its records cannot be counted unopened, and its offsets advance by what it claims."""
+_LAST_CODEC = 4
+
+Answer = produce.ProduceResponsePartition
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | None:
+    """Append what fits and return each partition's offset or error; None for acks=0. Hot: once a produce request."""
+    request = produce.decode_request(version, body)
+    acks = request.acks
+    refusal = _refusal(request)
+    now_ms = context.now_ms()
+    find = context.partitions.get
+    topics = []
+    for name, partitions in request.topics:
+        answers = []
+        for wanted in partitions:
+            if refusal is not None:
+                answers.append(_error(wanted.index, *refusal))
+                continue
+            partition = find(name, wanted.index)
+            if partition is None:
+                answers.append(_not_here(context, name, wanted.index))
+            elif partition.settings.is_mirror or wanted.conditional_start is not None:
+                answers.append(_append_mirrored(partition, wanted, now_ms))
+            else:
+                answers.append(_append(partition, wanted.index, wanted.records, now_ms))
+        topics.append(produce.ProduceResponseTopic(name, answers))
+    if acks == 0:
+        _close_if_refused(topics)
+        return None
+    return produce.encode_response(version, produce.ProduceResponse(topics))
+
+
+def _append(partition: Partition, index: int, records: memoryview | bytes | None, now_ms: int) -> Answer:
+    """Append one batch of an ordinary producer."""
+    if records is None or len(records) == 0:
+        return _error(index, ErrorCode.INVALID_RECORD, "no record batch in the request")
+    size_bytes = len(records)
+    if size_bytes > partition.settings.max_message_bytes:
+        return _error(
+            index,
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {size_bytes} bytes where max.message.bytes is {partition.settings.max_message_bytes}",
+        )
+    if size_bytes > MAGIC_AT and records[MAGIC_AT] < MAGIC:
+        return _error(
+            index, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {records[MAGIC_AT]}: only {MAGIC} is taken"
+        )
+    try:
+        header = read_header(records)
+    except CorruptBatch as error:
+        return _error(index, ErrorCode.CORRUPT_MESSAGE, str(error))
+    if header.size_bytes < size_bytes:
+        return _error(index, ErrorCode.INVALID_RECORD, "more than one record batch for a partition in one request")
+    if not crc_matches(records, 0, header.size_bytes):
+        return _error(index, ErrorCode.CORRUPT_MESSAGE, "the batch is cut or its CRC does not match")
+    if (fault := _fault(header)) is not None:
+        return _error(index, *fault)
+    log = partition.log
+    if header.producer_id >= 0 and (verdict := log.producers.judge(header)) is not FRESH:
+        return _not_fresh(partition, index, verdict)
+    try:
+        base_offset = log.append(records, now_ms, header=header)[0]  # type: ignore[arg-type]  # a view into the receive buffer
+    except (AppendFailed, LogUnusable) as error:
+        return _error(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    partition.appended(header.record_count)
+    return Answer(index, 0, base_offset, -1, log.log_start_offset)
+
+
+def _not_fresh(partition: Partition, index: int, verdict: Verdict) -> Answer:
+    match verdict:
+        case Duplicate(base_offset):
+            return Answer(index, 0, base_offset, -1, partition.log.log_start_offset)
+        case OutOfOrder(expected, found):
+            return _error(index, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {found} came where {expected} was due")
+        case Fenced(current, found):
+            return _error(
+                index, ErrorCode.INVALID_PRODUCER_EPOCH, f"epoch {found} came after epoch {current} of the same producer"
+            )
+        case Fresh():
+            raise AssertionError("a fresh batch is appended")
+
+
+def _fault(header: BatchHeader) -> tuple[ErrorCode, str] | None:
+    """Return why a whole batch may not be in the log. Hot: the usual batch passes by two comparisons."""
+    record_count = header.record_count
+    attributes = header.attributes
+    if attributes & 0x37:
+        if header.is_control or header.is_transactional:
+            return ErrorCode.INVALID_RECORD, f"control and transactional batches are refused: {NO_TRANSACTIONS}"
+        if attributes & 0x07 > _LAST_CODEC:
+            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {attributes & 0x07} is not known"
+        if record_count > MOST_RECORDS:
+            return ErrorCode.INVALID_RECORD, f"a batch that claims {record_count} records: at most {MOST_RECORDS} are taken"
+    elif record_count * SMALLEST_RECORD_BYTES > header.size_bytes - HEADER_SIZE:
+        return ErrorCode.INVALID_RECORD, f"{record_count} records cannot be in a batch of {header.size_bytes} bytes"
+    if record_count < 1:
+        return ErrorCode.INVALID_RECORD, "a batch without records"
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        return ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent a batch without sequence or epoch"
+    return None
+
+
+def _append_mirrored(partition: Partition, wanted: produce.ProducePartition, now_ms: int) -> Answer:
+    """Append a mirror's batches where they stood in the source, or find them there, or refuse them; in order, up to the first
+    refused.
+    """
+    index, records, source_start = wanted
+    if source_start is None:
+        return _error(
+            index, ErrorCode.POLICY_VIOLATION, f"{partition.topic} is a mirrored topic: only its mirror may write to it"
+        )
+    if not partition.settings.is_mirror:
+        return _error(
+            index,
+            ErrorCode.POLICY_VIOLATION,
+            f"{partition.topic} is not a mirrored topic (headrace.mirror=true): no conditional append",
+        )
+    if records is None or len(records) < HEADER_SIZE:
+        return _error(index, ErrorCode.INVALID_RECORD, "no record batch in the request")
+    first_offset, read_bytes_count = None, 0
+    try:
+        for header, batch in iter_batches(records):
+            read_bytes_count += header.size_bytes
+            if not crc_matches(batch, 0, header.size_bytes):
+                return _error(
+                    index, ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset}: its CRC does not match"
+                )
+            if (fault := _fault(header)) is not None:
+                return _error(index, *fault)
+            outcome = partition.log.append_at(batch, header.base_offset, source_start, now_ms, header=header)
+            if isinstance(outcome, Refused):
+                return _error(index, _code(outcome), str(outcome))
+            if isinstance(outcome, Appended):
+                partition.appended(header.record_count)
+            if first_offset is None:
+                first_offset = outcome.base_offset
+    except (CorruptBatch, BatchRefused) as error:
+        return _error(index, ErrorCode.CORRUPT_MESSAGE, str(error))
+    except (AppendFailed, LogUnusable, FolderFault) as error:
+        return _error(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+    if first_offset is None or read_bytes_count != len(records):
+        return _error(
+            index,
+            ErrorCode.CORRUPT_MESSAGE,
+            f"the last of the batches is cut: {read_bytes_count} of {len(records)} bytes are whole",
+        )
+    return Answer(index, 0, first_offset, -1, partition.log.log_start_offset)
+
+
+def _code(refused: Refused) -> ErrorCode:
+    match refused.because:
+        case RefusedBecause.AHEAD_OF_LOG_END | RefusedBecause.BEHIND_SOURCE_START | RefusedBecause.EXPIRED_HERE:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+    return ErrorCode.INVALID_RECORD
+
+
+def _refusal(request: produce.ProduceRequest) -> tuple[ErrorCode, str] | None:
+    if request.acks not in (-1, 0, 1):
+        return ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: 0, 1 and -1 (all) are known"
+    if request.transactional_id is not None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
+    return None
+
+
+def _not_here(context: Context, topic: str, index: int) -> Answer:
+    entry = context.topics.catalog.topics.get(topic)
+    if entry is not None and index in entry.partitions:
+        return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
+    return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+
+
+def _error(index: int, code: ErrorCode, message: str | None) -> Answer:
+    return Answer(index, code, -1, -1, -1, message)
+
+
+def _close_if_refused(topics: list[produce.ProduceResponseTopic]) -> None:
+    for topic, answers in topics:
+        for answer in answers:
+            if answer.error_code:
+                why = answer.error_message or "not here"
+                raise FrameRefused(f"produce with acks=0 to {topic}-{answer.index}: error {answer.error_code}: {why}")
+
+
+def handle_old(context: Context, version: int, body: memoryview, peer: str) -> bytes | None:
+    """Refuse versions 0 to 2, whose message formats are not taken, in their own words.
+
+    request   acks int16 · timeout int32 · topics [ name · partitions [ index int32 · records bytes ] ]
+    response  topics [ name · partitions [ index · error int16 · base offset int64 · (2) log append time int64 ] ] · (1+)
+    throttle int32"""
+    try:
+        (acks,) = SHORT.unpack_from(body)
+        topic_count, at = read_count(body, 6, flexible=False, each=6)
+        out = [count(topic_count, flexible=False)]
+        for _ in range(topic_count):
+            name, at = read_name(body, at, flexible=False)
+            partition_count, at = read_count(body, at, flexible=False, each=8)
+            out += (string(name, flexible=False), count(partition_count, flexible=False))
+            for _ in range(partition_count):
+                (index,) = INT.unpack_from(body, at)
+                _, at = read_bytes(body, at + 4, flexible=False)
+                out.append(struct.pack(">ihq", index, ErrorCode.UNSUPPORTED_VERSION, -1) + (b"\xff" * 8 if version == 2 else b""))
+    except (struct.error, IndexError):
+        raise MalformedFrame(f"a Produce v{version} request of {len(body)} bytes is cut") from None
+    if acks == 0:
+        raise FrameRefused(f"Produce version {version} with acks=0: message formats before 2 are not taken")
+    if version >= 1:
+        out.append(INT.pack(0))
+    return b"".join(out)

@@ -1,0 +1,82 @@
+"""An answer that comes later: what a handler returns when something else must happen first. Pure; used on the loop thread
+only.
+
+One of three things ends it, once: somebody completes it, its deadline passes, its connection goes away.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+
+class Slice(Protocol):
+    """Bytes of a file that go from the page cache to the socket unseen (the log's `FileSlice`)."""
+
+    @property
+    def fd(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+
+Chunk = bytes | Slice
+Chunks = Sequence[Chunk]
+
+
+class Later:
+    """A pending answer.
+
+    `at_deadline` returns the answer to give when `deadline_ms` (monotonic) has come; `hurry` asks for the answer at once, for
+    a peer that has finished sending. `abandoned` is called when the connection is gone and nobody will read an answer."""
+
+    __slots__ = ("_abandoned", "_at_deadline", "_deliver", "_wrap", "answer", "deadline_ms", "ended")
+
+    def __init__(
+        self,
+        *,
+        deadline_ms: int | None = None,
+        at_deadline: Callable[[], Chunks] | None = None,
+        abandoned: Callable[[], None] | None = None,
+    ) -> None:
+        self.deadline_ms = deadline_ms
+        self._at_deadline = at_deadline
+        self._abandoned = abandoned
+        self._deliver: Callable[[Chunks], None] | None = None
+        self._wrap: Callable[[Chunks], Chunks] | None = None
+        self.answer: Chunks | None = None
+        self.ended = False
+
+    def complete(self, answer: Chunks) -> None:
+        """Give the answer's body. A second one, or one after the end, is ignored."""
+        if self.ended:
+            return
+        self.ended = True
+        self.answer = answer if self._wrap is None else self._wrap(answer)
+        if self._deliver is not None:
+            self._deliver(self.answer)
+
+    def expire(self) -> None:
+        """The deadline has come."""
+        if not self.ended and self._at_deadline is not None:
+            self.complete(self._at_deadline())
+
+    hurry = expire
+
+    def abandon(self) -> None:
+        """Nobody waits any more."""
+        if self.ended:
+            return
+        self.ended = True
+        if self._abandoned is not None:
+            self._abandoned()
+
+    def wrap(self, wrap: Callable[[Chunks], Chunks]) -> None:
+        """Say what turns the answer's body into its frame. The router does this, at once when the body is there already."""
+        self._wrap = wrap
+        if self.answer is not None:
+            self.answer = wrap(self.answer)
+
+    def attach(self, deliver: Callable[[Chunks], None]) -> None:
+        """Say where the answer goes. The server does this, for an answer that was not complete when the handler returned."""
+        self._deliver = deliver

@@ -1,0 +1,79 @@
+"""A segment's sparse list of batch starts: where a walk to any offset may begin, without reading the file.
+
+One entry per interval of offsets. Each stretch (from one entry to the next) also knows the largest timestamp up to its end, and
+whether it is *broken*: holds a hole or a bad range, which no read may cross. Memory is bounded by the segment's length over the
+interval, whatever the batches. Source: the paper's in-memory list of segment bases, one level down.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+
+class BatchStarts:
+    """Offsets only; knows no file."""
+
+    __slots__ = ("_breaks", "_interval", "_next_entry", "_offsets", "_peaks_ms")
+
+    def __init__(self, interval_bytes: int) -> None:
+        self._interval = interval_bytes
+        self._offsets = array("q")
+        self._peaks_ms = array("q")
+        self._breaks = array("q")
+        self._next_entry = -1
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def add(self, offset: int, max_timestamp_ms: int) -> None:
+        """A batch follows that starts at `offset`. Hot: once per append."""
+        peaks = self._peaks_ms
+        if offset >= self._next_entry:
+            peak = max_timestamp_ms
+            if peaks and peaks[-1] > peak:
+                peak = peaks[-1]
+            self._offsets.append(offset)
+            peaks.append(peak)
+            self._next_entry = offset + self._interval
+        elif max_timestamp_ms > peaks[-1]:
+            peaks[-1] = max_timestamp_ms
+
+    def begin_stretch(self) -> None:
+        """Let the next batch be an entry, whatever the interval (it follows a bad range)."""
+        self._next_entry = -1
+
+    def add_break(self, offset: int) -> None:
+        """The stretch that holds `offset` has a hole or a bad range. One before the first entry concerns no stretch."""
+        index = bisect_right(self._offsets, offset) - 1
+        if index >= 0:
+            entry = self._offsets[index]
+            at = bisect_left(self._breaks, entry)
+            if at == len(self._breaks) or self._breaks[at] != entry:
+                self._breaks.insert(at, entry)
+
+    def last_at_or_before(self, offset: int) -> int:
+        """Return the last entry that is not after `offset`; the first entry when all are after it. There must be one."""
+        index = bisect_right(self._offsets, offset) - 1
+        return self._offsets[index if index > 0 else 0]
+
+    def first_after(self, offset: int) -> int | None:
+        """Return the first entry after `offset`."""
+        index = bisect_right(self._offsets, offset)
+        return self._offsets[index] if index < len(self._offsets) else None
+
+    def first_break(self, offset: int) -> int | None:
+        """Return the entry of the first broken stretch that ends after `offset`, so it may begin before it."""
+        if not self._breaks:
+            return None
+        entry = self.last_at_or_before(offset)
+        index = bisect_left(self._breaks, entry)
+        return self._breaks[index] if index < len(self._breaks) else None
+
+    def first_reaching(self, timestamp_ms: int) -> int | None:
+        """Return the entry of the first stretch that holds a batch whose largest timestamp is `timestamp_ms` or later."""
+        index = bisect_left(self._peaks_ms, timestamp_ms)
+        return self._offsets[index] if index < len(self._offsets) else None
+
+    @property
+    def peak_ms(self) -> int | None:
+        """Return the largest timestamp of all."""
+        return self._peaks_ms[-1] if self._peaks_ms else None

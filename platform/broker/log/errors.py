@@ -1,0 +1,79 @@
+"""What can go wrong with a partition's log. Each error carries the partition and the offsets it is about."""
+
+from pathlib import Path
+from typing import ClassVar
+
+from ...errors import HeadraceError
+
+
+class LogError(HeadraceError):
+    """The log cannot do what was asked. `topic` and `partition` say whose log."""
+
+    def __init__(self, message: str, *, topic: str, partition: int) -> None:
+        super().__init__(f"{topic}-{partition}: {message}")
+        self.topic = topic
+        self.partition = partition
+
+
+class OffsetOutOfRange(LogError):
+    """A read outside of what the log holds: the reader's fault, or its data has expired."""
+
+    def __init__(self, *, topic: str, partition: int, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(
+            f"offset {offset} is not in the log, which holds {log_start_offset} to {log_end_offset}: begin at one of these",
+            topic=topic,
+            partition=partition,
+        )
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class BatchRefused(LogError):
+    """A batch that has no place in a log, whatever its bytes' CRC: no records, or a length that is not the buffer's."""
+
+
+class AppendFailed(LogError):
+    """The file system took no append (full, read-only, broken). The log is as it was before; later it may work."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, *, topic: str, partition: int, offset: int, size_bytes: int, path: Path, cause: OSError) -> None:
+        super().__init__(
+            f"cannot append {size_bytes} bytes at offset {offset} to {path}: {cause.strerror or cause}. The log is unchanged; "
+            "see to the disk and send again",
+            topic=topic,
+            partition=partition,
+        )
+        self.offset = offset
+        self.size_bytes = size_bytes
+        self.path = path
+        self.errno = cause.errno
+
+
+class LogUnusable(LogError):
+    """The disk failed in a way that leaves memory and file possibly different: no more appends until the log is opened again."""
+
+    def __init__(self, *, topic: str, partition: int, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} takes no more appends: {reason}. Restart the broker when the disk is well: it recovers what is whole",
+            topic=topic,
+            partition=partition,
+        )
+        self.path = path
+        self.reason = reason
+
+
+class FolderFault(LogError):
+    """The partition's folder or a file in it cannot be opened, read, created or deleted."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, *, topic: str, partition: int, path: Path, cause: OSError) -> None:
+        super().__init__(
+            f"cannot work with {path}: {cause.strerror or cause}. See to its permissions, the disk and the limit of open files",
+            topic=topic,
+            partition=partition,
+        )
+        self.path = path
+        self.errno = cause.errno

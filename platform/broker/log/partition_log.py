@@ -1,0 +1,451 @@
+"""One partition's log: segments in a row, appended to at the end, read anywhere, expiring at the head.
+
+Batches stay as they came but for the header bytes that `wire.place` sets. Owned by one thread; a `FlushJob` and `FileSlice`s may
+go to others. Flushes only when told, or when a segment is closed (`LogConfig.flush_on_roll`). Knows no names of topic settings,
+no visibility, clock or log lines. Source: the paper's section 3.1, rules of the log.
+
+Invariants: segments ascend and do not overlap; the last one is active, always there, and its end is the log end; an offset below
+the log end never changes its bytes; `flushed_offset` never goes back.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ...wire.record_batch import BatchHeader, place, read_header
+from . import first_append
+from . import folder as folders
+from .bad_range import BadRange
+from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause, Step, decide
+from .errors import AppendFailed, BatchRefused, FolderFault, LogUnusable, OffsetOutOfRange
+from .file_slice import FileSlice
+from .flush_job import FlushJob
+from .log_config import LogConfig
+from .offset_time import first_at_or_after
+from .producer_state import ProducerStates
+from .recovery import RecoveryReport, recover
+from .retention import SegmentFacts, expired
+from .roll import must_roll
+from .segment import CutBackFailed, Segment, file_name
+from .segments import DeletedSegment, Segments
+
+_EPOCH_AT, _EPOCH_END = 12, 16
+
+
+def erase_now(deleted: DeletedSegment) -> None:
+    """Delete the file on this thread. Raises OSError."""
+    deleted.path.unlink()
+
+
+class PartitionLog:
+    """Made by `open`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        topic: str,
+        partition: int,
+        config: LogConfig,
+        segments: Segments,
+        producers: ProducerStates,
+        recovery: RecoveryReport,
+    ) -> None:
+        self.folder = folder
+        self.topic = topic
+        self.partition = partition
+        self.config = config
+        """May be replaced at any time; `index_interval_bytes` and `producer_capacity` count from the next opening."""
+        self.producers = producers
+        """Ask `producers.judge(header)` before `append`; appended batches are recorded by the log."""
+        self.recovery = recovery
+        self._segments = segments
+        self._flushed_offset = segments.active.end_offset
+        self._folder_is_dirty = False
+        self._failure: LogUnusable | None = None
+
+    @classmethod
+    def open(cls, folder: Path, *, topic: str, partition: int, config: LogConfig, now_ms: int) -> "PartitionLog":
+        """Return the log in `folder`, made where it is missing, recovered where a crash left it; what was found is in `recovery`.
+
+        Reads the whole log; may run on another thread than the one that uses it later. Raises `FolderFault`.
+        """
+        producers = ProducerStates(config.producer_capacity)
+        try:
+            folders.make(folder)
+            row, report = recover(folder, producers=producers, index_interval_bytes=config.index_interval_bytes)
+            if not row:
+                first = Segment(folder / file_name(0), 0, index_interval_bytes=config.index_interval_bytes)
+                row.append(first.create(now_ms))
+                folders.sync(folder)
+        except OSError as error:
+            raise FolderFault(topic=topic, partition=partition, path=_path_of(error, folder), cause=error) from error
+        return cls(
+            folder,
+            topic=topic,
+            partition=partition,
+            config=config,
+            segments=Segments(folder, row),
+            producers=producers,
+            recovery=report,
+        )
+
+    # -- what there is -----------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        """Return the base offset of the first segment, so it outlives a restart by itself."""
+        return self._segments.start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return where the next batch goes."""
+        return self._segments.active.end_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Return the offset before which everything is on disk."""
+        return self._flushed_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes in the files, holes left out."""
+        return self._segments.size_bytes
+
+    @property
+    def bad_ranges(self) -> list[BadRange]:
+        """Return the ranges that are never served, in order: damage found at opening, and headers found changed since."""
+        return self._segments.bad_ranges
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """Return the half-open ranges that never held anything here: a mirror's source had lost them to retention."""
+        return self._segments.gaps
+
+    @property
+    def segments(self) -> list[SegmentFacts]:
+        return [segment.facts() for segment in self._segments]
+
+    @property
+    def failure(self) -> LogUnusable | None:
+        """Return why the log takes no more appends, None while it does."""
+        return self._failure
+
+    # -- appending ---------------------------------------------------------------------------------
+
+    def append(
+        self, batch: bytearray | memoryview, now_ms: int, *, header: BatchHeader | None = None, leader_epoch: int = 0
+    ) -> Appended:
+        """Put `batch` at the log end and return where that is. Hot.
+
+        `batch` is writable, holds exactly one batch whose CRC the caller has checked, and is changed in place (`wire.place`); it
+        is not kept. `header` saves a second reading. Raises `BatchRefused`; `AppendFailed`, the log then being as it was;
+        `LogUnusable`.
+        """
+        header = self._acceptable(batch, header)
+        size_bytes = header.size_bytes
+        advance = size_bytes if size_bytes > header.record_count else header.record_count
+        self._roll_if_due(advance, size_bytes, now_ms)
+        segment = self._segments.active
+        offset = segment.end_offset
+        place(batch, offset, leader_epoch)
+        self._write(segment, batch, header, offset, advance, now_ms)
+        return Appended(offset, offset + advance)
+
+    def append_at(
+        self,
+        batch: bytearray | memoryview | bytes,
+        base_offset: int,
+        source_log_start_offset: int,
+        now_ms: int,
+        *,
+        header: BatchHeader | None = None,
+        leader_epoch: int = 0,
+    ) -> Appended | AlreadyThere | Refused:
+        """Put a mirrored batch at its own `base_offset`, bytes unchanged but for the leader epoch, if that is where it belongs.
+
+        At the log end it is appended; below, the same batch is `AlreadyThere`. A log that never held anything starts at the
+        source's start, and one whose source has lost what is missing here to retention jumps (`jumped_from`, `jumped_to`). All
+        else is `Refused`, with the facts. Sequences are recorded, not checked. The caller has checked the CRC. Raises as
+        `append`.
+        """
+        header = self._acceptable(batch, header)
+        decision = decide(
+            header,
+            base_offset=base_offset,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            source_log_start_offset=source_log_start_offset,
+        )
+        match decision:
+            case Refused():
+                return decision
+            case Step.COMPARE:
+                return self._compare(header, source_log_start_offset)
+            case Step.APPEND:
+                return self._append_verbatim(batch, header, leader_epoch, now_ms)
+            case Step.START | Step.JUMP:
+                jumped_from = self.log_end_offset if decision is Step.JUMP else None
+                undo = self._move_end(base_offset, header.size_bytes, now_ms)
+                try:
+                    appended = self._append_verbatim(batch, header, leader_epoch, now_ms)
+                except AppendFailed:
+                    undo()
+                    raise
+                return appended._replace(jumped_from=jumped_from)
+
+    def _acceptable(self, batch: bytes | bytearray | memoryview, header: BatchHeader | None) -> BatchHeader:
+        if self._failure is not None:
+            raise self._failure
+        if header is None:
+            header = read_header(batch)
+        if len(batch) != header.size_bytes or header.record_count < 1:
+            raise BatchRefused(
+                f"a batch of {header.record_count} records and {header.size_bytes} bytes in a buffer of {len(batch)} has no "
+                "place in a log: send one whole batch with at least one record",
+                topic=self.topic,
+                partition=self.partition,
+            )
+        return header
+
+    def _append_verbatim(
+        self, batch: bytearray | memoryview | bytes, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        advance = header.last_offset_delta + 1
+        self._roll_if_due(advance, header.size_bytes, now_ms)
+        if header.leader_epoch != leader_epoch:
+            if isinstance(batch, bytes) or (isinstance(batch, memoryview) and batch.readonly):
+                batch = bytearray(batch)
+            batch[_EPOCH_AT:_EPOCH_END] = leader_epoch.to_bytes(4, "big", signed=True)
+        self._write(self._segments.active, batch, header, header.base_offset, advance, now_ms)
+        return Appended(header.base_offset, header.base_offset + advance)
+
+    def _compare(self, header: BatchHeader, source_log_start_offset: int) -> AlreadyThere | Refused:
+        base_offset = header.base_offset
+        segment = self._segments.holding(base_offset)
+        try:
+            there = segment.header_at(base_offset)
+        except OSError as error:
+            raise self._fault(error) from error
+        if there is not None and (there.crc, there.size_bytes) == (header.crc, header.size_bytes):
+            return AlreadyThere(base_offset, there.next_offset)
+        is_damaged = any(bad.from_offset <= base_offset < bad.to_offset for bad in segment.bad_ranges)
+        return Refused(
+            because=RefusedBecause.DAMAGED_HERE if is_damaged else RefusedBecause.DIFFERENT_BATCH,
+            base_offset=base_offset,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+            source_log_start_offset=source_log_start_offset,
+        )
+
+    def _write(
+        self, segment: Segment, batch: bytes | bytearray | memoryview, header: BatchHeader, offset: int, advance: int, now_ms: int
+    ) -> None:
+        is_first = not segment.size_bytes
+        try:
+            segment.append(batch, header, offset, advance, now_ms)
+        except CutBackFailed as error:
+            self._failure = self._unusable(segment.path, str(error))
+            raise self._failure from error
+        except OSError as error:
+            raise self._append_failed(offset, header.size_bytes, segment.path, error) from error
+        if header.producer_id >= 0:
+            self.producers.record(header, offset)
+        if is_first:
+            first_append.write(self.folder, segment.base_offset, now_ms)
+
+    # -- segments come and go ----------------------------------------------------------------------
+
+    def _roll_if_due(self, advance: int, size_bytes: int, now_ms: int) -> None:
+        active, config = self._segments.active, self.config
+        if must_roll(
+            held_bytes=active.end_offset - active.base_offset,
+            advance=advance,
+            segment_bytes=config.segment_bytes,
+            first_append_ms=active.first_append_ms,
+            segment_ms=config.segment_ms,
+            now_ms=now_ms,
+        ):
+            if config.flush_on_roll:
+                self.flush()
+            self._begin_segment(active.end_offset, size_bytes, now_ms)
+
+    def _begin_segment(self, base_offset: int, size_bytes: int, now_ms: int) -> None:
+        """Close the active segment and begin one at `base_offset`, for a batch of `size_bytes`."""
+        try:
+            self._segments.begin(base_offset, now_ms, index_interval_bytes=self.config.index_interval_bytes)
+        except OSError as error:
+            raise self._append_failed(base_offset, size_bytes, self.folder, error) from error
+        self._folder_is_dirty = True
+
+    def _move_end(self, base_offset: int, size_bytes: int, now_ms: int) -> Callable[[], None]:
+        """Make `base_offset` the log end, nothing being in between; return what takes it back."""
+        active = self._segments.active
+        if active.size_bytes or active.bad_ranges:
+            if self.config.flush_on_roll:
+                self.flush()
+            self._begin_segment(base_offset, size_bytes, now_ms)
+            return self._segments.take_back
+        old_base_offset = active.base_offset
+        try:
+            self._segments.move_active(base_offset)
+        except OSError as error:
+            raise self._append_failed(base_offset, size_bytes, active.path, error) from error
+        self._folder_is_dirty = True
+        return lambda: self._segments.move_active(old_base_offset)
+
+    def expire(
+        self, now_ms: int, *, up_to_offset: int | None = None, erase: Callable[[DeletedSegment], None] = erase_now
+    ) -> list[DeletedSegment]:
+        """Delete the segments whose time has come and return them, oldest first (`retention.expired` decides).
+
+        The active segment is closed first when it is among them, so the log end stays, as an empty segment. Readers that hold
+        slices read on. Each file is renamed here and handed to `erase`, which may pass it to another thread; what a crash leaves
+        of them is removed at opening. Raises `FolderFault`, `AppendFailed`.
+        """
+        gone = expired(
+            self.segments,
+            now_ms=now_ms,
+            retention_ms=self.config.retention_ms,
+            retention_bytes=self.config.retention_bytes,
+            up_to_offset=up_to_offset,
+        )
+        if not gone:
+            return []
+        if len(gone) == len(self._segments):
+            self._begin_segment(self.log_end_offset, 0, now_ms)
+        deleted = []
+        try:
+            if self._folder_is_dirty:
+                # What stays must be on disk before what comes before it goes, or a power cut loses the log end.
+                folders.sync(self.folder)
+                self._folder_is_dirty = False
+            for _ in gone:
+                deleted.append(self._segments.drop_first())
+                erase(deleted[-1])
+            folders.sync(self.folder)
+        except OSError as error:
+            raise self._fault(error) from error
+        finally:
+            self._flushed_offset = max(self._flushed_offset, self.log_start_offset)
+        return deleted
+
+    # -- flushing ----------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Return when all that is appended is on disk. Raises `LogUnusable`: after a failed flush nobody knows what is there."""
+        job = self.flush_job()
+        if job is not None:
+            try:
+                job.run()
+            except OSError as error:
+                raise self.flush_failed(error) from error
+            self.flush_done(job)
+
+    def flush_job(self) -> FlushJob | None:
+        """Return what puts on disk all that is appended by now, None when all is there.
+
+        Run it on any thread, then call `flush_done` or `flush_failed` on the log's own; several may be under way. Raises
+        `FolderFault`.
+        """
+        unflushed = self._segments.unflushed()
+        if not unflushed and not self._folder_is_dirty:
+            return None
+        try:
+            job = FlushJob(
+                up_to_offset=self.log_end_offset, segments=unflushed, folder=self.folder if self._folder_is_dirty else None
+            )
+        except OSError as error:
+            raise self._fault(error) from error
+        # Claimed by this job: entries made while it runs are the next one's.
+        self._folder_is_dirty = False
+        return job
+
+    def flush_done(self, job: FlushJob) -> None:
+        """Take note that `job` has run."""
+        for segment in job.done():
+            self._segments.let_go_if_idle(segment)
+        self._flushed_offset = max(self._flushed_offset, job.up_to_offset)
+
+    def flush_failed(self, error: OSError) -> LogUnusable:
+        """Take note that a job failed, and return the error that appends get from now on.
+
+        The system may have dropped the pages that it could not write, and says so only once: a second try would report success
+        for lost data.
+        """
+        self._failure = self._unusable(self.folder, f"a flush failed: {error.strerror or error}")
+        return self._failure
+
+    # -- reading -----------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, up_to_offset: int | None = None) -> FileSlice | None:
+        """Return whole batches from the one that answers `offset` on, up to `up_to_offset` (None: the log end). None: none. Hot.
+
+        An offset at or after a batch's base + record count is answered with the next batch. At most `max_bytes`, but at least one
+        batch; the slice ends at a hole, a segment's end, a bad range, or earlier. It stays readable while it is held, whatever
+        becomes of the segment. Raises `OffsetOutOfRange`, `FolderFault`.
+        """
+        segments = self._segments
+        log_end_offset = segments.active.end_offset
+        if offset > log_end_offset or offset < segments.start_offset:
+            raise OffsetOutOfRange(
+                topic=self.topic,
+                partition=self.partition,
+                offset=offset,
+                log_start_offset=segments.start_offset,
+                log_end_offset=log_end_offset,
+            )
+        if up_to_offset is None or up_to_offset > log_end_offset:
+            up_to_offset = log_end_offset
+        if offset >= up_to_offset:
+            return None
+        try:
+            for segment in segments.from_offset(offset):
+                while (start := segment.locate(offset)) is not None:
+                    found = segment.slice(start, max_bytes, up_to_offset) if start < up_to_offset else None
+                    # Nothing to show, unless looking has just found damage here: then what comes behind it may be shown.
+                    if found is not None or segment.locate(offset) == start:
+                        return found
+        except OSError as error:
+            raise self._fault(error) from error
+        return None
+
+    def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """Return (offset, timestamp) of the first record at `timestamp_ms` or later, None for none. Raises `FolderFault`."""
+        try:
+            return first_at_or_after(self._segments.from_offset(self.log_start_offset), timestamp_ms)
+        except OSError as error:
+            raise self._fault(error) from error
+
+    def largest_timestamp(self) -> tuple[int, int] | None:
+        """Return (offset, timestamp) of the first record with the largest timestamp, None for none. Raises `FolderFault`."""
+        peaks = [peak for segment in self._segments if (peak := segment.starts.peak_ms) is not None]
+        return self.offset_for_time(max(peaks)) if peaks else None
+
+    def close(self) -> None:
+        """Flush, keep the time of the last append, let go of the files. No appends after it. Raises `LogUnusable`, closed too."""
+        if self._failure is not None:
+            self._segments.let_go()
+            return
+        try:
+            self.flush()
+            self._segments.active.keep_times()
+        except OSError as error:
+            raise self._fault(error) from error
+        finally:
+            self._failure = self._failure or self._unusable(self.folder, "it is closed")
+            self._segments.let_go()
+
+    def _unusable(self, path: Path, reason: str) -> LogUnusable:
+        return LogUnusable(topic=self.topic, partition=self.partition, path=path, reason=reason)
+
+    def _fault(self, error: OSError) -> FolderFault:
+        return FolderFault(topic=self.topic, partition=self.partition, path=_path_of(error, self.folder), cause=error)
+
+    def _append_failed(self, offset: int, size_bytes: int, path: Path, error: OSError) -> AppendFailed:
+        return AppendFailed(
+            topic=self.topic, partition=self.partition, offset=offset, size_bytes=size_bytes, path=path, cause=error
+        )
+
+
+def _path_of(error: OSError, folder: Path) -> Path:
+    return Path(error.filename) if isinstance(error.filename, str) else folder

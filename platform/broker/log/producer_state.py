@@ -1,0 +1,108 @@
+"""What the log remembers of idempotent producers, and whether their next batch is new, there already, out of order or fenced.
+
+Pure: headers in, verdicts out. Rebuilt from batch headers in log order, so it needs no file of its own. Sequences are counted by
+record counts only, never by last offset deltas, which are rewritten. Source: KIP-98, Kafka's `ProducerAppendInfo`.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from ...wire.record_batch import BatchHeader
+
+REMEMBERED_BATCHES = 5
+"""As many as Kafka's idempotent producer may have in flight to a partition."""
+_SEQUENCES = 0x7FFFFFFF
+"""Sequences count to 2**31 - 1 and begin at 0 again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Append it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """It is in the log already, at `base_offset`: acknowledge it with that and append nothing."""
+
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfOrder:
+    """A batch before it is missing, or it is too old to be told from one that is. OUT_OF_ORDER_SEQUENCE_NUMBER."""
+
+    expected_sequence: int
+    found_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """A later epoch of this producer has written. INVALID_PRODUCER_EPOCH."""
+
+    current_epoch: int
+    found_epoch: int
+
+
+Verdict = Fresh | Duplicate | OutOfOrder | Fenced
+FRESH = Fresh()
+
+_Batch = tuple[int, int, int]
+"""Base sequence, record count, base offset."""
+
+
+class ProducerStates:
+    """The last batches of each of the `capacity` producers that appended most recently."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._producers: OrderedDict[int, tuple[int, tuple[_Batch, ...]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._producers
+
+    def judge(self, header: BatchHeader) -> Verdict:
+        """Return what to do with a batch that came from a producer. Hot: once per produced batch.
+
+        A producer that is not known (new, forgotten, or its batches expired) may begin with any sequence, as in Kafka; one with a
+        new epoch begins with 0.
+        """
+        if header.producer_id < 0:
+            return FRESH
+        known = self._producers.get(header.producer_id)
+        if known is None:
+            return FRESH
+        epoch, batches = known
+        sequence = header.base_sequence
+        if header.producer_epoch != epoch:
+            if header.producer_epoch < epoch:
+                return Fenced(epoch, header.producer_epoch)
+            return FRESH if sequence == 0 else OutOfOrder(0, sequence)
+        last_sequence, last_count, _ = batches[-1]
+        expected = (last_sequence + last_count) & _SEQUENCES
+        if sequence == expected:
+            return FRESH
+        for base_sequence, record_count, base_offset in batches:
+            if base_sequence == sequence and record_count == header.record_count:
+                return Duplicate(base_offset)
+        return OutOfOrder(expected, sequence)
+
+    def record(self, header: BatchHeader, base_offset: int) -> None:
+        """Remember a batch that is in the log now, at `base_offset`. Unchecked: a mirror records what its source accepted."""
+        producer_id = header.producer_id
+        if producer_id < 0 or header.base_sequence < 0:
+            return
+        producers = self._producers
+        batch = (header.base_sequence, header.record_count, base_offset)
+        known = producers.get(producer_id)
+        if known is None:
+            if len(producers) >= self._capacity:
+                producers.popitem(last=False)
+            producers[producer_id] = (header.producer_epoch, (batch,))
+            return
+        epoch, batches = known
+        batches = (*batches[-(REMEMBERED_BATCHES - 1) :], batch) if epoch == header.producer_epoch else (batch,)
+        producers[producer_id] = (header.producer_epoch, batches)
+        producers.move_to_end(producer_id)

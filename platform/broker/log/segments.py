@@ -1,0 +1,144 @@
+"""The row of a log's segments: which one holds an offset, a new one at the end, the oldest ones away, few files open.
+
+Decides nothing about when. Segments ascend and do not overlap; there is always one, and the last is the active one. Raises
+OSError as the system does.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from .bad_range import BadRange
+from .segment import DELETED_SUFFIX, Segment, file_name
+
+
+class DeletedSegment(NamedTuple):
+    """A segment that is no longer part of the log; its file, renamed to `path`, is still to be erased."""
+
+    base_offset: int
+    end_offset: int
+    size_bytes: int
+    last_append_ms: int
+    path: Path
+
+
+class Segments:
+    """Not empty. At most one closed segment's file is kept open for reading, so descriptors do not grow with the log."""
+
+    __slots__ = ("_bases", "_folder", "_row", "_warm", "active")
+
+    def __init__(self, folder: Path, row: list[Segment]) -> None:
+        self._folder = folder
+        self._row = row
+        self._bases = [segment.base_offset for segment in row]
+        self._warm: Segment | None = None
+        self.active = row[-1]
+        """The last one. An attribute, because each append and fetch asks."""
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._row)
+
+    @property
+    def start_offset(self) -> int:
+        return self._bases[0]
+
+    def holding(self, offset: int) -> Segment:
+        """Return the segment whose stretch of the log `offset`, not before the log start, falls into."""
+        return self._warmed(self._row[bisect_right(self._bases, offset) - 1])
+
+    def from_offset(self, offset: int) -> Iterator[Segment]:
+        """Yield the segment that `offset`, not before the log start, falls into, and those after it."""
+        for at in range(bisect_right(self._bases, offset) - 1, len(self._row)):
+            yield self._warmed(self._row[at])
+
+    def begin(self, base_offset: int, now_ms: int, *, index_interval_bytes: int) -> Segment:
+        """Close the active segment and return the new one at `base_offset`. The folder's entry is not flushed."""
+        closed = self.active
+        closed.keep_times()
+        segment = Segment(self._folder / file_name(base_offset), base_offset, index_interval_bytes=index_interval_bytes).create(
+            now_ms
+        )
+        self._row.append(segment)
+        self._bases.append(base_offset)
+        self.active = segment
+        self.let_go_if_idle(closed)
+        return segment
+
+    def take_back(self) -> None:
+        """Undo `begin`, nothing having been appended."""
+        os.unlink(self.active.path)
+        self._row.pop()
+        self._bases.pop()
+        self.active = self._row[-1]
+
+    def move_active(self, base_offset: int) -> None:
+        """Let the active segment, which is empty, begin elsewhere. One rename: no crash leaves a wrong log start."""
+        active = self.active
+        path = self._folder / file_name(base_offset)
+        os.rename(active.path, path)
+        active.path = path
+        active.base_offset = active.end_offset = active.flushed_offset = base_offset
+        self._bases[-1] = base_offset
+
+    def drop_first(self) -> DeletedSegment:
+        """Take the oldest segment, not the active one, out of the row and rename its file; slices keep it readable."""
+        segment = self._row[0]
+        path = self._folder / f"{segment.base_offset:020d}{DELETED_SUFFIX}"
+        os.rename(segment.path, path)
+        del self._row[0], self._bases[0]
+        if self._warm is segment:
+            self._warm = None
+        segment.let_go()
+        return DeletedSegment(segment.base_offset, segment.end_offset, segment.size_bytes, segment.last_append_ms, path)
+
+    def unflushed(self) -> list[Segment]:
+        """Return those that hold something which is not on disk: a run up to the active one."""
+        found = []
+        for segment in reversed(self._row):
+            if segment.is_flushed and segment is not self.active:
+                break
+            if not segment.is_flushed:
+                found.append(segment)
+        return found[::-1]
+
+    def let_go_if_idle(self, segment: Segment) -> None:
+        """Hold a closed segment's file open no longer. An unflushed one stays: its write-back's error may be told once."""
+        if segment is not self.active and segment is not self._warm and segment.is_flushed:
+            segment.let_go()
+
+    def let_go(self) -> None:
+        """Hold no file open."""
+        self._warm = None
+        for segment in self._row:
+            segment.let_go()
+
+    def _warmed(self, segment: Segment) -> Segment:
+        warm = self._warm
+        if segment is not warm and segment is not self.active:
+            self._warm = segment
+            if warm is not None:
+                self.let_go_if_idle(warm)
+        return segment
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self._row)
+
+    @property
+    def bad_ranges(self) -> list[BadRange]:
+        return sorted(bad for segment in self._row for bad in segment.bad_ranges)
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """Half-open ranges between segments that hold neither batches nor damage."""
+        found = []
+        for segment, after in zip(self._row, self._row[1:], strict=False):
+            end = max([segment.end_offset, *(bad.to_offset for bad in segment.bad_ranges)])
+            if end < after.base_offset:
+                found.append((end, after.base_offset))
+        return found

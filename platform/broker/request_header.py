@@ -1,0 +1,33 @@
+"""The front of every request frame. Pure. Source: Kafka's RequestHeader.json, versions 1 and 2.
+
+size int32 | api key int16 | api version int16 | correlation id int32 | client id: int16 length, bytes | (v2) tagged
+fields | body
+"""
+
+import struct
+
+from ..wire.errors import MalformedFrame
+from ..wire.primitives import skip_tags
+
+FRONT = struct.Struct(">ihhih")
+"""size, api key, api version, correlation id, length of the client id."""
+FRONT_SIZE = FRONT.size
+SMALLEST_FRAME = FRONT_SIZE - 4
+"""A frame's size does not count itself."""
+
+
+def body_start(frame: memoryview, client_id_length: int, *, flexible: bool) -> int:
+    """Return where the body begins in `frame` (its size field included).
+
+    Raises: MalformedFrame when the header runs past the frame's end.
+    """
+    at = FRONT_SIZE + client_id_length if client_id_length > 0 else FRONT_SIZE
+    if at > len(frame):
+        raise MalformedFrame(f"a client id of {client_id_length} bytes in a frame of {len(frame)}")
+    if flexible:
+        if at == len(frame):
+            raise MalformedFrame("a frame that ends before its header's tagged fields")
+        at = skip_tags(frame, at)
+        if at > len(frame):
+            raise MalformedFrame("tagged fields that run past the frame's end")
+    return at

@@ -1,0 +1,150 @@
+"""The listening socket and the connections it has accepted, within their limits.
+
+Lives on the loop thread. Refuses: more connections than allowed, idle ones after a time, a request that takes too long to
+arrive, and unfinished requests that together hold too much memory. Knows no API."""
+
+import errno
+import os
+import socket
+from select import EPOLLIN
+
+from ..runtime.logs import get_logger
+from .connection import Connection, Dispatch
+from .errors import AddressInUse
+from .intake import SCRATCH_BYTES, BufferPool, Intake
+from .loop import Loop
+from .rate_limited_log import RateLimitedLog
+from .settings import BrokerSettings
+
+log = get_logger(__name__)
+
+SWEEP_EVERY_MS = 1_000
+ACCEPTS_A_TURN = 64
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+class Server:
+    """Serves `dispatch` on one address."""
+
+    def __init__(self, loop: Loop, dispatch: Dispatch, settings: BrokerSettings) -> None:
+        self.loop = loop
+        self.dispatch = dispatch
+        self.output_max_bytes = settings.output_max_bytes
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.rejections = RateLimitedLog(log, lambda: loop.now_ms)
+        self._settings = settings
+        self._pool = BufferPool()
+        self._connections: dict[int, Connection] = {}
+        self._listener: socket.socket | None = None
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        """Given up for a moment to accept and close a connection when no descriptor is left, else the loop would spin."""
+
+    @property
+    def port(self) -> int:
+        """The port listened on; known after `listen`."""
+        assert self._listener is not None, "not listening"
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    @property
+    def input_bytes(self) -> int:
+        """Memory held by requests that are still arriving."""
+        return self._pool.lent_bytes
+
+    def listen(self) -> None:
+        """Begin to accept. Raises: AddressInUse."""
+        host, port = self._settings.host, self._settings.port
+        try:
+            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+            listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(1024)
+        except OSError as error:
+            raise AddressInUse(
+                f"cannot listen on {host}:{port}: {error}: stop what listens there or give another --port"
+            ) from error
+        self._listener = listener
+        self.loop.register(listener.fileno(), EPOLLIN, self._accept)
+        self.loop.call_at(self.loop.now_ms + SWEEP_EVERY_MS, self._sweep)
+
+    def stop_listening(self) -> None:
+        """Accept no more; the connections there are go on."""
+        if self._listener is not None:
+            self.loop.unregister(self._listener.fileno())
+            self._listener.close()
+            self._listener = None
+
+    def close(self) -> None:
+        """Close everything. The loop has ended or this is its thread."""
+        self.stop_listening()
+        for connection in list(self._connections.values()):
+            connection.close()
+        os.close(self._spare)
+
+    def new_intake(self) -> Intake:
+        return Intake(self._pool)
+
+    def closed(self, connection: Connection) -> None:
+        self._connections.pop(connection.fd, None)
+
+    def input_grew(self, connection: Connection) -> None:
+        if self._pool.lent_bytes <= self._settings.unfinished_requests_max_bytes:
+            return
+        unfinished = [one for one in self._connections.values() if one.unfinished_since_ms is not None]
+        victim = min(unfinished, key=lambda one: one.unfinished_since_ms or 0)
+        victim.refuse("unfinished_requests_too_large", f"{self._pool.lent_bytes} bytes of requests have not fully arrived")
+
+    def _accept(self, mask: int) -> None:
+        assert self._listener is not None
+        for _ in range(ACCEPTS_A_TURN):
+            try:
+                accepted, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _NO_DESCRIPTORS:
+                    self._turn_away()
+                else:
+                    self.rejections.warning("accept_failed", error=str(error))
+                return
+            peer = f"{address[0]}:{address[1]}"
+            if len(self._connections) >= self._settings.max_connections:
+                accepted.close()
+                self.rejections.warning("too_many_connections", peer=peer, limit=self._settings.max_connections)
+                continue
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(accepted, peer, self)
+            self._connections[connection.fd] = connection
+            connection.start()
+
+    def _turn_away(self) -> None:
+        assert self._listener is not None
+        os.close(self._spare)
+        try:
+            self._listener.accept()[0].close()
+        except OSError:
+            pass
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.rejections.warning("no_descriptors_left", connections=len(self._connections))
+
+    def _sweep(self) -> None:
+        now_ms = self.loop.now_ms
+        self.loop.call_at(now_ms + SWEEP_EVERY_MS, self._sweep)
+        settings = self._settings
+        for connection in list(self._connections.values()):
+            if connection.is_waiting:
+                # A peer that leaves its answer unread counts as idle too, unless a fetch of its own is parked.
+                if now_ms - connection.last_active_ms > settings.connections_max_idle_ms + settings.fetch_max_wait_ms:
+                    connection.close()
+                continue
+            since_ms = connection.unfinished_since_ms
+            if since_ms is not None and now_ms - since_ms > settings.request_read_timeout_ms:
+                connection.refuse("request_too_slow", f"{connection.unfinished_bytes} bytes in {now_ms - since_ms} ms")
+            elif now_ms - connection.last_active_ms > settings.connections_max_idle_ms:
+                connection.close()

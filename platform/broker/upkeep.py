@@ -1,0 +1,125 @@
+"""What logs need besides appends and reads: flushes as their topics' settings say, retention, closing of rolled segments. The
+slow part of each runs on the disk worker's thread, the decision and the bookkeeping on the loop's."""
+
+from collections.abc import Callable
+
+from ..runtime.logs import get_logger
+from .log import DeletedSegment, LogError, erase_now
+from .loop import Loop
+from .partitions import Partition, PartitionTable
+from .settings import BrokerSettings
+from .worker import Worker
+
+log = get_logger(__name__)
+
+ROLLED_EVERY_MS = 5_000
+"""How long a closed segment may wait for its flush: until then its file stays open."""
+PARTITIONS_A_TURN = 100
+"""A pass over thousands of partitions gives way to requests after so many."""
+
+
+class Upkeep:
+    """Lives on the loop thread but for `dispose`, which may be called from any."""
+
+    def __init__(self, loop: Loop, worker: Worker, settings: BrokerSettings, now_ms: Callable[[], int]) -> None:
+        self._loop = loop
+        self._worker = worker
+        self._settings = settings
+        self._now_ms = now_ms
+        self._table = PartitionTable()
+        self._flushing: dict[Partition, bool] = {}
+        """Partitions whose flush is under way, and whether another was asked for meanwhile."""
+
+    def start(self, table: PartitionTable) -> None:
+        """Begin the passes over this table's partitions. Before the loop runs."""
+        self._table = table
+        self._worker.start()
+        self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
+        self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
+
+    def stop(self) -> None:
+        self._worker.stop()
+
+    def flush(self, partition: Partition, within_ms: int = 0) -> None:
+        """Have the partition's log on disk, as it is when the flush begins, within about this time."""
+        if within_ms > 0:
+            self._loop.call_at(self._loop.now_ms + within_ms, lambda: self.flush(partition))
+            return
+        if partition in self._flushing:
+            self._flushing[partition] = True
+            return
+        try:
+            job = partition.log.flush_job()
+        except LogError as error:
+            log.error("flush_failed", topic=partition.topic, partition=partition.index, why=str(error))
+            return
+        if job is None:
+            partition.flushed()
+            return
+
+        def done(_: None) -> None:
+            again = self._flushing.pop(partition)
+            partition.log.flush_done(job)
+            partition.flushed()
+            if again:
+                self.flush(partition)
+
+        def failed(error: Exception) -> None:
+            self._flushing.pop(partition)
+            cause = error if isinstance(error, OSError) else OSError(0, str(error))
+            log.error(
+                "flush_failed", topic=partition.topic, partition=partition.index, why=str(partition.log.flush_failed(cause))
+            )
+
+        self._flushing[partition] = False
+        if not self._worker.submit(job.run, done, failed):
+            del self._flushing[partition]
+            self.flush(partition, within_ms=ROLLED_EVERY_MS)
+
+    def dispose(self, job: Callable[[], None]) -> None:
+        """Run `job` some time soon, off the loop; what goes wrong is logged."""
+
+        def failed(error: Exception) -> None:
+            log.warning("disposal_failed", why=str(error))
+
+        if not self._worker.submit(job, lambda _: None, failed):
+            log.warning("disposal_left_out", why="too much waits for the disk already")
+
+    def _rolled_pass(self) -> None:
+        self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
+        self._pass(list(self._table), self._flush_rolled)
+
+    def _retention_pass(self) -> None:
+        self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
+        self._pass(list(self._table), self._expire)
+
+    def _pass(self, partitions: list[Partition], visit: Callable[[Partition], None]) -> None:
+        for partition in partitions[:PARTITIONS_A_TURN]:
+            visit(partition)
+        rest = partitions[PARTITIONS_A_TURN:]
+        if rest:
+            self._loop.post(lambda: self._pass(rest, visit))
+
+    def _flush_rolled(self, partition: Partition) -> None:
+        facts = partition.log.segments
+        if len(facts) > 1 and partition.log.flushed_offset < facts[-1].base_offset:
+            self.flush(partition)
+
+    def _expire(self, partition: Partition) -> None:
+        try:
+            deleted = partition.log.expire(self._now_ms(), erase=self._erase)
+        except (LogError, OSError) as error:
+            log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
+            return
+        for segment in deleted:
+            log.info(
+                "segment_expired",
+                topic=partition.topic,
+                partition=partition.index,
+                base_offset=segment.base_offset,
+                end_offset=segment.end_offset,
+                size_bytes=segment.size_bytes,
+            )
+
+    def _erase(self, deleted: DeletedSegment) -> None:
+        self.dispose(lambda: erase_now(deleted))

@@ -1,0 +1,62 @@
+"""`headrace consumer run`: one process of the real-time requests-per-minute service, in the foreground, until SIGTERM."""
+
+import argparse
+import os
+import socket
+from pathlib import Path
+
+from ..apps.request_rate import RequestRate
+from ..apps.request_rate_settings import RequestRateSettings
+from ..runtime.layout import Layout
+from ..runtime.lifecycle import StopSignal
+from ..runtime.logs import configure as configure_logs
+
+HELP = "Run one process of the real-time requests-per-minute service; two or more form a group and take over from each other."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    layout = Layout.from_environment()
+    what = parser.add_subparsers(dest="what", required=True, metavar="run")
+    run = what.add_parser(
+        "run",
+        help="run in the foreground until SIGTERM",
+        description=HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: headrace consumer run --topic access_log --group request-rate --consumer-id consumer-1",
+    )
+    run.add_argument("--topic", default="access_log", help="topic to count; it may come later (default: %(default)s)")
+    run.add_argument("--group", default="request-rate", help="group whose members share the partitions (default: %(default)s)")
+    run.add_argument("--consumer-id", help="this member's own name in the group (default: made from host and process id)")
+    run.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
+    run.add_argument("--zookeeper", default=layout.live_zookeeper, metavar="HOST:PORT[/CHROOT]", help="(default: %(default)s)")
+    run.add_argument("--registry", default=layout.registry_url, metavar="URL", help="schema registry (default: %(default)s)")
+    run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster of the audit topic (default: that of --bootstrap)")
+    run.add_argument("--home", type=Path, default=layout.home, help="folder of the state files (default: %(default)s)")
+    run.add_argument("--cluster", default="live", help="the cluster's name in quarantine records (default: %(default)s)")
+    run.add_argument(
+        "--session-timeout-ms",
+        type=int,
+        default=6_000,
+        help="how long the partitions of a killed member wait for another (default: %(default)s)",
+    )
+    run.add_argument("--status-file", type=Path, help="where to say 'ready', as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    consumer_id = arguments.consumer_id or f"{socket.gethostname()}-{os.getpid()}"
+    settings = RequestRateSettings(
+        topic=arguments.topic,
+        group=arguments.group,
+        consumer_id=consumer_id,
+        bootstrap=arguments.bootstrap,
+        zookeeper=arguments.zookeeper,
+        registry=arguments.registry,
+        audit_bootstrap=arguments.audit_bootstrap or arguments.bootstrap,
+        home=arguments.home,
+        status_file=arguments.status_file,
+        cluster=arguments.cluster,
+        session_timeout_ms=arguments.session_timeout_ms,
+    )
+    configure_logs(consumer_id)
+    RequestRate(settings).run(StopSignal().install())
+    return 0

@@ -1,0 +1,28 @@
+"""`headrace demo`: the whole pipeline on real input, audited."""
+
+import argparse
+import os
+from pathlib import Path
+
+from ..local.demo import Demo
+from ..runtime.layout import Layout
+
+HELP = """Send real events through the whole pipeline and print the audited result.
+
+Uses the running platform if there is one, else starts one and stops it at the end (KEEP=1 leaves it running).
+Exits 0 only if every window it made is COMPLETE in every tier.
+
+example: headrace demo --log access.log"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--log", type=Path, help="a web server's access log, combined format; without it a sample frontend is driven"
+    )
+    parser.add_argument("--topic", default="access_log", help="default: access_log")
+    parser.add_argument("--keep", action="store_true", default=os.environ.get("KEEP", "") not in ("", "0"), help="as KEEP=1")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    demo = Demo(Layout.from_environment(), log=arguments.log, topic=arguments.topic, keep=arguments.keep)
+    return demo.run()

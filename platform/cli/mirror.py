@@ -1,0 +1,48 @@
+"""`headrace mirror run`: copy every topic of one cluster to another, in the foreground, until SIGTERM."""
+
+import argparse
+from pathlib import Path
+
+from ..mirror.process import Mirror, MirrorSettings
+from ..runtime.layout import Layout
+from ..runtime.lifecycle import StopSignal
+from ..runtime.logs import configure as configure_logs
+
+HELP = "Copy every topic of one cluster to another: same batches, same offsets, counted on the way."
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    layout = Layout.from_environment()
+    what = parser.add_subparsers(dest="what", required=True, metavar="run")
+    run = what.add_parser(
+        "run",
+        help="run in the foreground until SIGTERM",
+        description=f"{HELP} Internal topics (_…, ….quarantine) stay where they are.",
+        epilog="example: headrace mirror run --source live:9092 --destination offline:9192 --destination-zookeeper offline:2182",
+    )
+    run.add_argument("--source", default=layout.live_bootstrap, metavar="HOST:PORT", help="copy from here (default: %(default)s)")
+    run.add_argument(
+        "--destination", default=layout.offline_bootstrap, metavar="HOST:PORT", help="copy to here (default: %(default)s)"
+    )
+    run.add_argument(
+        "--destination-zookeeper",
+        default=layout.offline_zookeeper,
+        metavar="HOST:PORT[/CHROOT]",
+        help="the destination's; remembers how far was reported (default: %(default)s)",
+    )
+    run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster that holds the audit's topic (default: the source)")
+    run.add_argument("--status-file", type=Path, help="where to say 'ready' and how far each partition is, as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = MirrorSettings(
+        source=arguments.source,
+        destination=arguments.destination,
+        destination_zookeeper=arguments.destination_zookeeper,
+        audit_bootstrap=arguments.audit_bootstrap or arguments.source,
+        status_file=arguments.status_file,
+    )
+    configure_logs("mirror")
+    stop = StopSignal().install()
+    Mirror(settings).run(stop)
+    return 0

@@ -1,0 +1,96 @@
+"""`headrace quarantine list`: what could not be used, why, and where it came from."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from ..apps.quarantine import Unreadable, read_quarantine
+from ..client.cluster import Cluster
+from ..runtime.layout import Layout
+from ..wire.quarantine_record import FileOrigin, LogOrigin, ProcessOrigin, QuarantineRecord
+
+HELP = """List what could not be used: reason, origin, time and the beginning of each payload.
+
+example: headrace quarantine list --topic access_log --json"""
+
+PAYLOAD_HEAD_BYTES = 120
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    bootstrap = Layout.from_environment().live_bootstrap
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list")
+    listing = actions.add_parser("list", help="print everything that is quarantined, each thing once")
+    listing.add_argument("--topic", help="only what was meant for this topic (default: all)")
+    listing.add_argument("--json", action="store_true", help="print a JSON array, payloads whole")
+    listing.add_argument("--bootstrap", default=bootstrap, help="the live cluster (default %(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    unreadable: list[Unreadable] = []
+    unreadable_count = 0
+
+    def note(one: Unreadable) -> None:
+        nonlocal unreadable_count
+        unreadable_count += 1
+        if len(unreadable) < 10:
+            unreadable.append(one)
+
+    cluster = Cluster(arguments.bootstrap, client_id="headrace-quarantine")
+    try:
+        found = read_quarantine(cluster, arguments.topic, on_unreadable=note)
+        count = _print_json(found) if arguments.json else _print_table(found)
+    finally:
+        cluster.close()
+    if not arguments.json and not count:
+        print("nothing is quarantined", file=sys.stderr)
+    for one in unreadable:
+        print(f"not shown: {one.topic}-{one.partition} offset {one.offset}: {one.reason}", file=sys.stderr)
+    if unreadable_count > len(unreadable):
+        print(f"not shown: {unreadable_count - len(unreadable)} more", file=sys.stderr)
+    return 1 if unreadable_count else 0
+
+
+def _print_json(found: Iterator[QuarantineRecord]) -> int:
+    """Print the array as it comes, so that a large one needs no memory; return its length."""
+    count = 0
+    sys.stdout.write("[")
+    for record in found:
+        sys.stdout.write(",\n" if count else "\n")
+        sys.stdout.write(record.to_json().decode())
+        count += 1
+    sys.stdout.write("\n]\n" if count else "]\n")
+    return count
+
+
+def _print_table(found: Iterator[QuarantineRecord]) -> int:
+    count = 0
+    for record in found:
+        at = datetime.fromtimestamp(record.at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        window = datetime.fromtimestamp(record.window_start_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%MZ")
+        print(f"{at}  {record.topic}  {record.code}  {origin_words(record)}")
+        print(f"    why      {record.reason}")
+        print(f"    window   {window} (from the {record.window_from})")
+        print(f"    payload  {payload_head(record.payload)}")
+        count += 1
+    return count
+
+
+def origin_words(record: QuarantineRecord) -> str:
+    """Return where the thing came from, as people write it."""
+    match record.origin:
+        case FileOrigin(file=file, line=line):
+            return f"{file}:{line}"
+        case LogOrigin(cluster=cluster, topic=topic, partition=partition, offset=offset, to_offset=None):
+            return f"{cluster} {topic}-{partition} offset {offset}"
+        case LogOrigin(cluster=cluster, topic=topic, partition=partition, offset=offset, to_offset=to_offset):
+            return f"{cluster} {topic}-{partition} offsets {offset} to {to_offset}"
+        case ProcessOrigin(instance=instance, sequence=sequence):
+            return f"{instance} event {sequence}"
+
+
+def payload_head(payload: bytes) -> str:
+    """Return the payload's beginning as printable text."""
+    text = payload[:PAYLOAD_HEAD_BYTES].decode("utf-8", errors="backslashreplace")
+    text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return f"{text} … ({len(payload)} bytes)" if len(payload) > PAYLOAD_HEAD_BYTES else text

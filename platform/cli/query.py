@@ -1,0 +1,45 @@
+"""`headrace query SQL`: DuckDB over the warehouse's published hours, or over every row by the name `<topic>_all`."""
+
+import argparse
+import json
+import sys
+from itertools import islice
+
+from ..runtime.layout import Layout
+
+HELP = """ask the warehouse in SQL: a topic's name is the view of its published hours, <topic>_all shows every row
+
+example: headrace query 'SELECT status, count(*) AS requests FROM access_log GROUP BY status ORDER BY 2 DESC' --json"""
+
+TABLE_ROWS = 200
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("sql")
+    parser.add_argument("--json", action="store_true", help="print a JSON array of rows; instants as ISO 8601 in UTC")
+    parser.add_argument("--limit", type=int, default=TABLE_ROWS, help=f"rows shown as a table (default {TABLE_ROWS})")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ..spark.query import plain, query
+    from ..spark.warehouse import Warehouse
+
+    answer = query(Warehouse(Layout.from_environment().warehouse), arguments.sql)
+    if arguments.json:
+        sys.stdout.write("[")
+        for number, row in enumerate(answer.rows):
+            words = dict(zip(answer.columns, map(plain, row), strict=True))
+            sys.stdout.write((",\n " if number else "") + json.dumps(words, ensure_ascii=False))
+        sys.stdout.write("]\n")
+        return 0
+    shown = [[_cell(plain(value)) for value in row] for row in islice(answer.rows, arguments.limit)]
+    widths = [max([len(name), *(len(row[at]) for row in shown)]) for at, name in enumerate(answer.columns)]
+    for line in (answer.columns, ["-" * width for width in widths], *shown):
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    if next(answer.rows, None) is not None:
+        print(f"the first {arguments.limit} rows; --limit or --json shows more", file=sys.stderr)
+    return 0
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,229 @@
+"""What goes wrong between a client and a cluster. Each error carries its facts as attributes; `retriable` says whether to ask
+again.
+
+Holds no I/O and no policy on how often to try again: that is the caller's.
+"""
+
+from typing import ClassVar
+
+from ..errors import HeadraceError
+from ..wire.errors import ErrorCode
+
+
+class ClientError(HeadraceError):
+    """The root of this room's errors."""
+
+
+class InvalidAddress(ClientError):
+    """A bootstrap list is not `host:port[,host:port…]`."""
+
+
+class BrokerUnreachable(ClientError):
+    """No connection could be made, or it broke before the answer came. Whether the request was carried out is not known."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, address: str, api: str, reason: str, *, was_sent: bool) -> None:
+        self.address = address
+        self.api = api
+        self.was_sent = was_sent
+        super().__init__(f"{api} to broker {address} failed: {reason}; check that a broker runs there, then try again")
+
+
+class RequestTimedOut(BrokerUnreachable):
+    """The broker did not answer in time. Whether the request was carried out is not known."""
+
+
+class BadAnswer(ClientError):
+    """The peer answered with bytes that are no answer to the request. The connection is closed; a new one may do better."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, address: str, api: str, reason: str) -> None:
+        self.address = address
+        self.api = api
+        super().__init__(
+            f"{api} to {address}: the answer cannot be read: {reason}; "
+            f"check that a Kafka-wire broker listens there (not TLS, not HTTP)"
+        )
+
+
+class UnsupportedApi(ClientError):
+    """The broker does not serve the request in any version that this client speaks."""
+
+    def __init__(self, address: str, api: str, spoken: tuple[int, int], served: tuple[int, int] | None) -> None:
+        self.address = address
+        self.api = api
+        offer = "does not serve it" if served is None else f"serves versions {served[0]} to {served[1]}"
+        super().__init__(f"{api} to broker {address}: this client speaks versions {spoken[0]} to {spoken[1]}, the broker {offer}")
+
+
+class BrokerError(ClientError):
+    """The broker refused a request, for good: the same request will be refused again."""
+
+    def __init__(self, what: str, code: int, message: str | None = None) -> None:
+        self.code = code
+        said = f" ({message})" if message else ""
+        super().__init__(f"{what}: the broker answered {code_name(code)}{said}{_advice(code)}")
+
+
+class RetriableBrokerError(BrokerError):
+    """The broker could not do it now: leadership moves, a topic appears, replicas are behind."""
+
+    retriable: ClassVar[bool] = True
+
+
+class UnknownTopic(RetriableBrokerError):
+    """The cluster does not know the topic (yet)."""
+
+    def __init__(self, topic: str, where: str) -> None:
+        self.topic = topic
+        super().__init__(f"topic {topic!r} on {where}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class LeaderUnknown(ClientError):
+    """The partition has no leader now, or does not exist."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, partition: int, reason: str) -> None:
+        self.topic = topic
+        self.partition = partition
+        super().__init__(f"no leader for {topic}-{partition}: {reason}; it is asked for again when the metadata is refreshed")
+
+
+class OffsetOutOfRange(ClientError):
+    """The log does not hold the offset (any more, or yet)."""
+
+    def __init__(self, topic: str, partition: int, offset: int, log_start_offset: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        super().__init__(
+            f"fetch of {topic}-{partition} at offset {offset}: the log begins at {log_start_offset} and does not hold it; "
+            f"begin again at {log_start_offset} (older records have expired) or at the log's end"
+        )
+
+
+class CorruptRead(ClientError):
+    """A batch of the log failed its check and the caller named no place for such a range."""
+
+    def __init__(self, topic: str, partition: int, from_offset: int, to_offset: int, reason: str) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.from_offset = from_offset
+        self.to_offset = to_offset
+        super().__init__(
+            f"{topic}-{partition} offsets {from_offset} to {to_offset} cannot be read: {reason}; "
+            f"hand over on_corrupt to go on after them"
+        )
+
+
+class ReadStalled(ClientError):
+    """The broker shows records after the offset and yet sends none."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, partition: int, offset: int, high_watermark: int, waited_ms: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        super().__init__(
+            f"read of {topic}-{partition} stands at {offset}: the broker says {high_watermark} is there "
+            f"and sent nothing for {waited_ms} ms; look at its log for a range that it cannot serve"
+        )
+
+
+class BufferFull(ClientError):
+    """The producer's buffer stayed full for as long as the caller was willing to wait. The record was not taken."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, buffer_bytes: int, max_block_ms: int) -> None:
+        self.topic = topic
+        self.buffer_bytes = buffer_bytes
+        self.max_block_ms = max_block_ms
+        super().__init__(
+            f"record for {topic!r} not taken: the buffer ({buffer_bytes} bytes) stayed full for {max_block_ms} ms; "
+            f"the cluster takes less than is written, or is away: slow down, or allow more buffer_bytes or max_block_ms"
+        )
+
+
+class RecordTooLarge(ClientError):
+    """One record that can never fit."""
+
+    def __init__(self, topic: str, size_bytes: int, limit_bytes: int, limit: str) -> None:
+        self.topic = topic
+        self.size_bytes = size_bytes
+        super().__init__(f"record of {size_bytes} bytes for {topic!r} is above {limit}={limit_bytes}: split it or raise {limit}")
+
+
+class DeliveryTimedOut(ClientError):
+    """A batch was not acknowledged within `delivery_timeout_ms`; it may or may not be in the log."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, partition: int, record_count: int, waited_ms: int, last: str) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.record_count = record_count
+        super().__init__(
+            f"{record_count} records for {topic}-{partition} were not acknowledged within {waited_ms} ms; last answer: {last}"
+        )
+
+
+class DeliveryFailed(ClientError):
+    """Batches were given up since the last flush; the first one's error is the cause."""
+
+    def __init__(self, record_count: int, first: ClientError) -> None:
+        self.record_count = record_count
+        self.first = first
+        super().__init__(f"{record_count} records were given up; the first because: {first}")
+
+
+class FlushTimedOut(ClientError):
+    """Not everything was acknowledged when the flush's time was over; the sending goes on."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, record_count: int, timeout_ms: int) -> None:
+        self.record_count = record_count
+        super().__init__(
+            f"flush: {record_count} records still wait for an acknowledgement after {timeout_ms} ms; they are still being sent"
+        )
+
+
+class ProducerClosed(ClientError):
+    """The producer was closed: it takes no more records, and what it still held was given up."""
+
+
+class ProducerForked(ClientError):
+    """The producer was made in another process: threads and sockets do not survive a fork."""
+
+    def __init__(self, made_in: int, used_in: int) -> None:
+        super().__init__(f"this producer was made in process {made_in} and is used in {used_in}: make a new one after the fork")
+
+
+def broker_error(what: str, code: int, message: str | None = None) -> BrokerError:
+    """Return the error for a broker's code: of the retriable class where the same request may succeed later."""
+    return (RetriableBrokerError if ErrorCode.of(code).retriable else BrokerError)(what, code, message)
+
+
+def code_name(code: int) -> str:
+    """Return a code as people know it: its name and number, or the bare number when this house does not know it."""
+    try:
+        return f"{ErrorCode(code).name} ({code})"
+    except ValueError:
+        return f"error {code}"
+
+
+_ADVICE = {
+    3: "; create the topic, or let auto.create.topics.enable do it",
+    10: "; send smaller records or raise the topic's max.message.bytes",
+    44: "; the topic takes no ordinary producer (a mirrored one is written by its mirror alone)",
+}
+
+
+def _advice(code: int) -> str:
+    return _ADVICE.get(code, "")

@@ -1,0 +1,91 @@
+"""The broker registry: which brokers are there, and where.
+
+Source: the paper's section 3.2, ephemeral nodes under /brokers/ids.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import paths
+from .ephemeral import EphemeralNode
+from .errors import BrokerIdTaken, CoordinationError, UnreadableNode
+from .session import Session
+from .values import json_bytes, read_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerInfo:
+    """One registered broker."""
+
+    broker_id: int
+    host: str
+    port: int
+    folder_id: str
+    """The id of its data folder: by it a restarted broker knows its own former node from a stranger's."""
+    timestamp_ms: int
+    """When it registered, by its own clock."""
+
+
+class BrokerRegistry:
+    """Registers one broker and lists all."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._node: EphemeralNode | None = None
+
+    def register(
+        self,
+        broker_id: int,
+        host: str,
+        port: int,
+        folder_id: str,
+        *,
+        on_refused: Callable[[CoordinationError], None] | None = None,
+    ) -> None:
+        """Register this broker, now and after every loss of the session.
+
+        A node of the same folder_id (this broker before its restart) is replaced. Raises BrokerIdTaken when another folder's
+        broker is there, ConnectionUnsure. `on_refused` is told, on the session's thread, when that turns out at a renewal.
+        """
+        path = paths.broker(broker_id)
+        data = json_bytes({"host": host, "port": port, "folder_id": folder_id, "timestamp": time.time_ns() // 1_000_000})
+
+        def is_mine(found: bytes) -> bool:
+            return _read(broker_id, path, found).folder_id == folder_id
+
+        def taken(found: bytes) -> CoordinationError:
+            holder = _read(broker_id, path, found)
+            return BrokerIdTaken(broker_id, folder_id, f"folder {holder.folder_id} at {holder.host}:{holder.port}")
+
+        node = EphemeralNode(self._session, path, data, is_mine=is_mine, taken=taken, on_refused=on_refused)
+        node.register()
+        self._node = node
+
+    def withdraw(self) -> None:
+        """Take this broker's node away, as at a clean stop."""
+        if self._node is not None:
+            self._node.withdraw()
+            self._node = None
+
+    def list(self) -> list[BrokerInfo]:
+        """Return the registered brokers by id."""
+        ids = [int(name) for name in self._session.tree.children(paths.BROKER_IDS) if name.isdigit()]
+        found = self._session.tree.read_many(paths.broker(broker_id) for broker_id in ids)
+        return [
+            _read(broker_id, paths.broker(broker_id), found[paths.broker(broker_id)].data)
+            for broker_id in sorted(ids)
+            if paths.broker(broker_id) in found
+        ]
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback`, on the session's thread, once and after brokers came or went; return what ends the watch."""
+        return self._session.watch_children(paths.BROKER_IDS, callback)
+
+
+def _read(broker_id: int, path: str, data: bytes) -> BrokerInfo:
+    value = read_json(path, data)
+    match value:
+        case {"host": str(host), "port": int(port), "folder_id": str(folder_id), "timestamp": int(timestamp_ms)}:
+            return BrokerInfo(broker_id=broker_id, host=host, port=port, folder_id=folder_id, timestamp_ms=timestamp_ms)
+    raise UnreadableNode(path, data, "host, port, folder_id and timestamp are expected")

@@ -1,0 +1,200 @@
+"""The paper's three registries of a consumer group: who is in it (consumer), who reads what (owner), how far (offset).
+
+Consumer and owner nodes are ephemeral and vanish with the session, together; offsets stay. Source: the paper's section 3.2, Kafka
+0.7.2's ZkUtils, under today's names of topic and partition.
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+
+from . import paths
+from .ephemeral import EphemeralNode
+from .errors import ConsumerIdTaken, CoordinationError, NotRegistered, UnreadableNode, VersionConflict
+from .session import Session
+from .tree import Check, Create, Operation, Write
+from .values import decimal, json_bytes, read_decimal, read_json
+
+CHUNK = 500
+"""Offsets of one transaction: far below the server's limit on a request's size."""
+ATTEMPTS = 5
+
+
+class ConsumerRegistry:
+    """Who is in a group, and what each member subscribes to."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._instance = uuid.uuid4().hex
+        self._nodes: dict[tuple[str, str], EphemeralNode] = {}
+
+    def register(
+        self,
+        group: str,
+        consumer_id: str,
+        subscription: Mapping[str, int],
+        *,
+        wait_ms: int = 0,
+        on_refused: Callable[[CoordinationError], None] | None = None,
+    ) -> None:
+        """Join the group as `consumer_id` with topic -> number of streams, now and after every loss of the session.
+
+        A node under this id that is another process's (a namesake, or this one's former life, killed) is waited for up to
+        `wait_ms`, which should be more than a session time. Raises ConsumerIdTaken, ConnectionUnsure.
+        """
+        path = paths.consumer(group, consumer_id)
+        subscribed = {paths.topic_step(topic): streams for topic, streams in subscription.items()}
+        value = {"subscription": subscribed, "instance": self._instance, "timestamp": time.time_ns() // 1_000_000}
+
+        def is_mine(found: bytes) -> bool:
+            return read_json(path, found).get("instance") == self._instance
+
+        def taken(_found: bytes) -> CoordinationError:
+            return ConsumerIdTaken(group, consumer_id, wait_ms)
+
+        node = EphemeralNode(self._session, path, json_bytes(value), is_mine=is_mine, taken=taken, on_refused=on_refused)
+        deadline = time.monotonic() + wait_ms / 1000
+        while True:
+            try:
+                node.register()
+                break
+            except ConsumerIdTaken:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.05)
+        self._nodes[group, consumer_id] = node
+
+    def withdraw(self, group: str, consumer_id: str) -> None:
+        """Leave the group."""
+        node = self._nodes.pop((group, consumer_id), None)
+        if node is not None:
+            node.withdraw()
+
+    def members(self, group: str) -> dict[str, dict[str, int]]:
+        """Return the group's registered consumers: id -> topic -> number of streams, by sorted id."""
+        ids = self._session.tree.children(paths.consumer_ids(group))
+        found = self._session.tree.read_many(f"{paths.consumer_ids(group)}/{member}" for member in ids)
+        subscriptions: dict[str, dict[str, int]] = {}
+        for member in ids:
+            path = f"{paths.consumer_ids(group)}/{member}"
+            if path in found:
+                subscriptions[member] = _subscription(path, found[path].data)
+        return subscriptions
+
+    def watch(self, group: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback`, on the session's thread, once and after members came or went; return what ends the watch."""
+        return self._session.watch_children(paths.consumer_ids(group), callback)
+
+
+class OwnerRegistry:
+    """Which member reads which partition. A claim lives with the session and is not renewed: whoever lost it claims anew."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def claim(self, group: str, topic: str, partition: int, consumer_id: str) -> bool:
+        """Return True when the partition is this session's now, False when it is another's. Raises ConnectionUnsure."""
+        path, tree = paths.owner(group, topic, partition), self._session.tree
+        for _ in range(ATTEMPTS):
+            if tree.create(path, consumer_id.encode(), ephemeral=True):
+                return True
+            node = tree.read(path)
+            if node is not None:
+                return node.owner_session == tree.session_id
+        return False
+
+    def release(self, group: str, topic: str, partition: int) -> bool:
+        """Give the partition up; return False when it was not this session's (then nothing is touched)."""
+        path, tree = paths.owner(group, topic, partition), self._session.tree
+        generation = self._session.generation
+        node = tree.read(path)
+        if node is None or node.owner_session != tree.session_id or self._session.generation != generation:
+            return False
+        try:
+            return tree.delete(path, version=node.version)
+        except VersionConflict:
+            return False
+
+    def owners(self, group: str, topic: str) -> dict[int, str]:
+        """Return partition -> consumer id of the partitions that somebody owns."""
+        names = [name for name in self._session.tree.children(paths.owners(group, topic)) if name.isdigit()]
+        found = self._session.tree.read_many(paths.owner(group, topic, int(name)) for name in names)
+        return {
+            int(name): found[paths.owner(group, topic, int(name))].data.decode(errors="replace")
+            for name in names
+            if paths.owner(group, topic, int(name)) in found
+        }
+
+    def watch(self, group: str, topic: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback`, on the session's thread, once and after claims of the topic came or went; return what ends the
+        watch.
+        """
+        return self._session.watch_children(paths.owners(group, topic), callback)
+
+
+class OffsetRegistry:
+    """How far each group has read: the next offset of each partition, decimal, persistent."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def get(self, group: str, topic: str, partition: int) -> int | None:
+        """Return the group's next offset there, or None when it never committed one."""
+        return self.get_many(group, [(topic, partition)]).get((topic, partition))
+
+    def get_many(self, group: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the committed next offset of those of the partitions that have one."""
+        wanted = {paths.offset(group, topic, partition): (topic, partition) for topic, partition in partitions}
+        found = self._session.tree.read_many(wanted)
+        return {wanted[path]: read_decimal(path, node.data) for path, node in found.items()}
+
+    def get_all(self, group: str) -> dict[tuple[str, int], int]:
+        """Return every committed next offset of the group."""
+        tree, root = self._session.tree, paths.group_offsets(group)
+        pairs = [
+            (topic, int(name)) for topic in tree.children(root) for name in tree.children(f"{root}/{topic}") if name.isdigit()
+        ]
+        return self.get_many(group, pairs)
+
+    def put(self, group: str, topic: str, partition: int, offset: int) -> None:
+        """Commit one next offset."""
+        self.put_many(group, {(topic, partition): offset})
+
+    def put_many(self, group: str, offsets: Mapping[tuple[str, int], int], *, only_while_registered: str | None = None) -> None:
+        """Commit next offsets; they are durable on return.
+
+        Without `only_while_registered` the calls travel together, each on its own. With a consumer id they are one act (to 500)
+        that ZooKeeper carries out only while that consumer is registered in the group: a process whose session was lost, and
+        whose partitions may be another's by now, changes nothing. Raises NotRegistered, ConnectionUnsure, ValueError below 0.
+        """
+        values = {paths.offset(group, topic, partition): decimal(offset) for (topic, partition), offset in offsets.items()}
+        if only_while_registered is None:
+            self._session.tree.put_many(values)
+            return
+        fence = paths.consumer(group, only_while_registered)
+        wanted = sorted(values)
+        for start in range(0, len(wanted), CHUNK):
+            self._put_fenced(fence, {path: values[path] for path in wanted[start : start + CHUNK]})
+
+    def _put_fenced(self, fence: str, values: Mapping[str, bytes]) -> None:
+        tree = self._session.tree
+        for _ in range(ATTEMPTS):
+            there = tree.read_many(values)
+            for parent in sorted({path.rpartition("/")[0] for path in values.keys() - there.keys()}):
+                tree.ensure(parent)
+            acts: list[Operation] = [Check(path=fence)]
+            for path, data in values.items():
+                acts.append(Write(path=path, data=data) if path in there else Create(path=path, data=data))
+            refused = tree.transact(acts)
+            if refused is None:
+                return
+            if refused == 0:
+                raise NotRegistered(fence)
+        raise VersionConflict("commit offsets under", fence)
+
+
+def _subscription(path: str, data: bytes) -> dict[str, int]:
+    value = read_json(path, data).get("subscription")
+    if not isinstance(value, dict) or not all(isinstance(streams, int) for streams in value.values()):
+        raise UnreadableNode(path, data, "a subscription, topic to number of streams, is expected")
+    return {str(topic): int(streams) for topic, streams in value.items()}

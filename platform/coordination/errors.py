@@ -1,0 +1,100 @@
+"""What can go wrong between a process and ZooKeeper. kazoo's own errors never leave this room."""
+
+from typing import ClassVar
+
+from ..errors import HeadraceError
+
+
+class CoordinationError(HeadraceError):
+    """Something between this process and ZooKeeper went wrong."""
+
+
+class ConnectionUnsure(CoordinationError):
+    """The connection broke or was too slow: whether ZooKeeper carried the call out is not known. Ask again, then decide."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, what: str, path: str, why: str) -> None:
+        self.what, self.path = what, path
+        super().__init__(f"{what} {path} in ZooKeeper: {why}; it may or may not have happened: read it again before acting on it")
+
+
+class ZooKeeperUnreachable(CoordinationError):
+    """No session with ZooKeeper could be opened in time."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, hosts: str, timeout_ms: int) -> None:
+        self.hosts, self.timeout_ms = hosts, timeout_ms
+        super().__init__(f"no session with ZooKeeper at {hosts} within {timeout_ms} ms: is it running, is the address right?")
+
+
+class SessionClosed(CoordinationError):
+    """A call on a session that was not started, or was closed by this process."""
+
+    def __init__(self, name: str, what: str) -> None:
+        super().__init__(f"{what}: the ZooKeeper session {name!r} is not open: start it first, or stop using it once closed")
+
+
+class VersionConflict(CoordinationError):
+    """The node was changed, made or removed by someone else between the reading and the writing."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, what: str, path: str) -> None:
+        self.path = path
+        super().__init__(f"{what} {path} in ZooKeeper: somebody else changed it meanwhile: read it again and decide anew")
+
+
+class UnreadableNode(CoordinationError):
+    """A registry's node holds what this room never writes."""
+
+    def __init__(self, path: str, data: bytes, why: str) -> None:
+        self.path, self.data = path, data
+        super().__init__(f"ZooKeeper node {path} holds {data[:80]!r}, which cannot be read ({why}): mend or delete it by hand")
+
+
+class ValueTooLarge(CoordinationError):
+    """More bytes than a ZooKeeper node takes; the server would answer by cutting the connection, again and again."""
+
+    def __init__(self, path: str, size_bytes: int, limit_bytes: int) -> None:
+        self.path, self.size_bytes = path, size_bytes
+        super().__init__(f"{size_bytes} bytes for ZooKeeper node {path}; at most {limit_bytes} fit: register less in one node")
+
+
+class InvalidName(CoordinationError):
+    """A name that cannot be one step of a ZooKeeper path."""
+
+    def __init__(self, kind: str, name: str, why: str) -> None:
+        self.kind, self.name = kind, name
+        super().__init__(f"{kind} {name!r} cannot be used: {why}")
+
+
+class BrokerIdTaken(CoordinationError):
+    """Another data folder's broker is registered under this id."""
+
+    def __init__(self, broker_id: int, folder_id: str, holder: str) -> None:
+        self.broker_id, self.folder_id, self.holder = broker_id, folder_id, holder
+        super().__init__(
+            f"broker id {broker_id} is taken by another data folder's broker ({holder}), ours is {folder_id}: give this broker "
+            "another id, or, if that one is gone, wait until its session has timed out"
+        )
+
+
+class ConsumerIdTaken(CoordinationError):
+    """Another living process is registered in the group under this consumer id."""
+
+    def __init__(self, group: str, consumer_id: str, waited_ms: int) -> None:
+        self.group, self.consumer_id = group, consumer_id
+        super().__init__(
+            f"consumer id {consumer_id!r} in group {group!r} is still held by another process after {waited_ms} ms: "
+            "give each process of the group an id of its own"
+        )
+
+
+class NotRegistered(CoordinationError):
+    """A write that only a registered consumer may make, and the registration is gone (session lost): nothing was written."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"nothing written: {path} is not registered any more (session lost): claim the partitions anew first")

@@ -1,0 +1,87 @@
+"""Where each registry stands in ZooKeeper's tree, and which names may be a step of it. Pure.
+
+    /brokers/ids/{broker}                        ephemeral   JSON host, port, folder_id, timestamp
+    /brokers/topics/{topic}                      persistent  JSON partitions, config
+    /consumers/{group}/ids/{consumer}            ephemeral   JSON subscription, instance, timestamp
+    /consumers/{group}/owners/{topic}/{part}     ephemeral   consumer id
+    /consumers/{group}/offsets/{topic}/{part}    persistent  decimal: the next offset
+    /audit/positions/{tier}/{topic}/{part}       persistent  decimal: how far the tier has reported
+    /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
+    /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
+
+Source: the paper's registries under today's names of topic and partition (facts/zookeeper_paths_and_rebalance.md).
+"""
+
+import re
+
+from .errors import InvalidName
+
+BROKER_IDS = "/brokers/ids"
+BROKER_TOPICS = "/brokers/topics"
+CLUSTER_ID = "/cluster/id"
+NEXT_PRODUCER_ID = "/producer_ids/next"
+
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def step(kind: str, name: str) -> str:
+    """Return `name`, checked to be one step of a path. Raises InvalidName for what ZooKeeper would read otherwise or refuse."""
+    if not name or name in (".", "..") or len(name) > 249:
+        raise InvalidName(kind, name, "1 to 249 characters, not '.' or '..'")
+    if "/" in name or any(ord(character) < 0x20 or 0x7F <= ord(character) <= 0x9F for character in name):
+        raise InvalidName(kind, name, "no '/' and no control characters")
+    if not name.isprintable():
+        raise InvalidName(kind, name, "printable characters only")
+    return name
+
+
+def topic_step(topic: str) -> str:
+    """Return `topic`, checked by Kafka's rule for topic names. Raises InvalidName."""
+    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+        raise InvalidName("topic", topic, "1 to 249 of letters, digits, '.', '_' and '-', not '.' or '..'")
+    return topic
+
+
+def partition_step(partition: int) -> str:
+    """Return the partition's number as a step. Raises InvalidName when it is negative."""
+    if partition < 0:
+        raise InvalidName("partition", str(partition), "partitions count from 0")
+    return str(partition)
+
+
+def broker(broker_id: int) -> str:
+    if broker_id < 0:
+        raise InvalidName("broker id", str(broker_id), "broker ids count from 0")
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    return f"{BROKER_TOPICS}/{topic_step(name)}"
+
+
+def consumer_ids(group: str) -> str:
+    return f"/consumers/{step('group', group)}/ids"
+
+
+def consumer(group: str, consumer_id: str) -> str:
+    return f"{consumer_ids(group)}/{step('consumer id', consumer_id)}"
+
+
+def owners(group: str, topic: str) -> str:
+    return f"/consumers/{step('group', group)}/owners/{topic_step(topic)}"
+
+
+def owner(group: str, topic: str, partition: int) -> str:
+    return f"{owners(group, topic)}/{partition_step(partition)}"
+
+
+def group_offsets(group: str) -> str:
+    return f"/consumers/{step('group', group)}/offsets"
+
+
+def offset(group: str, topic: str, partition: int) -> str:
+    return f"{group_offsets(group)}/{topic_step(topic)}/{partition_step(partition)}"
+
+
+def position(tier: str, topic: str, partition: int) -> str:
+    return f"/audit/positions/{step('tier', tier)}/{topic_step(topic)}/{partition_step(partition)}"

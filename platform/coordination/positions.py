@@ -1,0 +1,49 @@
+"""How far each tier has *reported* to the audit, per partition: where a successor's first report has to begin.
+
+Persistent, decimal, never backwards: a process that was frozen and overtaken must not pull the position back when it wakes up, or
+the next report would begin in the middle of one that is in the books already.
+"""
+
+from . import paths
+from .errors import VersionConflict
+from .session import Session
+from .values import decimal, read_decimal
+
+ATTEMPTS = 10
+"""How often one write starts over because another writer moved the position meanwhile."""
+
+
+class AuditPositions:
+    """Reads and moves the positions of any tier."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def read(self, tier: str, topic: str, partition: int) -> int | None:
+        """Return the offset up to which the tier has reported (exclusive), or None when it never has."""
+        path = paths.position(tier, topic, partition)
+        node = self._session.tree.read(path)
+        return None if node is None else read_decimal(path, node.data)
+
+    def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
+        """Move the position on to `offset`; one that is further already stays. Raises ValueError below 0, ConnectionUnsure."""
+        path, tree = paths.position(tier, topic, partition), self._session.tree
+        data = decimal(offset)
+        for _ in range(ATTEMPTS):
+            node = tree.read(path)
+            if node is None:
+                if tree.create(path, data):
+                    return
+                continue
+            if read_decimal(path, node.data) >= offset:
+                return
+            try:
+                tree.write(path, data, version=node.version)
+            except VersionConflict:
+                continue
+            return
+        raise VersionConflict("move", path)
+
+    def forget(self, tier: str, topic: str, partition: int) -> bool:
+        """Have the tier count from the log's start again; return False when it had no position."""
+        return self._session.tree.delete(paths.position(tier, topic, partition))

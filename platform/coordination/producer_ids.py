@@ -1,0 +1,89 @@
+"""Producer ids that are never issued twice: not after a restart, not by two brokers, not by two clusters.
+
+    63        48 47                                   0
+    0 ppp…pppp   cccc………………………………………………………………………………cccc
+      prefix     counter, taken from ZooKeeper in blocks
+
+The prefix is the cluster's: drawn at random (1 to 32767) when the first process asks in this chroot, written once to /cluster/id
+beside the cluster's id, and read from there ever after. The counter moves by compare-and-set on its node's version; a block whose
+taking was not confirmed is never used, only skipped.
+"""
+
+import secrets
+import uuid
+from dataclasses import dataclass
+
+from . import paths
+from .errors import ConnectionUnsure, CoordinationError, UnreadableNode, VersionConflict
+from .session import Session
+from .values import decimal, json_bytes, read_decimal, read_json
+
+BLOCK = 1_000
+"""Ids a block, as in Kafka: a broker asks once in a thousand InitProducerId requests, a crash wastes at most as many."""
+PREFIX_BITS, COUNTER_BITS = 15, 48
+ATTEMPTS = 100
+"""How often one block's taking starts over: each time another broker has taken one, so somebody always gets on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterId:
+    """What tells this cluster from every other."""
+
+    cluster_id: str
+    """A UUID's hex digits: what brokers answer in Metadata."""
+    producer_id_prefix: int
+
+
+def cluster_id(session: Session) -> ClusterId:
+    """Return the identity of the chroot's cluster, drawn and written by whoever asks first."""
+    while True:
+        node = session.tree.read(paths.CLUSTER_ID)
+        if node is not None:
+            value = read_json(paths.CLUSTER_ID, node.data)
+            match value:
+                case {"cluster_id": str(name), "producer_id_prefix": int(prefix)} if 0 < prefix < 1 << PREFIX_BITS:
+                    return ClusterId(cluster_id=name, producer_id_prefix=prefix)
+            raise UnreadableNode(paths.CLUSTER_ID, node.data, "cluster_id and producer_id_prefix are expected")
+        drawn = {"cluster_id": uuid.uuid4().hex, "producer_id_prefix": 1 + secrets.randbelow((1 << PREFIX_BITS) - 1)}
+        try:
+            session.tree.create(paths.CLUSTER_ID, json_bytes(drawn))
+        except ConnectionUnsure:
+            continue  # read it again: ours or another's, what stands there counts; `read` bounds the wait
+
+
+class ProducerIdBlocks:
+    """Takes blocks of producer ids for one broker."""
+
+    def __init__(self, session: Session, prefix: int | None = None) -> None:
+        """`prefix` (1 to 32767) is the cluster's; None takes the one of /cluster/id."""
+        if prefix is not None and not 0 < prefix < 1 << PREFIX_BITS:
+            raise ValueError(f"producer id prefix {prefix}: 1 to {(1 << PREFIX_BITS) - 1}")
+        self._session, self._prefix = session, prefix
+
+    def next_block(self) -> range:
+        """Return `BLOCK` ids that nobody else has got or will get. Raises ConnectionUnsure, VersionConflict (both: ask again)."""
+        if self._prefix is None:
+            self._prefix = cluster_id(self._session).producer_id_prefix
+        tree, path = self._session.tree, paths.NEXT_PRODUCER_ID
+        for _ in range(ATTEMPTS):
+            node = tree.read(path)
+            if node is None:
+                if tree.create(path, decimal(BLOCK)):
+                    return self._ids(0)
+                continue
+            start = read_decimal(path, node.data)
+            if start + BLOCK > 1 << COUNTER_BITS:
+                raise CoordinationError(
+                    f"producer ids of prefix {self._prefix} are used up at {path}: give the cluster another prefix"
+                )
+            try:
+                tree.write(path, decimal(start + BLOCK), version=node.version)
+            except VersionConflict:
+                continue
+            return self._ids(start)
+        raise VersionConflict("take a block from", path)
+
+    def _ids(self, start: int) -> range:
+        assert self._prefix is not None
+        first = (self._prefix << COUNTER_BITS) + start
+        return range(first, first + BLOCK)

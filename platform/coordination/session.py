@@ -1,0 +1,333 @@
+"""One process's session with ZooKeeper: opened, kept, doubted, renewed, closed. Everything else of the room stands on it.
+
+Three kinds of threads meet here. kazoo's own only set flags. One of ours ("zk-lease-<name>") asks the server for its word every
+quarter of the session time and does nothing else, so that certainty does not hang on anybody's callback. The other ("zk-<name>")
+tells state changes to listeners, re-arms watches and calls their callbacks, and renews registrations in a new session; callbacks
+may block there (for a bounded time), and while one does, no other runs.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from kazoo.client import KazooClient
+from kazoo.protocol.states import KazooState, KeeperState
+from kazoo.retry import KazooRetry
+
+from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ZooKeeperUnreachable
+from .standing import SessionState, Standing
+from .tree import Tree
+
+log = logging.getLogger(__name__)  # not runtime.logs: that room stands on this one's own floor
+
+SHORTEST_SESSION_MS, LONGEST_SESSION_MS = 1_000, 30_000
+"""The server grants what is asked within its own limits and kazoo does not tell: ask for what every server here grants."""
+TRIES_IN_A_SESSION = 4
+"""Connection attempts that fit into one session time when each is left without an answer."""
+
+
+class Renewable(Protocol):
+    """Something ephemeral that is made anew in a new session."""
+
+    def renew(self) -> None:
+        """Have it there in the present session; on the session's thread. Raises CoordinationError."""
+        ...
+
+
+class _Watch:
+    def __init__(self, path: str, kind: str, callback: Callable[[], None], wake: threading.Event) -> None:
+        self.path, self.kind, self.callback, self._wake = path, kind, callback, wake
+        self.armed = False
+        self.owes_call = False
+
+    def fired(self, _event: object = None) -> None:
+        """Note that something changed, or that the connection broke (kazoo tells both); on kazoo's thread."""
+        self.armed = False
+        self._wake.set()
+
+
+class Session:
+    """A session with ZooKeeper below a chroot, which is created. Constructed, it only knows; `start` opens it."""
+
+    def __init__(
+        self,
+        hosts_with_chroot: str,
+        *,
+        session_timeout_ms: int = 10_000,
+        name: str,
+        call_timeout_ms: int | None = None,
+    ) -> None:
+        """`hosts_with_chroot` is `host:port[,host:port…][/chroot]`; a call waits at most `call_timeout_ms` (default: session
+        time).
+        """
+        if not SHORTEST_SESSION_MS <= session_timeout_ms <= LONGEST_SESSION_MS:
+            raise ValueError(f"session_timeout_ms={session_timeout_ms}: {SHORTEST_SESSION_MS} to {LONGEST_SESSION_MS}")
+        self.hosts, self.name, self.session_timeout_ms = hosts_with_chroot, name, session_timeout_ms
+        self._call_timeout_ms = call_timeout_ms or session_timeout_ms
+        self._lock = threading.Lock()  # guards what follows; never held during a call or a callback
+        # A fifth less than the server's own count: clocks of two machines do not run at quite the same speed.
+        self._standing = Standing(lease_ms=session_timeout_ms * 4 // 5)
+        self._listeners: list[Callable[[SessionState], None]] = []
+        self._watches: list[_Watch] = []
+        self._renewables: dict[Renewable, int] = {}
+        self._probe: tuple[int, int] | None = None  # connection, sent at: one question under way at a time
+        self._wake = threading.Event()
+        self._probe_due = threading.Event()
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._client: KazooClient | None = None
+        self._tree: Tree | None = None
+
+    def start(self, timeout_ms: int = 15_000) -> "Session":
+        """Open the session, create the chroot, and return once the session is sure. Raises ZooKeeperUnreachable."""
+        if self._client is not None:
+            raise CoordinationError(f"the ZooKeeper session {self.name!r} was started before: make a new one")
+        deadline = _now_ms() + timeout_ms
+        hosts, _, chroot = self.hosts.partition("/")
+        if "," not in hosts:
+            # kazoo waits for a server's greeting the session time divided by the number of servers. One that is starting may take a
+            # connection and never greet: with a single server the session would be over before the second try.
+            hosts = ",".join([hosts] * TRIES_IN_A_SESSION)
+        client = KazooClient(
+            hosts,
+            timeout=self.session_timeout_ms / 1000,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
+        )
+        client.add_listener(self._on_kazoo_state)
+        self._client, self._tree = client, Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms)
+        try:
+            client.start_async().wait(timeout_ms / 1000)
+            if not client.connected:
+                raise ZooKeeperUnreachable(self.hosts, timeout_ms)
+            if chroot.strip("/"):
+                # kazoo cannot make a chroot of several steps from within it: make it from outside, then step in.
+                self._tree.ensure(f"/{chroot.strip('/')}")
+                client.chroot = f"/{chroot.strip('/')}"
+            self._threads = [
+                threading.Thread(target=self._run, name=f"zk-{self.name}", daemon=True),
+                threading.Thread(target=self._run_lease, name=f"zk-lease-{self.name}", daemon=True),
+            ]
+            for thread in self._threads:
+                thread.start()
+            while not self.is_sure():
+                if _now_ms() > deadline:
+                    raise ZooKeeperUnreachable(self.hosts, timeout_ms)
+                time.sleep(0.002)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """End the session: its ephemeral nodes go at once when the server can be reached, else when the session times out."""
+        self._stopping.set()
+        self._wake.set()
+        self._probe_due.set()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=self._call_timeout_ms / 1000 + 5)
+        if self._tree is not None:
+            self._tree.close()
+        if self._client is not None:
+            try:
+                self._client.stop()
+                self._client.close()
+            except Exception as error:
+                # A dead server makes kazoo give up loudly; there is nothing left to do for a session that ends anyway.
+                log.warning("session_close_incomplete", extra={"fields": {"session": self.name, "error": repr(error)}})
+
+    @property
+    def tree(self) -> Tree:
+        """The calls. Raises SessionClosed before `start`."""
+        if self._tree is None:
+            raise SessionClosed(self.name, "use")
+        return self._tree
+
+    @property
+    def generation(self) -> int:
+        """Grows with every session lost: what was made ephemeral under a lower number is gone. As cheap to ask as `is_sure`."""
+        return self._standing.generation
+
+    @property
+    def state(self) -> SessionState:
+        """The state as of now; a lease that ran out counts as UNSURE."""
+        with self._lock:
+            self._standing.tick(_now_ms())
+            return self._standing.state
+
+    def is_sure(self) -> bool:
+        """Return whether this session provably lives now; cheap enough to ask for every message."""
+        # No lock: three attribute reads of a state that only ever becomes less sure between two confirmations.
+        return self._standing.is_sure(_now_ms())
+
+    def on_change(self, callback: Callable[[SessionState], None]) -> None:
+        """Have `callback` called, on the session's thread, with each new state (a burst is told as its loss and its end)."""
+        with self._lock:
+            self._listeners.append(callback)
+
+    def watch_children(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after the list below `path` may have changed, and once at the start; return what ends the watch.
+
+        Level-triggered: read anew in the callback, several changes may be one call. Holds across reconnections and sessions.
+        """
+        return self._add_watch(_Watch(path, "children", callback, self._wake))
+
+    def watch_data(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
+        """Like `watch_children`, for the node's own data, coming and going."""
+        return self._add_watch(_Watch(path, "data", callback, self._wake))
+
+    def keep(self, renewable: Renewable, *, made_in: int) -> None:
+        """Renew this registration in every session later than the generation `made_in` (read before it was made)."""
+        with self._lock:
+            self._renewables[renewable] = made_in
+
+    def forget(self, renewable: Renewable) -> None:
+        """Renew it no more."""
+        with self._lock:
+            self._renewables.pop(renewable, None)
+
+    def _add_watch(self, watch: _Watch) -> Callable[[], None]:
+        with self._lock:
+            self._watches.append(watch)
+        self._wake.set()
+
+        def end() -> None:
+            with self._lock:
+                if watch in self._watches:
+                    self._watches.remove(watch)
+
+        return end
+
+    def _on_kazoo_state(self, state: str) -> None:
+        with self._lock:
+            if state == KazooState.CONNECTED:
+                self._standing.connected()
+            elif state == KazooState.SUSPENDED:
+                self._standing.suspended()
+            else:
+                self._standing.lost()
+            if state != KazooState.CONNECTED:
+                self._probe = None
+        self._probe_due.set()
+        self._wake.set()
+
+    def _run(self) -> None:
+        # Woken by every change; the wait only paces what failed and is tried again.
+        while not self._stopping.is_set():
+            self._wake.clear()
+            self._tell_changes()
+            if self.is_sure():
+                self._renew()
+                self._run_watches()
+            self._wake.wait(self.session_timeout_ms / 4000)
+
+    def _run_lease(self) -> None:
+        while not self._stopping.is_set():
+            self._probe_due.clear()
+            self._ask_server()
+            self._probe_due.wait(self.session_timeout_ms / 4000)
+
+    def _ask_server(self) -> None:
+        client = self._client
+        assert client is not None
+        if client.client_state == KeeperState.CLOSED and not self._stopping.is_set():
+            # kazoo's connection thread ends on an error it does not know; without this the process would be deaf for good.
+            log.error("zookeeper_client_restarted", extra={"fields": {"session": self.name}})
+            try:
+                client.stop()
+                client.start_async()
+            except Exception as error:
+                log.error("zookeeper_client_restart_failed", extra={"fields": {"session": self.name, "error": repr(error)}})
+            return
+        now_ms = _now_ms()
+        with self._lock:
+            self._standing.tick(now_ms)
+            if self._standing.has_changes:
+                self._wake.set()
+            if self._probe is not None or not client.connected:
+                return
+            self._probe = probe = (self._standing.connection, now_ms)
+
+        def on_answer(answer: Any) -> None:
+            with self._lock:
+                if self._probe == probe:
+                    self._probe = None
+                if answer.successful():
+                    self._standing.confirmed(*probe)
+                if self._standing.has_changes:
+                    self._wake.set()
+
+        client.exists_async("/").rawlink(on_answer)
+
+    def _tell_changes(self) -> None:
+        with self._lock:
+            changes, listeners = self._standing.take_changes(), list(self._listeners)
+        for state in changes:
+            if state is SessionState.SURE:
+                self._renew()  # before anybody hears of it: who reads the registries then finds itself there
+            log.info("session_state", extra={"fields": {"session": self.name, "state": state.value}})
+            for listener in listeners:
+                self._guarded("state_listener_failed", partial(listener, state))
+
+    def _renew(self) -> None:
+        with self._lock:
+            generation = self._standing.generation
+            due = [thing for thing, made_in in self._renewables.items() if made_in < generation]
+        for thing in due:
+            if self._guarded("registration_renewal_failed", thing.renew):
+                with self._lock:
+                    if thing in self._renewables:
+                        self._renewables[thing] = generation
+
+    def _run_watches(self) -> None:
+        with self._lock:
+            watches = list(self._watches)
+        try:
+            for watch in watches:
+                if not watch.armed:
+                    watch.armed = True
+                    try:
+                        self.tree.watch(watch.path, watch.kind, watch.fired)
+                    except BaseException:
+                        watch.armed = False
+                        raise
+                    watch.owes_call = True
+            # Armed before it is read: a change in between fires again, none falls through. One call for all that share a
+            # callback.
+            for callback in dict.fromkeys(watch.callback for watch in watches if watch.owes_call):
+                if self._stopping.is_set():
+                    return
+                self._call(callback, [watch for watch in watches if watch.owes_call and watch.callback == callback])
+        except (ConnectionUnsure, SessionClosed) as error:
+            # What is not armed, or owes a call, is seen to at the next turn.
+            log.info("watches_postponed", extra={"fields": {"session": self.name, "error": str(error)}})
+
+    def _call(self, callback: Callable[[], None], owing: list[_Watch]) -> None:
+        for watch in owing:
+            watch.owes_call = False
+        try:
+            callback()
+        except (ConnectionUnsure, SessionClosed):
+            for watch in owing:
+                watch.owes_call = True
+            raise
+        except Exception:
+            log.error("watch_callback_failed", extra={"fields": {"path": owing[0].path}}, exc_info=True)
+
+    def _guarded(self, event: str, act: Callable[[], object]) -> bool:
+        try:
+            act()
+        except (ConnectionUnsure, SessionClosed) as error:
+            log.info(event, extra={"fields": {"session": self.name, "error": str(error)}})
+            return False
+        except Exception:
+            log.error(event, extra={"fields": {"session": self.name}}, exc_info=True)
+            return False
+        return True
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

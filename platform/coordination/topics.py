@@ -1,0 +1,128 @@
+"""The topic registry: which topics there are, where their partitions live, how they are configured.
+
+JSON under /brokers/topics/{topic}: {"partitions": {"0": [broker ids]}, "config": {name: value}}; Kafka's own nodes of that path
+are read as well (they have no "config").
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from . import paths
+from .errors import UnreadableNode, VersionConflict
+from .session import Session
+from .tree import Node
+from .values import json_bytes, read_json
+
+ATTEMPTS = 10
+"""How often a change of a topic's config starts over because somebody else changed the topic meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """One topic as registered."""
+
+    topic: str
+    partitions: Mapping[int, tuple[int, ...]]
+    """Partition -> broker ids, the preferred leader first."""
+    config: Mapping[str, str]
+    version: int
+    """The node's version: the same version is the same value."""
+
+
+class TopicRegistry:
+    """Creates, reads, changes and watches topics."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def create(self, topic: str, partitions: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> bool:
+        """Register the topic; return False when it exists already (it then stays as it is). Raises InvalidName."""
+        return self._session.tree.create(paths.topic(topic), _write(partitions, config))
+
+    def read(self, topic: str) -> TopicInfo | None:
+        """Return the topic, or None when there is none."""
+        node = self._session.tree.read(paths.topic(topic))
+        return None if node is None else _read(topic, node)
+
+    def read_many(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
+        """Return those of the topics that exist, by name; one round of calls."""
+        found = self._session.tree.read_many(paths.topic(topic) for topic in topics)
+        return {topic: _read(topic, found[paths.topic(topic)]) for topic in topics if paths.topic(topic) in found}
+
+    def list(self) -> list[str]:
+        """Return the topics' names, sorted."""
+        return self._session.tree.children(paths.BROKER_TOPICS)
+
+    def delete(self, topic: str) -> bool:
+        """Unregister the topic; return False when there was none. What brokers do about its data is theirs."""
+        return self._session.tree.delete(paths.topic(topic))
+
+    def set_config(self, topic: str, config: Mapping[str, str]) -> bool:
+        """Replace the topic's config, its partitions untouched; return False when there is no such topic."""
+        for _ in range(ATTEMPTS):
+            info = self.read(topic)
+            if info is None:
+                return False
+            try:
+                self._session.tree.write(paths.topic(topic), _write(info.partitions, config), version=info.version)
+            except VersionConflict:
+                continue
+            return True
+        raise VersionConflict("configure", paths.topic(topic))
+
+    def add_partitions(self, topic: str, partitions: Mapping[int, Sequence[int]]) -> bool:
+        """Add partitions that the topic does not have yet, its others untouched; return False when there is no such topic."""
+        for _ in range(ATTEMPTS):
+            info = self.read(topic)
+            if info is None:
+                return False
+            together = {**{partition: tuple(ids) for partition, ids in partitions.items()}, **info.partitions}
+            try:
+                self._session.tree.write(paths.topic(topic), _write(together, info.config), version=info.version)
+            except VersionConflict:
+                continue
+            return True
+        raise VersionConflict("extend", paths.topic(topic))
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback`, on the session's thread, once and after any topic came, went or changed; return what ends the
+        watch.
+        """
+        watched: dict[str, Callable[[], None]] = {}
+
+        def on_list() -> None:
+            present = set(self.list())
+            for gone in watched.keys() - present:
+                watched.pop(gone)()
+            for new in sorted(present - watched.keys()):
+                watched[new] = self._session.watch_data(paths.topic(new), callback)
+            callback()
+
+        end_list = self._session.watch_children(paths.BROKER_TOPICS, on_list)
+
+        def end() -> None:
+            end_list()
+            for end_one in list(watched.values()):
+                end_one()
+
+        return end
+
+
+def _write(partitions: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> bytes:
+    return json_bytes(
+        {
+            "version": 1,
+            "partitions": {paths.partition_step(partition): list(ids) for partition, ids in partitions.items()},
+            "config": dict(config),
+        }
+    )
+
+
+def _read(topic: str, node: Node) -> TopicInfo:
+    value = read_json(paths.topic(topic), node.data)
+    try:
+        partitions = {int(partition): tuple(int(broker) for broker in ids) for partition, ids in value["partitions"].items()}
+        config = {str(name): str(setting) for name, setting in value.get("config", {}).items()}
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise UnreadableNode(paths.topic(topic), node.data, f"partitions and config are expected: {error!r}") from None
+    return TopicInfo(topic=topic, partitions=dict(sorted(partitions.items())), config=config, version=node.version)

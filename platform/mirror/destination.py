@@ -1,0 +1,165 @@
+"""The destination's side: topics made like the source's, batches appended as they are, at their own offsets.
+
+Knows how a conditional append is asked for and what its answers mean; decides nothing about positions. A request is begun for
+each leader, and finished later, so that the next fetch runs beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..client.admin import create_topic
+from ..client.cluster import Cluster
+from ..client.connection import Connection
+from ..client.errors import ClientError, UnknownTopic, broker_error
+from ..client.fetched import TopicPartition
+from ..coordination.brokers import BrokerRegistry
+from ..coordination.topics import TopicRegistry
+from ..errors import HeadraceError
+from ..runtime.logs import get_logger
+from ..wire import produce
+from ..wire.errors import ErrorCode, WireError
+from ..wire.record_batch import BatchHeader
+from .errors import FewerPartitions
+
+log = get_logger(__name__)
+
+LANE = "mirror-append"
+ALL_REPLICAS = -1
+VERSION = produce.FIRST_FLEXIBLE
+"""The first with tagged fields, which carry the condition."""
+CREATE_TIMEOUT_MS = 5_000
+MIRROR_CONFIG = {"headrace.mirror": "true"}
+"""All that a copy takes over: what it is. Retention and flushing are the destination's own."""
+
+_PASSING = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
+"""Refusals that asking for both ends again may cure, beside those that Kafka calls retriable."""
+
+Batch = tuple[BatchHeader, memoryview]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """Consecutive batches of one partition on their way."""
+
+    name: TopicPartition
+    batches: Sequence[Batch]
+    conditional_start: int
+
+    @property
+    def to_offset(self) -> int:
+        return self.batches[-1][0].next_offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """What became of an append: no error, or one; `is_passing` says whether trying again may help."""
+
+    append: Append
+    error: HeadraceError | None = None
+    is_passing: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InFlight:
+    leader: Connection
+    appends: Mapping[TopicPartition, Append]
+
+
+class Destination:
+    """One destination cluster; used by the forwarder's thread alone."""
+
+    def __init__(self, cluster: Cluster, topics: TopicRegistry, brokers: BrokerRegistry) -> None:
+        self.cluster = cluster
+        self._topics = topics
+        self._brokers = brokers
+        self._in_flight: list[_InFlight] = []
+        self._failed: list[Appended] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether something is on its way whose end `finish` will tell."""
+        return bool(self._in_flight or self._failed)
+
+    def prepare(self, topic: str, partition_count: int) -> None:
+        """See that the topic is there, a mirror with at least so many partitions. Raises HeadraceError."""
+        try:
+            present = len(self.cluster.partitions(topic))
+        except UnknownTopic:
+            create_topic(self.cluster, topic, partition_count, MIRROR_CONFIG, timeout_ms=CREATE_TIMEOUT_MS)
+            log.info("topic_created", topic=topic, partitions=partition_count)
+            return
+        if present < partition_count:
+            self._extend(topic, present, partition_count)
+
+    def _extend(self, topic: str, present: int, wanted: int) -> None:
+        brokers = [broker.broker_id for broker in self._brokers.list()]
+        if not brokers:
+            raise FewerPartitions(topic, wanted, present, "no broker is registered")
+        places = {partition: [brokers[partition % len(brokers)]] for partition in range(present, wanted)}
+        if not self._topics.add_partitions(topic, places):
+            raise FewerPartitions(
+                topic, wanted, present, "its ZooKeeper does not know the topic; is --destination-zookeeper right?"
+            )
+        self.cluster.forget(topic)
+        log.info("partitions_added", topic=topic, from_count=present, to_count=wanted)
+
+    def begin(self, appends: Sequence[Append]) -> None:
+        """Send the appends, one request a leader, none being on its way. What cannot be sent is told by `finish`."""
+        by_leader: dict[Connection, dict[TopicPartition, Append]] = {}
+        for append in appends:
+            try:
+                by_leader.setdefault(self.cluster.leader(*append.name, lane=LANE), {})[append.name] = append
+            except ClientError as error:
+                self._failed.append(self._not_now(append, error))
+        for leader, mine in by_leader.items():
+            try:
+                leader.drop_unanswered()
+                leader.negotiated(produce.API_KEY, VERSION, VERSION)
+                leader.begin(produce.API_KEY, VERSION, _request(mine, leader.timeout_ms))
+            except ClientError as error:
+                self._failed += [self._not_now(append, error) for append in mine.values()]
+            else:
+                self._in_flight.append(_InFlight(leader=leader, appends=mine))
+
+    def finish(self) -> list[Appended]:
+        """Wait for what was begun and return what became of each append."""
+        ended, self._failed = self._failed, []
+        in_flight, self._in_flight = self._in_flight, []
+        for one in in_flight:
+            try:
+                answer = produce.decode_response(VERSION, one.leader.finish())
+            except (ClientError, WireError) as error:
+                one.leader.close_socket()
+                ended += [self._not_now(append, error) for append in one.appends.values()]
+                continue
+            answers = {
+                TopicPartition(topic.name, partition.index): partition
+                for topic in answer.topics
+                for partition in topic.partitions
+            }
+            ended += [self._judged(append, answers.get(name)) for name, append in one.appends.items()]
+        return ended
+
+    def _judged(self, append: Append, answer: produce.ProduceResponsePartition | None) -> Appended:
+        if answer is not None and not answer.error_code:
+            return Appended(append=append)
+        topic, partition = append.name
+        what = f"append of {topic}-{partition} at {append.batches[0][0].base_offset} to {self.cluster.bootstrap}"
+        if answer is None:
+            return self._not_now(append, broker_error(what, ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves it out"))
+        error = broker_error(what, answer.error_code, answer.error_message)
+        if error.retriable or ErrorCode.of(answer.error_code) in _PASSING:
+            return self._not_now(append, error)
+        return Appended(append=append, error=error, is_passing=False)
+
+    def _not_now(self, append: Append, error: HeadraceError) -> Appended:
+        self.cluster.forget(append.name.topic)
+        return Appended(append=append, error=error)
+
+
+def _request(appends: Mapping[TopicPartition, Append], timeout_ms: int) -> list[bytes | memoryview]:
+    by_topic: dict[str, list[produce.ProducePieces]] = {}
+    for (topic, partition), append in appends.items():
+        pieces = produce.ProducePieces(partition, [batch for _, batch in append.batches], append.conditional_start)
+        by_topic.setdefault(topic, []).append(pieces)
+    return produce.encode_pieces(VERSION, ALL_REPLICAS, timeout_ms, list(by_topic.items()))

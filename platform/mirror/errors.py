@@ -1,0 +1,28 @@
+"""What can be wrong with a mirror as a whole. What is wrong with one partition is a phase of its copy (status file)."""
+
+from ..errors import HeadraceError
+
+
+class MirrorError(HeadraceError):
+    """The mirror cannot do what it was asked to."""
+
+
+class SameCluster(MirrorError):
+    """Source and destination are one address: a cluster is not its own copy."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"source and destination are both {address}: give the address of another cluster to one of them")
+        self.address = address
+
+
+class FewerPartitions(MirrorError):
+    """The destination's topic has fewer partitions than the source's, and they cannot be added."""
+
+    def __init__(self, topic: str, source_count: int, destination_count: int, why: str) -> None:
+        super().__init__(
+            f"{topic} has {source_count} partitions in the source, {destination_count} in the destination, and they could not be "
+            f"added there: {why}"
+        )
+        self.topic = topic
+        self.source_count = source_count
+        self.destination_count = destination_count

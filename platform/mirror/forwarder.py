@@ -1,0 +1,332 @@
+"""Carries out what `partition_copy` decides, turn by turn, on one thread: find topics, ask ends, fetch, count, append.
+
+While an append is on its way the next fetch runs. Memory is bounded by one fetch answer and one request a leader. Holds no
+judgement about offsets; what fails becomes a `troubled` copy, and asking both ends again is the cure for nearly everything.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..audit.publisher import RangeReporter, UnreportedBacklog
+from ..client.cluster import Cluster
+from ..client.errors import OffsetOutOfRange
+from ..client.fetched import FetchedPartition, TopicPartition
+from ..client.fetcher import EARLIEST, LATEST, Fetcher
+from ..errors import HeadraceError
+from ..runtime.backoff import Backoff
+from ..runtime.clock import Clock
+from ..runtime.layout import is_internal
+from ..runtime.logs import get_logger
+from . import partition_copy as judge
+from . import seam
+from .destination import Append, Appended, Batch, Destination
+from .partition_copy import Ends, PartitionCopy, Phase
+from .quarantine import Quarantine
+
+log = get_logger(__name__)
+
+DISCOVER_EVERY_MS = 1_000
+FETCH_WAIT_MS = 300
+"""How long a fetch waits where there is nothing new: a stop and a new topic wait no longer."""
+PUBLISH_TIMEOUT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much is held at a time."""
+
+    fetch_bytes: int = 8 << 20
+    partition_bytes: int = 1 << 20
+    """Of one partition in one fetch, and so in one append, unless a single batch is larger."""
+
+
+class Forwarder:
+    """The mirror's work, `turn` by `turn`. Everything but `copies` belongs to the thread that turns."""
+
+    def __init__(
+        self,
+        *,
+        source: Cluster,
+        destination: Destination,
+        reporter: RangeReporter,
+        quarantine: Quarantine,
+        clock: Clock,
+        limits: Limits | None = None,
+    ) -> None:
+        limits = limits or Limits()
+        self._source = source
+        self._destination = destination
+        self._reporter = reporter
+        self._quarantine = quarantine
+        self._clock = clock
+        self._fetcher = Fetcher(
+            source, max_wait_ms=FETCH_WAIT_MS, max_bytes=limits.fetch_bytes, partition_max_bytes=limits.partition_bytes
+        )
+        self._ends = (Fetcher(source), Fetcher(destination.cluster))
+        self._copies: dict[TopicPartition, PartitionCopy] = {}
+        self._last_ms: dict[TopicPartition, int] = {}
+        self._discover_at_ms = 0
+        self._discover_attempt = 0
+        self.has_answers = False
+        """Both clusters have answered since the start."""
+        self.trouble: str | None = None
+        """Why topics cannot be discovered now."""
+
+    def copies(self) -> Mapping[TopicPartition, PartitionCopy]:
+        """Return every partition's state as of now. From any thread."""
+        return dict(self._copies)
+
+    def turn(self) -> bool:
+        """Do what can be done now; return whether anything was on its way, so that the next turn should follow at once."""
+        self._discover()
+        self._resume()
+        self._skip()
+        fetched = self._fetch()
+        for ended in self._destination.finish():
+            self._finish(ended)
+        appends = [append for one in fetched if (append := self._take(one)) is not None]
+        if appends:
+            self._destination.begin(appends)
+        return bool(fetched) or bool(appends)
+
+    def finish(self) -> None:
+        """Wait for what is on its way and count it: the last turn before the end."""
+        for ended in self._destination.finish():
+            self._finish(ended)
+
+    def close(self) -> None:
+        """Close the connections, from any thread: what waits fails."""
+        self._fetcher.close()
+        for fetcher in self._ends:
+            fetcher.close()
+
+    # -- which partitions there are
+
+    def _discover(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._discover_at_ms:
+            return
+        try:
+            topics = {topic: self._source.partitions(topic) for topic in self._source.topics() if not is_internal(topic)}
+            self._destination.cluster.topics()
+        except HeadraceError as error:
+            self._not_discovered(now_ms, error)
+            return
+        self._discover_at_ms, self._discover_attempt = now_ms + DISCOVER_EVERY_MS, 0
+        self.has_answers, self.trouble = True, None
+        for topic, partitions in topics.items():
+            names = {TopicPartition(topic, partition) for partition in partitions}
+            if names - self._copies.keys():
+                self._add(topic, names, now_ms)
+        for name in [name for name in self._copies if name.topic not in topics]:
+            # Whatever is counted of it goes out with the next report; the destination keeps what it has.
+            del self._copies[name]
+            log.info("partition_gone", topic=name.topic, partition=name.partition)
+
+    def _add(self, topic: str, names: set[TopicPartition], now_ms: int) -> None:
+        try:
+            self._destination.prepare(topic, len(names))
+        except HeadraceError as error:
+            self._not_discovered(now_ms, error)
+            return
+        for name in sorted(names - self._copies.keys()):
+            self._copies[name] = PartitionCopy()
+            log.info("partition_found", topic=name.topic, partition=name.partition)
+
+    def _not_discovered(self, now_ms: int, error: HeadraceError) -> None:
+        if self.trouble is None:
+            log.warning("discovery_failed", error=str(error))
+        self.trouble = str(error)
+        self._discover_at_ms = now_ms + Backoff(first_ms=100, longest_ms=DISCOVER_EVERY_MS).wait_ms(self._discover_attempt)
+        self._discover_attempt += 1
+
+    # -- where to go on
+
+    def _resume(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        due: dict[str, list[TopicPartition]] = {}
+        for name, copy in self._copies.items():
+            if judge.is_due_to_resume(copy, now_ms):
+                due.setdefault(name.topic, []).append(name)
+        for names in due.values():
+            try:
+                ends = self._ask_ends(names)
+            except HeadraceError as error:
+                self._trouble(names, error)
+                continue
+            for name in names:
+                try:
+                    self._resume_one(name, ends[name])
+                except HeadraceError as error:
+                    self._trouble([name], error)
+
+    def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
+        at_source, at_destination = self._ends
+        # The destination first: what a late request of a dead mirror appends meanwhile is then not taken for a source that lost
+        # its tail.
+        destination_end = at_destination.offsets(dict.fromkeys(names, LATEST))
+        destination_start = at_destination.offsets(dict.fromkeys(names, EARLIEST))
+        source_start = at_source.offsets(dict.fromkeys(names, EARLIEST))
+        source_end = at_source.offsets(dict.fromkeys(names, LATEST))
+        return {
+            name: Ends(
+                source_start=source_start[name],
+                source_end=source_end[name],
+                destination_start=destination_start[name],
+                destination_end=destination_end[name],
+            )
+            for name in names
+        }
+
+    def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
+        seen = seam.compare(
+            self._source, self._destination.cluster, *name, start=ends.destination_start, end=ends.destination_end
+        )
+        counted_to = self._reporter.position(*name)
+        is_new = counted_to is None
+        if is_new:
+            counted_to = self._reporter.reported(*name)
+        before = self._copies[name]
+        copy = judge.resumed(before, ends, seen, counted_to=counted_to, now_ms=self._clock.monotonic_ms())
+        if is_new and copy.phase is Phase.COPYING:
+            self._reporter.begin(*name, copy.counted_to)
+        self._copies[name] = copy
+        self._tell(name, before, copy)
+        if copy.phase is Phase.COPYING and (is_new or copy.counted_to < copy.copied_to):
+            log.info(
+                "copying", topic=name.topic, partition=name.partition, from_offset=copy.copied_to, counted_to=copy.counted_to
+            )
+
+    def _skip(self) -> None:
+        for name, copy in self._copies.items():
+            if copy.phase is not Phase.SKIPPING:
+                continue
+            try:
+                if self._reporter.position(*name) is not None:
+                    self._reporter.publish(PUBLISH_TIMEOUT_MS)
+            except HeadraceError as error:
+                self._trouble([name], error)
+                continue
+            copy, gap = judge.skipped(copy)
+            self._reporter.begin(*name, copy.counted_to)
+            self._copies[name] = copy
+            if gap is None:
+                log.warning("count_gap", topic=name.topic, partition=name.partition, counted_anew_from=copy.counted_to)
+            else:
+                self._tell_gap(name, gap)
+
+    # -- copying
+
+    def _fetch(self) -> list[FetchedPartition]:
+        now_ms = self._clock.monotonic_ms()
+        wanted = {name: copy.fetch_offset for name, copy in self._copies.items() if judge.is_due_to_fetch(copy, now_ms)}
+        if not wanted:
+            return []
+        self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
+        try:
+            fetched = self._fetcher.fetch(wanted)
+        except OffsetOutOfRange as error:
+            name = TopicPartition(error.topic, error.partition)
+            before = self._copies[name]
+            self._copies[name] = judge.out_of_range(before, error.log_start_offset, self._clock.monotonic_ms())
+            self._tell(name, before, self._copies[name])
+            return []
+        except HeadraceError as error:
+            self._trouble(list(wanted), error)
+            return []
+        for one in fetched:
+            if one.error is not None:
+                self._trouble([TopicPartition(one.topic, one.partition)], one.error)
+        return [one for one in fetched if one.error is None]
+
+    def _take(self, one: FetchedPartition) -> Append | None:
+        """Carry out what a fetch leads to; return what is to be appended."""
+        name = TopicPartition(one.topic, one.partition)
+        before = self._copies.get(name)
+        if before is None or before.phase is not Phase.COPYING or before.fetch_offset != one.requested_offset:
+            # An append failed while this was fetched: it is not the next piece any more.
+            return None
+        taken = judge.took(
+            before,
+            [header for header, _ in one.batches],
+            log_start_offset=one.log_start_offset,
+            high_watermark=one.high_watermark,
+            now_ms=self._clock.monotonic_ms(),
+        )
+        try:
+            if taken.gap is not None:
+                self._pass_over(name, taken.gap)
+            self._count(name, one.batches[: taken.count_only])
+        except HeadraceError as error:
+            self._trouble([name], error)
+            return None
+        self._copies[name] = taken.copy
+        self._tell(name, before, taken.copy)
+        batches = one.batches[taken.count_only : taken.append_end]
+        return Append(name=name, batches=batches, conditional_start=taken.conditional_start) if batches else None
+
+    def _finish(self, ended: Appended) -> None:
+        name = ended.append.name
+        before = self._copies.get(name)
+        if before is None:
+            return
+        if ended.error is not None and not ended.is_passing:
+            self._copies[name] = judge.in_error(before, Phase.REFUSED, str(ended.error), self._clock.monotonic_ms())
+            self._tell(name, before, self._copies[name])
+        elif ended.error is not None:
+            self._trouble([name], ended.error)
+        else:
+            try:
+                self._count(name, ended.append.batches)
+            except HeadraceError as error:
+                # It is there and not counted: resuming counts it.
+                self._trouble([name], error)
+                return
+            self._copies[name] = judge.acknowledged(before, ended.append.to_offset)
+            self._tell(name, before, self._copies[name])
+
+    def _count(self, name: TopicPartition, batches: Sequence[Batch]) -> None:
+        for header, batch in batches:
+            try:
+                self._reporter.add_batch(*name, header, batch)
+            except UnreportedBacklog:
+                # Too many windows wait to be told: tell them, then this one has room.
+                self._reporter.publish(PUBLISH_TIMEOUT_MS)
+                self._reporter.add_batch(*name, header, batch)
+            self._last_ms[name] = header.max_timestamp_ms
+
+    def _pass_over(self, name: TopicPartition, gap: judge.Gap) -> None:
+        self._quarantine.put(name, gap, previous_ms=self._last_ms.get(name))
+        self._reporter.add_counts(*name, gap.to_offset, {})
+        self._tell_gap(name, gap)
+
+    # -- what people are told
+
+    def _trouble(self, names: Sequence[TopicPartition], error: HeadraceError) -> None:
+        now_ms = self._clock.monotonic_ms()
+        for name in names:
+            before = self._copies.get(name)
+            if before is not None:
+                self._copies[name] = judge.troubled(before, str(error), now_ms)
+                self._tell(name, before, self._copies[name])
+
+    def _tell(self, name: TopicPartition, before: PartitionCopy, after: PartitionCopy) -> None:
+        """Log what changed for people: trouble that begins or ends, an error state that is entered."""
+        topic, partition = name
+        if after.phase in judge.ERROR_PHASES and before.phase is not after.phase:
+            log.error("copy_stopped", topic=topic, partition=partition, state=after.phase.value, error=after.trouble)
+        elif before.trouble is None and after.trouble is not None:
+            log.warning("copy_troubled", topic=topic, partition=partition, error=after.trouble)
+        elif before.trouble is not None and after.trouble is None:
+            log.info("copy_mended", topic=topic, partition=partition, at_offset=after.copied_to)
+
+    def _tell_gap(self, name: TopicPartition, gap: judge.Gap) -> None:
+        log.error(
+            "offsets_lost",
+            topic=name.topic,
+            partition=name.partition,
+            loss=gap.kind.value,
+            from_offset=gap.from_offset,
+            to_offset=gap.to_offset,
+            records="unknown",
+        )

@@ -1,0 +1,184 @@
+"""The mirror's process: everything built by hand, started in order, stopped in reverse.
+
+Three threads: the forwarder's, which copies; the reporter's, which tells the audit every second; the main one, which writes the
+status file and waits for the stop. They share the range reporter, which is made for it, and snapshots of the copies.
+"""
+
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..audit.publisher import RangeReporter
+from ..client.admin import create_topic
+from ..client.cluster import Cluster
+from ..client.producer import Producer
+from ..coordination.brokers import BrokerRegistry
+from ..coordination.positions import AuditPositions
+from ..coordination.session import Session
+from ..coordination.topics import TopicRegistry
+from ..errors import HeadraceError
+from ..runtime.clock import SystemClock
+from ..runtime.layout import AUDIT_TOPIC
+from ..runtime.lifecycle import Lifecycle, StopSignal
+from ..runtime.logs import get_logger
+from ..runtime.status import StatusFile
+from .destination import Destination
+from .errors import SameCluster
+from .forwarder import Forwarder
+from .quarantine import Quarantine
+from .status_facts import facts
+
+log = get_logger(__name__)
+
+TIER = "mirror"
+REPORT_EVERY_MS = 1_000
+STATUS_EVERY_MS = 1_000
+IDLE_MS = 50
+REQUEST_TIMEOUT_MS = 15_000
+REPORT_TIMEOUT_MS = 10_000
+LAST_REPORT_TIMEOUT_MS = 4_000
+"""At the stop; what does not get out is counted again by the next mirror."""
+LAST_TURN_MS = 3_000
+"""How long a stop waits for the turn under way before it closes the connections under it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorSettings:
+    """Everything one mirror is told. Addresses are `host:port[,host:port…]`."""
+
+    source: str
+    destination: str
+    destination_zookeeper: str
+    """`host:port[,…][/chroot]`: holds how far this tier has reported, and the destination's topics."""
+    audit_bootstrap: str
+    """Where the audit's topic and the quarantine are."""
+    source_name: str = "live"
+    """How the source is called in quarantine records."""
+    status_file: Path | None = None
+
+
+class Mirror:
+    """One mirror. Constructed, it only knows."""
+
+    def __init__(self, settings: MirrorSettings) -> None:
+        if settings.source == settings.destination:
+            raise SameCluster(settings.source)
+        self._settings = settings
+        self._clock = SystemClock()
+        self._life = Lifecycle()
+        self._status = StatusFile(settings.status_file, self._clock)
+        self._forwarding_ends = StopSignal()
+        self._reporting_ends = StopSignal()
+        self._forwarder: Forwarder | None = None
+        self._reporter: RangeReporter | None = None
+        self._audit: Cluster | None = None
+        self._died: BaseException | None = None
+        self._knows_audit_topic = False
+
+    def run(self, stop: StopSignal) -> None:
+        """Mirror until `stop` is set. Raises what made it impossible to begin, and what ended the forwarder's thread."""
+        try:
+            self._start()
+            while not stop.wait(STATUS_EVERY_MS if self._is_ready else IDLE_MS):
+                self._write_status()
+                if self._died is not None:
+                    raise self._died
+        finally:
+            self._status.write("stopping")
+            self._life.stop()
+
+    def _start(self) -> None:
+        settings = self._settings
+        self._status.write("starting")
+        session = Session(settings.destination_zookeeper, name="mirror")
+        self._life.started("zookeeper", session.close)
+        session.start()
+        source = Cluster(settings.source, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
+        target = Cluster(settings.destination, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
+        self._audit = Cluster(settings.audit_bootstrap, client_id="headrace-mirror-audit", request_timeout_ms=REQUEST_TIMEOUT_MS)
+        for cluster in (source, target, self._audit):
+            self._life.started(f"connections to {cluster.bootstrap}", cluster.close)
+        producer = Producer(self._audit, linger_ms=5, buffer_bytes=8 << 20, max_block_ms=5_000, delivery_timeout_ms=30_000)
+        self._life.started("audit producer", lambda: producer.close(1_000))
+        self._reporter = RangeReporter(
+            tier=TIER,
+            instance=f"{socket.gethostname()}/mirror/{os.getpid()}",
+            sender=producer,
+            positions=AuditPositions(session),
+            clock=self._clock,
+        )
+        self._forwarder = Forwarder(
+            source=source,
+            destination=Destination(target, TopicRegistry(session), BrokerRegistry(session)),
+            reporter=self._reporter,
+            quarantine=Quarantine(producer, self._clock, cluster=settings.source_name),
+            clock=self._clock,
+        )
+        reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
+        forwarding = threading.Thread(target=self._forward, name="mirror-forwarder", daemon=True)
+        self._life.started("reporter", lambda: self._stop_reporting(reporting))
+        self._life.started("forwarder", lambda: self._stop_forwarding(forwarding))
+        reporting.start()
+        forwarding.start()
+        log.info("mirror_started", source=settings.source, destination=settings.destination)
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._forwarder is not None and self._forwarder.has_answers
+
+    def _write_status(self) -> None:
+        if self._forwarder is not None:
+            state = "ready" if self._is_ready else "starting"
+            self._status.write(state, **facts(self._forwarder.copies(), trouble=self._forwarder.trouble))
+
+    def _forward(self) -> None:
+        assert self._forwarder is not None
+        try:
+            while not self._forwarding_ends.is_set():
+                if not self._forwarder.turn():
+                    self._forwarding_ends.wait(IDLE_MS)
+            self._forwarder.finish()
+        except BaseException as error:  # a fault of ours: the process ends with it, and its successor resumes
+            log.error("forwarder_died", exc_info=True)
+            self._died = error
+
+    def _stop_forwarding(self, thread: threading.Thread) -> None:
+        self._forwarding_ends.set()
+        thread.join(LAST_TURN_MS / 1000)
+        if self._forwarder is not None:
+            self._forwarder.close()
+        thread.join(LAST_TURN_MS / 1000)
+
+    def _report(self) -> None:
+        is_troubled = False
+        while not self._reporting_ends.wait(REPORT_EVERY_MS):
+            try:
+                self._publish(REPORT_TIMEOUT_MS)
+            except HeadraceError as error:
+                if not is_troubled:
+                    log.warning("report_failed", error=str(error))
+                is_troubled = True
+            else:
+                if is_troubled:
+                    log.info("report_mended")
+                is_troubled = False
+
+    def _publish(self, timeout_ms: int) -> None:
+        assert self._reporter is not None
+        assert self._audit is not None
+        if not self._knows_audit_topic:
+            # Made here too, so that it never comes into being by its first use, with partitions and retention of any other topic.
+            create_topic(self._audit, AUDIT_TOPIC, 1, {"retention.ms": "-1"}, timeout_ms=timeout_ms)
+            self._knows_audit_topic = True
+        self._reporter.publish(timeout_ms)
+
+    def _stop_reporting(self, thread: threading.Thread) -> None:
+        self._reporting_ends.set()
+        thread.join(LAST_REPORT_TIMEOUT_MS / 1000)
+        if not thread.is_alive():
+            try:
+                self._publish(LAST_REPORT_TIMEOUT_MS)
+            except HeadraceError as error:
+                log.warning("last_report_failed", error=str(error))

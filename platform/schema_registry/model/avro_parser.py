@@ -1,0 +1,259 @@
+"""From a schema's JSON to the graph of its types, every rule of the specification checked, each fault named with its path.
+
+Refuses to look anything up: the types that references define are handed in. Source: the Avro 1.12 specification.
+"""
+
+import json
+import re
+from typing import Any
+
+from ..errors import InvalidSchema
+from .avro_types import (
+    ABSENT,
+    Array,
+    AvroType,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Named,
+    Primitive,
+    Properties,
+    Record,
+    Union,
+    namespace_of,
+)
+from .default_values import why_not_a_value
+from .self_contained import DEPTH_LIMIT, PRIMITIVES, full_name
+
+TEXT_LIMIT_BYTES = 1024 * 1024
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+
+
+def json_of(text: str) -> Any:
+    """Return the JSON that `text` holds. Raises `InvalidSchema`: no JSON, too long, too deep, a name twice in an object."""
+    if len(text.encode(errors="surrogatepass")) > TEXT_LIMIT_BYTES:
+        raise InvalidSchema(f"the schema is longer than {TEXT_LIMIT_BYTES} bytes: split it with references", error_code=42209)
+    try:
+        words = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise InvalidSchema(f"the schema is nested deeper than {DEPTH_LIMIT} levels: flatten it") from error
+    except ValueError as error:
+        # A bare word names a type: Avro's own tools accept `string` for `"string"`.
+        if text.strip() in PRIMITIVES:
+            return text.strip()
+        raise InvalidSchema(f"the schema is no JSON: {error}") from error
+    return words
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    words = dict(pairs)
+    if len(words) != len(pairs):
+        twice = next(name for name, _ in pairs if sum(other == name for other, _ in pairs) > 1)
+        raise InvalidSchema(f"the name {twice!r} stands twice in one JSON object: keep one")
+    return words
+
+
+def _no_constant(word: str) -> Any:
+    raise InvalidSchema(f"{word} is no JSON number: write the default as a string or leave it out")
+
+
+class AvroParser:
+    """Parses schemas into one set of named types: first the referenced ones, then the schema that uses them."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, Named] = {}
+
+    def parse(self, words: Any) -> AvroType:
+        """Return the type that a schema's JSON declares. Raises `InvalidSchema`."""
+        return self._type(words, "", "", 0)
+
+    def _type(self, words: Any, namespace: str, path: str, depth: int) -> AvroType:
+        if depth > DEPTH_LIMIT:
+            raise InvalidSchema(f"the schema is nested deeper than {DEPTH_LIMIT} levels: flatten it")
+        if isinstance(words, str):
+            return self._named_or_primitive(words, namespace, path)
+        if isinstance(words, list):
+            return self._union(words, namespace, path, depth)
+        if not isinstance(words, dict):
+            raise _fault(path, f"{words!r} is no type: give a name, an object or a list")
+        kind = words.get("type")
+        match kind:
+            case "array":
+                inside = self._type(_needed(words, "items", path), namespace, f"{path}/items", depth + 1)
+                return Array(items=inside, properties=_properties(words, {"type", "items"}))
+            case "map":
+                inside = self._type(_needed(words, "values", path), namespace, f"{path}/values", depth + 1)
+                return Map(values=inside, properties=_properties(words, {"type", "values"}))
+            case "record" | "error":
+                return self._record(words, namespace, path, depth)
+            case "enum":
+                return self._enum(words, namespace, path)
+            case "fixed":
+                return self._fixed(words, namespace, path)
+            case str() if kind in PRIMITIVES:
+                return Primitive(kind=kind, properties=_properties(words, {"type"}))
+            case None:
+                raise _fault(path, f'the object {_cut(words)} has no "type"')
+            case _:
+                return self._type(kind, namespace, path, depth + 1)
+
+    def _named_or_primitive(self, word: str, namespace: str, path: str) -> AvroType:
+        if word in PRIMITIVES:
+            return Primitive(kind=word)
+        full = full_name(word, namespace)
+        found = self.named.get(full)
+        if found is None:
+            raise _fault(
+                path,
+                f"the type {full!r} is not defined before it is used: define it, or add a reference to the subject that does",
+            )
+        return found
+
+    def _union(self, words: list[Any], namespace: str, path: str, depth: int) -> Union:
+        branches: list[AvroType] = []
+        seen: set[str] = set()
+        for position, word in enumerate(words):
+            branch = self._type(word, namespace, f"{path}/{position}", depth + 1)
+            if isinstance(branch, Union):
+                raise _fault(f"{path}/{position}", "a union stands directly in a union: merge the two")
+            label = branch.name if isinstance(branch, Record | Enum | Fixed) else branch.kind
+            if label in seen:
+                raise _fault(f"{path}/{position}", f"the union has two branches {label!r}: keep one")
+            seen.add(label)
+            branches.append(branch)
+        return Union(branches=tuple(branches))
+
+    def _record(self, words: dict[str, Any], namespace: str, path: str, depth: int) -> Record:
+        name, aliases = self._name(words, namespace, path)
+        record = Record(
+            name=name,
+            aliases=aliases,
+            doc=_doc(words, path),
+            is_error=words["type"] == "error",
+            properties=_properties(words, {"type", "name", "namespace", "aliases", "doc", "fields"}),
+        )
+        self.named[name] = record
+        listed = _needed(words, "fields", path)
+        if not isinstance(listed, list):
+            raise _fault(f"{path}/fields", f"{_cut(listed)} is no list of fields")
+        fields: list[Field] = []
+        for position, field_words in enumerate(listed):
+            parsed = self._field(field_words, namespace_of(name), f"{path}/fields/{position}", depth)
+            if any(parsed.name == other.name for other in fields):
+                raise _fault(f"{path}/fields/{position}", f"record {name} has two fields {parsed.name!r}: keep one")
+            fields.append(parsed)
+        record.fields = tuple(fields)
+        # Only now are all types whole: a field's default may be a value of the record itself, in a map or an array.
+        for position, one in enumerate(fields):
+            if one.has_default and (why := why_not_a_value(one.default, one.type)):
+                raise _fault(
+                    f"{path}/fields/{position}/default", f"the default of field {one.name!r} does not fit its type: {why}"
+                )
+        return record
+
+    def _field(self, words: Any, namespace: str, path: str, depth: int) -> Field:
+        if not isinstance(words, dict):
+            raise _fault(path, f"{_cut(words)} is no field: give an object with name and type")
+        name = words.get("name")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise _fault(path, f"{name!r} is no field's name: letters, digits and _ are, not beginning with a digit")
+        order = words.get("order", "ascending")
+        if order not in ("ascending", "descending", "ignore"):
+            raise _fault(path, f"order {order!r} of field {name!r} is none of ascending, descending, ignore")
+        return Field(
+            name=name,
+            type=self._type(_needed(words, "type", path), namespace, f"{path}/type", depth + 1),
+            default=words.get("default", ABSENT),
+            aliases=_names(words, "aliases", _NAME, path),
+            order=order,
+            doc=_doc(words, path),
+            properties=_properties(words, {"name", "type", "default", "aliases", "order", "doc"}),
+        )
+
+    def _enum(self, words: dict[str, Any], namespace: str, path: str) -> Enum:
+        name, aliases = self._name(words, namespace, path)
+        symbols = _names(words, "symbols", _NAME, path, is_needed=True)
+        if len(set(symbols)) != len(symbols):
+            raise _fault(f"{path}/symbols", f"enum {name} has a symbol twice: keep one")
+        default = words.get("default")
+        if default is not None and default not in symbols:
+            raise _fault(f"{path}/default", f"the default {default!r} of enum {name} is none of its symbols")
+        enum = Enum(
+            name=name,
+            symbols=symbols,
+            default=default,
+            aliases=aliases,
+            doc=_doc(words, path),
+            properties=_properties(words, {"type", "name", "namespace", "aliases", "doc", "symbols", "default"}),
+        )
+        self.named[name] = enum
+        return enum
+
+    def _fixed(self, words: dict[str, Any], namespace: str, path: str) -> Fixed:
+        name, aliases = self._name(words, namespace, path)
+        size = words.get("size")
+        if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
+            raise _fault(f"{path}/size", f"fixed {name} has size {size!r}: give a number of bytes")
+        fixed = Fixed(
+            name=name,
+            size=size,
+            aliases=aliases,
+            doc=_doc(words, path),
+            properties=_properties(words, {"type", "name", "namespace", "aliases", "doc", "size"}),
+        )
+        self.named[name] = fixed
+        return fixed
+
+    def _name(self, words: dict[str, Any], namespace: str, path: str) -> tuple[str, tuple[str, ...]]:
+        """Return a named type's full name and its aliases' full names; refuse a name that is taken."""
+        name, own = words.get("name"), words.get("namespace", namespace)
+        if not isinstance(name, str) or not _FULL_NAME.fullmatch(name):
+            raise _fault(path, f"{name!r} is no {words['type']}'s name: letters, digits and _ are, with dots between parts")
+        if not isinstance(own, str) or (own and not _FULL_NAME.fullmatch(own)):
+            raise _fault(path, f"{own!r} is no namespace: parts of letters, digits and _ with dots between")
+        full = full_name(name, own)
+        if full in PRIMITIVES:
+            raise _fault(path, f"{full!r} is the name of a primitive type: choose another")
+        if full in self.named:
+            raise _fault(path, f"the name {full!r} is defined twice: define it once and use its name afterwards")
+        aliases = _names(words, "aliases", _FULL_NAME, path)
+        return full, tuple(full_name(alias, namespace_of(full)) for alias in aliases)
+
+
+def _needed(words: dict[str, Any], name: str, path: str) -> Any:
+    if name not in words:
+        raise _fault(path, f"the {words.get('type', 'field')} {_cut(words.get('name', ''))} has no {name!r}")
+    return words[name]
+
+
+def _names(words: dict[str, Any], name: str, form: re.Pattern[str], path: str, *, is_needed: bool = False) -> tuple[str, ...]:
+    listed = _needed(words, name, path) if is_needed else words.get(name, [])
+    if not isinstance(listed, list):
+        raise _fault(f"{path}/{name}", f"{_cut(listed)} is no list of names")
+    for one in listed:
+        if not isinstance(one, str) or not form.fullmatch(one):
+            raise _fault(f"{path}/{name}", f"{one!r} is no name: letters, digits and _ are, not beginning with a digit")
+    return tuple(listed)
+
+
+def _doc(words: dict[str, Any], path: str) -> str | None:
+    doc = words.get("doc")
+    if doc is not None and not isinstance(doc, str):
+        raise _fault(f"{path}/doc", f"{_cut(doc)} is no text")
+    return doc
+
+
+def _properties(words: dict[str, Any], known: set[str]) -> Properties:
+    return tuple((name, value) for name, value in words.items() if name not in known)
+
+
+def _cut(words: Any) -> str:
+    text = repr(words)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _fault(path: str, what: str) -> InvalidSchema:
+    return InvalidSchema(f"at {path or '/'}: {what}")

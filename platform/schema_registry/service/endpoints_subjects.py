@@ -1,0 +1,156 @@
+"""/subjects and /compatibility: registering, looking up, listing, deleting, and asking what may follow."""
+
+from typing import Any
+
+from ..model.reference import Reference
+from . import refusals
+from .http_exchange import Endpoint, Exchange
+from .registry import SchemaRegistry
+from .state import Content, RegistryState, StoredVersion
+
+Routes = list[tuple[str, str, Endpoint]]
+
+
+def routes(registry: SchemaRegistry) -> Routes:
+    """Return method, path and endpoint of each."""
+
+    def subjects(ask: Exchange) -> Any:
+        prefix = (ask.word("subjectPrefix") or "").removeprefix(":*:")
+        with registry.reading() as state:
+            present, everything = state.subjects(), state.subjects(is_deleted_too=True)
+        chosen = present
+        if ask.flag("deletedOnly"):
+            chosen = [subject for subject in everything if subject not in set(present)]
+        elif ask.flag("deleted"):
+            chosen = everything
+        return ask.page([subject for subject in chosen if subject.startswith(prefix)])
+
+    def versions(ask: Exchange) -> Any:
+        subject = ask.path("subject")
+        is_deleted_too = ask.flag("deleted") or ask.flag("deletedOnly")
+        with registry.reading() as state:
+            stored = state.versions(subject, is_deleted_too=is_deleted_too)
+        if not stored:
+            raise refusals.subject_not_found(subject)
+        return ask.page([one.version for one in stored if one.is_deleted or not ask.flag("deletedOnly")])
+
+    def version(ask: Exchange) -> Any:
+        stored = registry.version(ask.path("subject"), ask.path("version"), is_deleted_too=ask.flag("deleted"))
+        return version_words(registry, stored, is_resolved=ask.word("format") == "resolved")
+
+    def version_schema(ask: Exchange) -> Any:
+        return schema_json(version(ask)["schema"])
+
+    def referenced_by(ask: Exchange) -> Any:
+        stored = registry.version(ask.path("subject"), ask.path("version"), is_deleted_too=True)
+        with registry.reading() as state:
+            return ask.page(sorted({one.schema_id for one in state.referring(stored.subject, stored.version)}))
+
+    def register(ask: Exchange) -> Any:
+        text, references = ask.schema()
+        words = ask.json()
+        wanted_id, number = words.get("id"), words.get("version")
+        if isinstance(wanted_id, int) and wanted_id > 0:
+            raise refusals.not_permitted("an id can only be chosen in mode IMPORT, which is not kept here: leave it out")
+        is_counted = isinstance(number, int) and not isinstance(number, bool) and number > 0
+        schema_id = registry.register(
+            ask.path("subject"),
+            text,
+            references,
+            is_normalized=ask.flag("normalize"),
+            version=number if is_counted else None,
+        )
+        return {"id": schema_id}
+
+    def look_up(ask: Exchange) -> Any:
+        subject, is_deleted_too = ask.path("subject"), ask.flag("deleted")
+        text, references = ask.schema()
+        with registry.reading() as state:
+            if not state.versions(subject, is_deleted_too=is_deleted_too):
+                raise refusals.subject_not_found(subject)
+        schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
+        found = registry.find(subject, schema, is_deleted_too=is_deleted_too)
+        if found is None:
+            raise refusals.schema_not_found(f"under subject '{subject}'")
+        return version_words(registry, found)
+
+    def delete_subject(ask: Exchange) -> Any:
+        return registry.delete_subject(ask.path("subject"), is_permanent=ask.flag("permanent"))
+
+    def delete_version(ask: Exchange) -> Any:
+        return registry.delete_version(ask.path("subject"), ask.path("version"), is_permanent=ask.flag("permanent"))
+
+    def compatible_with(ask: Exchange) -> Any:
+        subject, word = ask.path("subject"), ask.path("version")
+        text, references = ask.schema()
+        schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
+        with registry.reading() as state:
+            level, is_known = state.level(subject), bool(state.versions(subject))
+        if not is_known and word in ("latest", "-1"):
+            # Whatever comes first is compatible, so that a check may stand before the first registration.
+            return _verdict([], ask)
+        return _verdict(registry.why_incompatible(subject, schema, level, against=registry.version(subject, word)), ask)
+
+    def compatible_with_all(ask: Exchange) -> Any:
+        subject = ask.path("subject")
+        text, references = ask.schema()
+        schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
+        with registry.reading() as state:
+            level = state.level(subject)
+        return _verdict(registry.why_incompatible(subject, schema, level), ask)
+
+    return [
+        ("GET", "/subjects", subjects),
+        ("POST", "/subjects/{subject}", look_up),
+        ("DELETE", "/subjects/{subject}", delete_subject),
+        ("GET", "/subjects/{subject}/versions", versions),
+        ("POST", "/subjects/{subject}/versions", register),
+        ("GET", "/subjects/{subject}/versions/{version}", version),
+        ("DELETE", "/subjects/{subject}/versions/{version}", delete_version),
+        ("GET", "/subjects/{subject}/versions/{version}/schema", version_schema),
+        ("GET", "/subjects/{subject}/versions/{version}/referencedby", referenced_by),
+        ("POST", "/compatibility/subjects/{subject}/versions", compatible_with_all),
+        ("POST", "/compatibility/subjects/{subject}/versions/{version}", compatible_with),
+    ]
+
+
+def _verdict(reasons: list[str], ask: Exchange) -> dict[str, Any]:
+    return {"is_compatible": not reasons, **({"messages": reasons} if ask.flag("verbose") else {})}
+
+
+def version_words(registry: SchemaRegistry, stored: StoredVersion, *, is_resolved: bool = False) -> dict[str, Any]:
+    """Return a version as the API tells it."""
+    with registry.reading() as state:
+        content = content_of(state, stored.schema_id)
+    words: dict[str, Any] = {"subject": stored.subject, "version": stored.version, "id": stored.schema_id}
+    words.update(schema_words(registry, content, is_resolved=is_resolved))
+    if stored.is_deleted:
+        words["deleted"] = True
+    return words
+
+
+def schema_words(registry: SchemaRegistry, content: Content, *, is_resolved: bool = False) -> dict[str, Any]:
+    """Return a schema as the API tells it: without a type, which means AVRO; resolved, with its references written in full."""
+    if is_resolved:
+        return {"schema": registry.resolved(content)}
+    text, references = content
+    return {"schema": text, **({"references": _references(references)} if references else {})}
+
+
+def content_of(state: RegistryState, schema_id: int) -> Content:
+    """Return what an id stands for. Raises 40403."""
+    content = state.content(schema_id)
+    if content is None:
+        raise refusals.schema_not_found(str(schema_id))
+    return content
+
+
+def schema_json(text: str) -> Any:
+    """Return the schema itself as the answer's JSON."""
+    import json
+
+    return json.loads(text)
+
+
+def _references(references: tuple[Reference, ...]) -> list[dict[str, str | int]]:
+    return [reference.words() for reference in references]

@@ -1,0 +1,107 @@
+"""The registry's composition root: topic store, registry, web server; started in order, stopped in reverse, on one signal."""
+
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from ...client.cluster import parse_bootstrap
+from ...runtime.layout import LOOPBACK, SCHEMAS_TOPIC
+from ...runtime.lifecycle import Lifecycle, StopSignal
+from ...runtime.logs import get_logger
+from ...runtime.status import StatusFile
+from ..errors import RegistryError
+from .registry import SchemaRegistry
+from .topic_store import TopicStore
+from .web import application
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrySettings:
+    """What a registry's process is told."""
+
+    bootstrap: str
+    """The live cluster, `host:port[,host:port…]`."""
+    port: int
+    """0 takes a free one; the status file says which."""
+    host: str = LOOPBACK
+    """Loopback: there is no authentication, who can reach the port can change schemas."""
+    topic: str = SCHEMAS_TOPIC
+    status_file: Path | None = None
+    request_timeout_ms: int = 5_000
+    """How long one question to a broker may take; a write may take about three of these before it fails."""
+
+    def check(self) -> None:
+        """Raise one error that names every fault."""
+        faults = []
+        if not 0 <= self.port < 65_536:
+            faults.append(f"port {self.port} is outside 0 to 65535")
+        if self.request_timeout_ms < 100:
+            faults.append(f"request_timeout_ms {self.request_timeout_ms} is below 100")
+        try:
+            parse_bootstrap(self.bootstrap)
+        except Exception as error:
+            faults.append(str(error))
+        if faults:
+            raise RegistryError("the registry cannot be started so: " + "; ".join(faults))
+
+
+def run(settings: RegistrySettings, stop: StopSignal) -> int:
+    """Serve until `stop` is set; return the exit code: 0, or 1 when the web server ended by itself."""
+    settings.check()
+    status = StatusFile(settings.status_file)
+    status.write("starting")
+    life = Lifecycle()
+    listener = _listen(settings.host, settings.port)
+    port = listener.getsockname()[1]
+    life.started("listener", listener.close)
+    store = TopicStore(
+        settings.bootstrap,
+        settings.topic,
+        request_timeout_ms=settings.request_timeout_ms,
+        write_timeout_ms=settings.request_timeout_ms * 8 // 5,
+    )
+    try:
+        store.start()
+        life.started("store", store.stop)
+        app = application(SchemaRegistry(store), store)
+        server = uvicorn.Server(
+            uvicorn.Config(
+                app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5, timeout_keep_alive=60
+            )
+        )
+        # On a thread of its own uvicorn leaves the signals alone: ours ends everything, in order, with exit code 0.
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="registry-http", daemon=True)
+        serving.start()
+
+        def end_serving() -> None:
+            server.should_exit = True
+            serving.join(timeout=10)
+
+        life.started("http", end_serving)
+        log.info("registry_listens", host=settings.host, port=port, topic=settings.topic, bootstrap=settings.bootstrap)
+        is_told = False
+        while not stop.wait(100):
+            if not serving.is_alive():
+                log.error("registry_http_ended")
+                return 1
+            if store.is_caught_up and not is_told:
+                is_told = True
+                status.write("ready", port=port, topic=settings.topic, bootstrap=settings.bootstrap)
+        return 0
+    finally:
+        status.write("stopping")
+        life.stop()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), backlog=128)
+    except OSError as error:
+        raise RegistryError(
+            f"the registry cannot listen on {host}:{port}: {error}: stop what uses the port or give another"
+        ) from error

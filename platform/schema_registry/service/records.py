@@ -1,0 +1,134 @@
+"""The records of the schemas topic: what each key and value holds. Pure: bytes in, values out.
+
+The JSON is Confluent's own (`keytype` SCHEMA, CONFIG, DELETE_SUBJECT, NOOP), so that the topic reads the same to their tools.
+A SCHEMA record with a null value means that the version was deleted for good.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidSchema, RegistryError
+from ..model.compatibility import CompatibilityLevel
+from ..model.reference import Reference
+
+
+class NotARegistryRecord(RegistryError):
+    """The bytes are no record that a registry writes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRecord:
+    """A version of a subject, or its soft deletion (`is_deleted`)."""
+
+    subject: str
+    version: int
+    schema_id: int
+    schema: str
+    references: tuple[Reference, ...] = ()
+    is_deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRemoved:
+    """A version deleted for good."""
+
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelRecord:
+    """The compatibility level of a subject, or of all others (`subject` None); `level` None takes it back."""
+
+    subject: str | None
+    level: CompatibilityLevel | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectDeleted:
+    """Every version of the subject up to `version` is soft-deleted."""
+
+    subject: str
+    version: int
+
+
+RegistryRecord = SchemaRecord | VersionRemoved | LevelRecord | SubjectDeleted
+
+
+def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
+    """Return the record's key and value."""
+    match record:
+        case SchemaRecord():
+            words: dict[str, Any] = {
+                "subject": record.subject,
+                "version": record.version,
+                "id": record.schema_id,
+                "schemaType": "AVRO",
+                "schema": record.schema,
+                "deleted": record.is_deleted,
+            }
+            if record.references:
+                words["references"] = [reference.words() for reference in record.references]
+            return _schema_key(record.subject, record.version), _bytes(words)
+        case VersionRemoved():
+            return _schema_key(record.subject, record.version), None
+        case LevelRecord():
+            key = _bytes({"keytype": "CONFIG", "subject": record.subject, "magic": 0})
+            return key, None if record.level is None else _bytes({"compatibilityLevel": record.level.value})
+        case SubjectDeleted():
+            key = _bytes({"keytype": "DELETE_SUBJECT", "subject": record.subject, "magic": 0})
+            return key, _bytes({"subject": record.subject, "version": record.version})
+
+
+def decode(key: bytes | memoryview | None, value: bytes | memoryview | None) -> RegistryRecord | None:
+    """Return the record, None for one that says nothing (NOOP, a key type of later versions). Raises `NotARegistryRecord`."""
+    try:
+        about = json.loads(bytes(key or b""))
+        # None is said by the value's absence alone: the JSON null is no record's value.
+        told: dict[str, Any] = {} if value is None else json.loads(bytes(value))
+        match about["keytype"]:
+            case "SCHEMA" if value is None:
+                return VersionRemoved(subject=_text(about, "subject"), version=_number(about, "version"))
+            case "SCHEMA":
+                return SchemaRecord(
+                    subject=_text(about, "subject"),
+                    version=_number(about, "version"),
+                    schema_id=_number(told, "id"),
+                    schema=_text(told, "schema"),
+                    references=tuple(Reference.of(one) for one in told.get("references") or ()),
+                    is_deleted=bool(told.get("deleted")),
+                )
+            case "CONFIG":
+                level = None if value is None else CompatibilityLevel(_text(told, "compatibilityLevel"))
+                return LevelRecord(subject=None if about.get("subject") is None else _text(about, "subject"), level=level)
+            case "DELETE_SUBJECT" if value is not None:
+                return SubjectDeleted(subject=_text(about, "subject"), version=_number(told, "version"))
+            case _:
+                return None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidSchema) as error:
+        raise NotARegistryRecord(
+            f"key {bytes(key or b'')[:80]!r} is no registry record: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _schema_key(subject: str, version: int) -> bytes:
+    return _bytes({"keytype": "SCHEMA", "subject": subject, "version": version, "magic": 1})
+
+
+def _bytes(words: dict[str, Any]) -> bytes:
+    return json.dumps(words, separators=(",", ":")).encode()
+
+
+def _text(words: dict[str, Any], name: str) -> str:
+    value = words[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is {value!r}")
+    return value
+
+
+def _number(words: dict[str, Any], name: str) -> int:
+    value = words[name]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise TypeError(f"{name} is {value!r}")
+    return value

@@ -1,0 +1,74 @@
+"""Every refusal of the REST API: Confluent's codes, one function each, with a message that says what to do. Pure."""
+
+from ..errors import RegistryError
+
+
+def subject_not_found(subject: str) -> RegistryError:
+    return RegistryError(f"Subject '{subject}' not found: GET /subjects lists them", error_code=40401)
+
+
+def version_not_found(version: object) -> RegistryError:
+    return RegistryError(f"Version {version} not found", error_code=40402)
+
+
+def schema_not_found(what: str) -> RegistryError:
+    return RegistryError(f"Schema {what} not found", error_code=40403)
+
+
+def subject_soft_deleted(subject: str) -> RegistryError:
+    return RegistryError(f"Subject '{subject}' was soft deleted: set permanent=true to delete it for good", error_code=40404)
+
+
+def subject_not_soft_deleted(subject: str) -> RegistryError:
+    return RegistryError(f"Subject '{subject}' was not deleted first: delete it without permanent=true before", error_code=40405)
+
+
+def version_soft_deleted(subject: str, version: int) -> RegistryError:
+    return RegistryError(
+        f"Subject '{subject}' version {version} was soft deleted: set permanent=true to delete it for good", error_code=40406
+    )
+
+
+def version_not_soft_deleted(subject: str, version: int) -> RegistryError:
+    return RegistryError(
+        f"Subject '{subject}' version {version} was not deleted first: delete it without permanent=true before", error_code=40407
+    )
+
+
+def no_level(subject: str) -> RegistryError:
+    return RegistryError(f"Subject '{subject}' has no compatibility level of its own: add defaultToGlobal=true", error_code=40408)
+
+
+def no_mode(subject: str) -> RegistryError:
+    return RegistryError(f"Subject '{subject}' has no mode of its own: add defaultToGlobal=true", error_code=40409)
+
+
+def invalid_version(word: object) -> RegistryError:
+    return RegistryError(f'{word!r} is no version: give a number from 1, -1 or "latest"', error_code=42202)
+
+
+def invalid_level(word: object) -> RegistryError:
+    return RegistryError(
+        f"{word!r} is no compatibility level: NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE",
+        error_code=42203,
+    )
+
+
+def not_permitted(what: str) -> RegistryError:
+    return RegistryError(what, error_code=42205)
+
+
+def still_referenced(subject: str, version: int, by: list[str]) -> RegistryError:
+    return RegistryError(f"{subject} version {version} is referenced by {', '.join(by)}: delete those first", error_code=42206)
+
+
+def invalid_subject(subject: str, why: str) -> RegistryError:
+    return RegistryError(f"{subject!r} is no subject's name: {why}", error_code=42208)
+
+
+def store_failed(why: str) -> RegistryError:
+    return RegistryError(f"The schemas topic cannot be used now: {why}: nothing was changed, try again", error_code=50001)
+
+
+def store_timed_out(why: str) -> RegistryError:
+    return RegistryError(f"{why}: the change may or may not be kept; asking for it again is safe", error_code=50002)

@@ -1,0 +1,284 @@
+"""What the registry does when it is asked: decides on the state, writes to the topic, answers from what was read back.
+
+Knows nothing of HTTP. Writes come one at a time; each is decided on a state that has read everything the topic held when the
+write began, and is only answered once the reader has passed it. One registry is meant to write to a topic; should two, its order
+decides and the loser decides anew (`RegistryState.apply`).
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from ..errors import IncompatibleSchema, InvalidSchema, RegistryError
+from ..model.compatibility import CompatibilityLevel, Version, breaches
+from ..model.reference import Reference
+from ..model.schema import Schema, parse_schema
+from . import refusals
+from .records import LevelRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
+from .state import Content, RegistryState, StoredVersion
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+"""How often a write is decided anew when another registry was quicker."""
+SUBJECT_LIMIT = 249
+"""The longest subject, in characters: a topic's name and its suffix fit."""
+
+
+class Store(Protocol):
+    """Where the state comes from and the records go to."""
+
+    @property
+    def state(self) -> RegistryState: ...
+
+    @property
+    def state_lock(self) -> threading.RLock: ...
+
+    def check_readable(self) -> None:
+        """Return when the state has once held the whole topic. Raises 50001 before that: half a state gives wrong answers."""
+        ...
+
+    def catch_up(self) -> None:
+        """Return when the state holds everything that the topic holds now. Raises a 500xx `RegistryError`."""
+        ...
+
+    def write(self, records: Sequence[RegistryRecord]) -> str | None:
+        """Return None when all records were read back and taken in, else why one was refused. Raises a 500xx `RegistryError`."""
+        ...
+
+
+class SchemaRegistry:
+    """The registry's operations. Threads may share one."""
+
+    def __init__(self, store: Store, *, write_wait_ms: int = 15_000) -> None:
+        self._store = store
+        self._write_wait_ms = write_wait_ms
+        self._writing = threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[RegistryState]:
+        """Give the state, unchanging while it is held."""
+        self._store.check_readable()
+        with self._store.state_lock:
+            yield self._store.state
+
+    # --- schemas -------------------------------------------------------------------------------------------------------------
+
+    def parse(self, text: str, references: Sequence[Reference], *, is_normalized: bool = False) -> Schema:
+        """Return the schema with its references looked up. Raises `InvalidSchema`."""
+        with self.reading() as state:
+            texts = state.referenced(references)
+        if isinstance(texts, Reference):
+            raise InvalidSchema(
+                f"the reference {texts.name!r} leads to version {texts.version} of {texts.subject!r}, which is not there"
+            )
+        return parse_schema(text, references, texts, is_normalized=is_normalized)
+
+    def resolved(self, content: Content) -> str:
+        """Return a stored schema's text with its references written in full."""
+        return self.parse(content[0], content[1]).self_contained
+
+    def register(
+        self, subject: str, text: str, references: Sequence[Reference], *, is_normalized: bool = False, version: int | None = None
+    ) -> int:
+        """Return the id of the schema under the subject, making a new version where it is not there yet.
+
+        Raises `InvalidSchema`, `IncompatibleSchema`, 42208 for the subject's name.
+        """
+        check_subject(subject)
+        schema = self.parse(text, references, is_normalized=is_normalized)
+        found = self.find(subject, schema)
+        if found is not None:
+            return found.schema_id
+
+        def decide() -> tuple[list[RegistryRecord], int]:
+            found = self.find(subject, schema)
+            if found is not None:
+                return [], found.schema_id
+            with self.reading() as state:
+                schema_id = state.id_of((schema.text, schema.references)) or state.highest_id + 1
+                number = state.next_version(subject)
+                level = state.level(subject)
+            if version is not None and version != number:
+                raise InvalidSchema(f"the next version of {subject!r} is {number}, not {version}: leave the version out")
+            reasons = self.why_incompatible(subject, schema, level)
+            if reasons:
+                raise IncompatibleSchema(
+                    f"Schema being registered is incompatible with an earlier schema for subject '{subject}' under {level}: "
+                    + "; ".join(reasons)
+                )
+            record = SchemaRecord(
+                subject=subject, version=number, schema_id=schema_id, schema=schema.text, references=schema.references
+            )
+            return [record], schema_id
+
+        return self._change(decide)
+
+    def find(self, subject: str, schema: Schema, *, is_deleted_too: bool = False) -> StoredVersion | None:
+        """Return the newest version of the subject that has exactly this schema."""
+        with self.reading() as state:
+            schema_id = state.id_of((schema.text, schema.references))
+            versions = state.versions(subject, is_deleted_too=is_deleted_too)
+        return next((stored for stored in reversed(versions) if stored.schema_id == schema_id), None)
+
+    def why_incompatible(
+        self, subject: str, schema: Schema, level: CompatibilityLevel, *, against: StoredVersion | None = None
+    ) -> list[str]:
+        """Return why the schema may not follow the subject's versions (or only `against`) under the level."""
+        if level is CompatibilityLevel.NONE:
+            return []
+        with self.reading() as state:
+            compared = state.versions(subject) if against is None else [against]
+            if not level.is_transitive:
+                compared = compared[-1:]
+            contents = [(stored.version, state.content(stored.schema_id)) for stored in compared]
+        versions = [
+            Version(version=number, type=self.parse(content[0], content[1]).type)
+            for number, content in contents
+            if content is not None
+        ]
+        return [str(breach) for breach in breaches(schema.type, versions, level)]
+
+    def version(self, subject: str, word: str | int, *, is_deleted_too: bool = False) -> StoredVersion:
+        """Return one version: a number from 1, "-1" or "latest". Raises 40401, 40402, 42202."""
+        number = version_number(word)
+        with self.reading() as state:
+            versions = state.versions(subject, is_deleted_too=is_deleted_too)
+        if not versions:
+            raise refusals.subject_not_found(subject)
+        found = versions[-1] if number is None else next((one for one in versions if one.version == number), None)
+        if found is None:
+            raise refusals.version_not_found(number)
+        return found
+
+    # --- deletions -----------------------------------------------------------------------------------------------------------
+
+    def delete_subject(self, subject: str, *, is_permanent: bool) -> list[int]:
+        """Return the numbers of the versions that were deleted."""
+
+        def decide() -> tuple[list[RegistryRecord], list[int]]:
+            with self.reading() as state:
+                everything, present = state.versions(subject, is_deleted_too=True), state.versions(subject)
+                level = state.own_level(subject)
+                if not everything:
+                    raise refusals.subject_not_found(subject)
+                if not is_permanent and not present:
+                    raise refusals.subject_soft_deleted(subject)
+                if is_permanent and present:
+                    raise refusals.subject_not_soft_deleted(subject)
+                chosen = everything if is_permanent else present
+                for stored in chosen:
+                    self._refuse_referenced(state, stored)
+            numbers = [stored.version for stored in chosen]
+            if not is_permanent:
+                records: list[RegistryRecord] = [SubjectDeleted(subject=subject, version=numbers[-1])]
+                # The next to use the name begins with the global level.
+                return [*records, *([LevelRecord(subject=subject, level=None)] if level else [])], numbers
+            return [VersionRemoved(subject=subject, version=number) for number in numbers], numbers
+
+        return self._change(decide)
+
+    def delete_version(self, subject: str, word: str | int, *, is_permanent: bool) -> int:
+        """Return the number of the version that was deleted."""
+
+        def decide() -> tuple[list[RegistryRecord], int]:
+            # "latest" means the newest that can be deleted this way: one that is present, unless it is to go for good.
+            is_latest = version_number(word) is None
+            stored = self.version(subject, word, is_deleted_too=is_permanent or not is_latest)
+            if not is_permanent and stored.is_deleted:
+                raise refusals.version_soft_deleted(subject, stored.version)
+            if is_permanent and not stored.is_deleted:
+                raise refusals.version_not_soft_deleted(subject, stored.version)
+            with self.reading() as state:
+                self._refuse_referenced(state, stored)
+                content = state.content(stored.schema_id)
+            if is_permanent or content is None:
+                return [VersionRemoved(subject=subject, version=stored.version)], stored.version
+            record = SchemaRecord(
+                subject=subject,
+                version=stored.version,
+                schema_id=stored.schema_id,
+                schema=content[0],
+                references=content[1],
+                is_deleted=True,
+            )
+            return [record], stored.version
+
+        return self._change(decide)
+
+    @staticmethod
+    def _refuse_referenced(state: RegistryState, stored: StoredVersion) -> None:
+        by = [f"{one.subject} version {one.version}" for one in state.referring(stored.subject, stored.version)]
+        if by:
+            raise refusals.still_referenced(stored.subject, stored.version, by)
+
+    # --- levels --------------------------------------------------------------------------------------------------------------
+
+    def set_level(self, subject: str | None, word: object) -> CompatibilityLevel:
+        """Set the level of a subject, or the global one."""
+        try:
+            # str(None) is a level's name: what is no text is refused before it is read as one.
+            level = CompatibilityLevel(word.upper() if isinstance(word, str) else "")
+        except ValueError as error:
+            raise refusals.invalid_level(word) from error
+        if subject is not None:
+            check_subject(subject)
+        return self._change(lambda: ([LevelRecord(subject=subject, level=level)], level))
+
+    def unset_level(self, subject: str | None) -> CompatibilityLevel:
+        """Take a level back and return what it was."""
+
+        def decide() -> tuple[list[RegistryRecord], CompatibilityLevel]:
+            with self.reading() as state:
+                level = state.own_level(subject)
+            if level is None:
+                raise refusals.no_level(str(subject))
+            return [LevelRecord(subject=subject, level=None)], level
+
+        return self._change(decide)
+
+    # --- writing -------------------------------------------------------------------------------------------------------------
+
+    def _change(self, decide: Callable[[], tuple[Sequence[RegistryRecord], T]]) -> T:
+        """Write what `decide` decides and return its answer; decide anew when the topic's order refused the records."""
+        if not self._writing.acquire(timeout=self._write_wait_ms / 1000):
+            raise RegistryError(
+                f"other writes kept this one waiting for {self._write_wait_ms} ms: nothing was changed, try again",
+                error_code=50002,
+            )
+        try:
+            refused = None
+            for _ in range(ATTEMPTS):
+                self._store.catch_up()
+                records, answer = decide()
+                if not records:
+                    return answer
+                refused = self._store.write(records)
+                if refused is None:
+                    return answer
+            raise refusals.store_failed(f"another registry writes to the same topic and was quicker {ATTEMPTS} times ({refused})")
+        finally:
+            self._writing.release()
+
+
+def version_number(word: str | int) -> int | None:
+    """Return the number that the word says, None for the newest. Raises 42202."""
+    text = str(word)
+    if text in ("latest", "-1"):
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:12]) < 1 << 31:
+        raise refusals.invalid_version(word)
+    return int(text)
+
+
+def check_subject(subject: str) -> None:
+    """Raise 42208 for a name that no subject may have."""
+    if not subject or len(subject) > SUBJECT_LIMIT:
+        raise refusals.invalid_subject(subject[:40], f"give 1 to {SUBJECT_LIMIT} characters")
+    if any(not letter.isprintable() for letter in subject):
+        raise refusals.invalid_subject(subject, "it holds a character that cannot be printed")
+    if subject in ("__GLOBAL", "__EMPTY"):
+        raise refusals.invalid_subject(subject, "the name is reserved")
+    if subject.startswith(":."):
+        raise refusals.invalid_subject(subject, "contexts are not kept here: give a name without them")

@@ -1,0 +1,403 @@
+"""The application's side of the pipeline: typed events in, acknowledged records and honest books out.
+
+`log` validates, encodes and buffers; it never waits for the network unless the buffer is full. What does not become an
+acknowledged record is a loss with a name, counted in its window and reported: refused by its schema (then in quarantine, with
+an address), dropped because the buffer was full, or given up by the sender. Source: the 2011 paper, section 4.
+"""
+
+import atexit
+import itertools
+import os
+import socket
+import threading
+import uuid
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from ..audit.publisher import ProducerReporter
+from ..client.cluster import Cluster
+from ..client.delivery import Delivery
+from ..client.errors import BufferFull, FlushTimedOut, ProducerClosed, RecordTooLarge
+from ..client.pending import record_size_bytes
+from ..client.producer import Producer
+from ..errors import HeadraceError
+from ..runtime.clock import Clock, SystemClock
+from ..runtime.layout import WINDOW_MS
+from ..runtime.logs import get_logger
+from ..schema_registry.client import RegistryClient
+from ..wire.compression import Codec
+from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
+from ..wire.schema_id import frame
+from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed
+from .event_encoder import EventEncoder, event_time_ms_of
+from .event_schema import EVENT_TIME, SERVER
+from .keeper import Keeper
+from .open_windows import OpenWindows
+from .quarantine import Quarantine, payload_of
+
+log = get_logger(__name__)
+
+CLOSE_TIMEOUT_MS = 60_000
+_REPORT_BUFFER_BYTES = 16 << 20
+
+
+class _Waiting(NamedTuple):
+    body: bytes
+    timestamp_ms: int
+    key: bytes | None
+    size_bytes: int
+
+
+class EventLogger:
+    """Logs events of one schema to one topic. Any thread may log; one logger a process and topic is enough.
+
+    `application` and `server_name` say who logs; with `instance` they name this run in the audit. Applications that log as
+    things happen leave `lateness_ms` as it is: a window that is over for longer than that, and has nothing under way, is
+    reported as done. A replay of old events sets it to None: then all windows are done at `close`, and none before.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        schema: Mapping[str, Any] | str,
+        *,
+        bootstrap: str,
+        registry_url: str,
+        application: str,
+        instance: str | None = None,
+        server_name: str | None = None,
+        window_ms: int = WINDOW_MS,
+        lateness_ms: int | None = 60_000,
+        buffer_bytes: int = 32 << 20,
+        max_block_ms: int = 60_000,
+        on_bad_event: Literal["quarantine", "raise"] = "quarantine",
+        codec: Codec = Codec.NONE,
+        linger_ms: int = 20,
+        batch_bytes: int = 512 << 10,
+        delivery_timeout_ms: int = 120_000,
+        report_every_ms: int = 1_000,
+        schema_cache: Path | None = None,
+        start_timeout_ms: int = 5_000,
+        clock: Clock | None = None,
+    ) -> None:
+        """Waits at most `start_timeout_ms` for registry and cluster; when they are away, events wait in the buffer.
+
+        Raises `SchemaRefused` and the registry's refusal (`IncompatibleSchema`, `InvalidSchema`).
+        """
+        self.topic = topic
+        self.server_name = server_name or socket.gethostname()
+        self.instance = instance or f"{self.server_name}/{application}/{uuid.uuid4()}"
+        self.max_block_ms = max_block_ms
+        self.on_bad_event = on_bad_event
+        self.buffer_bytes = buffer_bytes
+        self._clock = clock or SystemClock()
+        self._process_id = os.getpid()
+        self._encoder = EventEncoder(schema)
+        self._windows = OpenWindows(window_ms)
+        self._refusals = itertools.count()
+        self._lock = threading.Condition()
+        self._waiting: deque[_Waiting] = deque()
+        """Encoded events from before the schema's id was known."""
+        self._waiting_bytes = 0
+        self._schema_id: int | None = None
+        self._is_closed = False
+        self._cluster = Cluster(bootstrap, client_id=application)
+        self._producer = Producer(
+            self._cluster,
+            codec=codec,
+            linger_ms=linger_ms,
+            batch_bytes=batch_bytes,
+            buffer_bytes=buffer_bytes,
+            max_block_ms=max_block_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            window_ms=window_ms,
+            on_delivery=self._delivered,
+            is_held=True,
+            clock=self._clock,
+        )
+        # Reports and quarantine have a producer of their own: a buffer full of events must not keep the books waiting.
+        self._side = Producer(
+            self._cluster,
+            linger_ms=5,
+            buffer_bytes=_REPORT_BUFFER_BYTES,
+            max_block_ms=1_000,
+            delivery_timeout_ms=delivery_timeout_ms,
+            window_ms=window_ms,
+            on_delivery=self._side_delivered,
+            clock=self._clock,
+        )
+        self._reporter = ProducerReporter(instance=self.instance, sender=_Reports(self._side), clock=self._clock)
+        self._quarantine = Quarantine(topic, self._side, self._windows, self._reporter.lost)
+        self._keeper = Keeper(
+            topic=topic,
+            subject=f"{topic}-value",
+            schema=self._encoder.text,
+            registry=RegistryClient(registry_url, cache_folder=schema_cache),
+            cluster=self._cluster,
+            producer=self._producer,
+            reporter=self._reporter,
+            clock=self._clock,
+            report_every_ms=report_every_ms,
+            moved_past_ms=lambda: self._windows.moved_past_ms(self._clock.now_ms(), lateness_ms),
+            on_schema_id=self._learn_schema_id,
+        )
+        self._keeper.start()
+        try:
+            if not self._keeper.await_up(start_timeout_ms):
+                log.warning("logger_not_up_yet", topic=topic, waited_ms=start_timeout_ms, buffer_bytes=buffer_bytes)
+        except HeadraceError:
+            self._is_closed = True
+            self._cluster.close()
+            raise
+        _open_loggers.add(self)
+
+    def log(
+        self,
+        event: Mapping[str, Any],
+        *,
+        event_time_ms: int | None = None,
+        key: bytes | None = None,
+        max_block_ms: int | None = None,
+    ) -> bool:
+        """Return whether the event was taken; False: it was refused or dropped, and counted so.
+
+        The event time is `event_time_ms`, else the event's own `event_time` (ms or an aware datetime), else now. Raises
+        `EventRefused` for an event that does not fit only with `on_bad_event="raise"`; `LoggerClosed`, `LoggerForked` always.
+        Waits for room in the buffer at most `max_block_ms` (the logger's own unless given here).
+        """
+        self._check_usable()
+        now_ms = self._clock.now_ms()
+        given = event_time_ms if event_time_ms is not None else event.get(EVENT_TIME) if isinstance(event, Mapping) else None
+        timestamp_ms = now_ms if given is None else event_time_ms_of(given)
+        try:
+            if timestamp_ms is None:
+                raise EventRefused(EVENT_TIME, given, "milliseconds since the epoch (1970 or later) or an aware datetime")
+            if not isinstance(event, Mapping):
+                raise EventRefused("", event, "a mapping of field names to values")
+            filled = {SERVER: self.server_name, **event, EVENT_TIME: timestamp_ms}
+            body = self._encoder.encode(filled)
+        except EventRefused as error:
+            own_ms = None if given is None else timestamp_ms
+            self._refuse(event, error, own_ms, now_ms, max_block_ms)
+            return False
+        return self._take(body, timestamp_ms, key, self.max_block_ms if max_block_ms is None else max_block_ms)
+
+    def quarantine(
+        self,
+        payload: bytes,
+        *,
+        code: str,
+        reason: str,
+        origin: Origin,
+        window_start_ms: int,
+        window_from: WindowFrom,
+        stage: Stage = "sdk",
+        max_block_ms: int | None = None,
+    ) -> None:
+        """Put something that could not become an event where it can be found, and count it as `quarantined` in its window."""
+        self._check_usable()
+        record = QuarantineRecord(
+            topic=self.topic,
+            stage=stage,
+            code=code,
+            reason=reason,
+            origin=origin,
+            window_start_ms=self._windows.start_of(window_start_ms),
+            window_from=window_from,
+            at_ms=self._clock.now_ms(),
+            payload=head_of(payload),
+        )
+        self._quarantine.put(record, max_block_ms=self.max_block_ms if max_block_ms is None else max_block_ms)
+
+    def flush(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """Return once every event logged before this call is acknowledged, quarantined ones too.
+
+        Raises `FlushTimedOut` (the sending goes on) and `DeliveryFailed` (some were given up, and are counted).
+        """
+        self._check_process()
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        if not self._keeper.await_up(timeout_ms):
+            with self._lock:
+                waiting = len(self._waiting)
+            raise FlushTimedOut(waiting + self._producer.held_records, timeout_ms)
+        self._producer.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
+        self._side.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
+
+    def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """Flush, report, seal every window, end the threads. A second call does nothing.
+
+        What is not acknowledged in time is counted as `send_failed` before the seal. Raises `NotSealed` when the seal did not
+        reach the audit, else the first failure of the flush.
+        """
+        self._check_process()
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            self._lock.notify_all()
+        _open_loggers.discard(self)
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+
+        def left_ms() -> int:
+            return max(1_000, deadline_ms - self._clock.monotonic_ms())
+
+        failures: list[HeadraceError] = []
+        # While events are still held, a late start may let them go: most of the time is theirs, a second is kept for the seal.
+        self._attempt(failures, lambda: self.flush(left_ms() - 1_000))
+        self._attempt(failures, lambda: self._producer.close(left_ms()))
+        self._give_up_waiting()
+        self._keeper.stop()
+        self._attempt(failures, lambda: self._side.flush(left_ms()))
+        try:
+            self._reporter.seal_and_close(left_ms())
+        except HeadraceError as error:
+            failures.insert(0, NotSealed(f"logger {self.instance} of {self.topic!r} ends unsealed: {error}"))
+        self._attempt(failures, lambda: self._side.close(1_000))
+        self._cluster.close()
+        if failures:
+            raise failures[0]
+
+    def __enter__(self) -> "EventLogger":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> bool:
+        self._windows.enter(timestamp_ms)
+        try:
+            if self._schema_id is None and self._wait_for_schema_id(body, timestamp_ms, key, max_block_ms):
+                return True
+            assert self._schema_id is not None
+            self._producer.send(
+                self.topic, frame(self._schema_id, body), key=key, timestamp_ms=timestamp_ms, max_block_ms=max_block_ms
+            )
+        except (BufferFull, RecordTooLarge) as error:
+            log.debug("event_dropped", topic=self.topic, reason=str(error))
+            self._count_lost(timestamp_ms, "dropped_buffer_full")
+            return False
+        except ProducerClosed:
+            self._windows.leave(timestamp_ms)
+            raise LoggerClosed(f"this EventLogger of {self.topic!r} is closed: make a new one") from None
+        return True
+
+    def _wait_for_schema_id(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> bool:
+        """Keep the event until the schema's id is known; return False when it is known by now. Raises `BufferFull`."""
+        size_bytes = record_size_bytes(key, body, ()) + 5
+        with self._lock:
+
+            def may_go_on() -> bool:
+                return self._schema_id is not None or self._is_closed or self._waiting_bytes + size_bytes <= self.buffer_bytes
+
+            if not self._lock.wait_for(may_go_on, max_block_ms / 1000):
+                raise BufferFull(self.topic, self.buffer_bytes, max_block_ms)
+            if self._schema_id is not None:
+                return False
+            if self._is_closed:
+                raise ProducerClosed("closed while the schema's id was waited for")
+            self._waiting.append(_Waiting(body, timestamp_ms, key, size_bytes))
+            self._waiting_bytes += size_bytes
+            return True
+
+    def _learn_schema_id(self, schema_id: int) -> None:
+        with self._lock:
+            if self._schema_id is not None:
+                return
+            while self._waiting:
+                body, timestamp_ms, key, size_bytes = self._waiting[0]
+                # They fit: the producer's buffer is as large as this one and has been empty until now.
+                self._producer.send(self.topic, frame(schema_id, body), key=key, timestamp_ms=timestamp_ms, max_block_ms=0)
+                self._waiting.popleft()
+                self._waiting_bytes -= size_bytes
+            self._schema_id = schema_id
+            self._lock.notify_all()
+
+    def _give_up_waiting(self) -> None:
+        with self._lock:
+            given_up = list(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+        for waiting in given_up:
+            self._count_lost(waiting.timestamp_ms, "send_failed")
+
+    def _refuse(self, event: Any, error: EventRefused, own_ms: int | None, now_ms: int, max_block_ms: int | None) -> None:
+        window_ms = now_ms if own_ms is None else own_ms
+        if self.on_bad_event == "raise":
+            self._reporter.lost(self.topic, self._windows.start_of(window_ms), "refused_by_schema")
+            raise error
+        self.quarantine(
+            payload_of(event),
+            code="schema_mismatch",
+            reason=str(error),
+            origin=ProcessOrigin(instance=self.instance, sequence=next(self._refusals)),
+            window_start_ms=window_ms,
+            window_from="clock" if own_ms is None else "record",
+            max_block_ms=max_block_ms,
+        )
+
+    def _delivered(self, delivery: Delivery) -> None:
+        """A batch of events has come to its end; all of one window."""
+        start_ms = self._windows.start_of(delivery.first_timestamp_ms)
+        if delivery.error is None:
+            self._reporter.acknowledged(self.topic, delivery.partition, start_ms, delivery.record_count)
+        else:
+            self._reporter.lost(self.topic, start_ms, "send_failed", delivery.record_count)
+        self._windows.leave(start_ms, delivery.record_count)
+
+    def _side_delivered(self, delivery: Delivery) -> None:
+        if delivery.topic == self._quarantine.address:
+            self._quarantine.delivered(delivery)
+        elif delivery.error is not None:
+            self._reporter.delivery_failed()
+
+    def _count_lost(self, timestamp_ms: int, name: str) -> None:
+        self._reporter.lost(self.topic, self._windows.start_of(timestamp_ms), name)
+        self._windows.leave(timestamp_ms)
+
+    def _attempt(self, failures: list[HeadraceError], step: Callable[[], object]) -> None:
+        try:
+            step()
+        except HeadraceError as error:
+            failures.append(error)
+
+    def _check_usable(self) -> None:
+        self._check_process()
+        if self._is_closed:
+            raise LoggerClosed(f"this EventLogger of {self.topic!r} is closed: make a new one")
+        if self._keeper.refusal is not None:
+            raise self._keeper.refusal
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process_id:
+            raise LoggerForked(self._process_id, os.getpid())
+
+
+class _Reports:
+    """The reporter's way out; what does not arrive is the reporter's to repeat."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+
+    def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
+        self._producer.send(topic, value, key=key, timestamp_ms=timestamp_ms)
+
+    def flush(self, timeout_ms: int, /) -> None:
+        self._producer.flush(timeout_ms)
+
+
+_open_loggers: "weakref.WeakSet[EventLogger]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Seal what the application forgot to close."""
+    for logger in list(_open_loggers):
+        if logger._process_id != os.getpid():
+            continue
+        try:
+            logger.close()
+        except HeadraceError as error:
+            log.error("logger_not_closed_at_exit", topic=logger.topic, reason=str(error))

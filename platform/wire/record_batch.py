@@ -1,0 +1,34 @@
+"""Record batches: the one door to `batch_header`, `record`, `batch_builder` and `placement`."""
+
+from .batch_builder import BatchBuilder
+from .batch_header import (
+    HEADER_SIZE,
+    LENGTH_PREFIX_SIZE,
+    TIMESTAMPS_BOUNDED,
+    BatchHeader,
+    Buffer,
+    crc_matches,
+    iter_batches,
+    read_header,
+)
+from .placement import advance_of, place, with_dense_last_offset_delta
+from .record import MAX_DECOMPRESSED_BYTES, Record, iter_records, iter_timestamps
+
+__all__ = [
+    "HEADER_SIZE",
+    "LENGTH_PREFIX_SIZE",
+    "MAX_DECOMPRESSED_BYTES",
+    "TIMESTAMPS_BOUNDED",
+    "BatchBuilder",
+    "BatchHeader",
+    "Buffer",
+    "Record",
+    "advance_of",
+    "crc_matches",
+    "iter_batches",
+    "iter_records",
+    "iter_timestamps",
+    "place",
+    "read_header",
+    "with_dense_last_offset_delta",
+]

@@ -1,0 +1,92 @@
+"""What goes wrong between the offline cluster and the warehouse.
+
+Facts are attributes; `retriable` says whether to run it again.
+"""
+
+from typing import ClassVar
+
+from ..errors import HeadraceError
+
+
+class WarehouseError(HeadraceError):
+    """The root of this room's errors."""
+
+
+class LogMoved(WarehouseError):
+    """The log changed under a load: it ends before, or begins after, what was to be read."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, partition: int, reason: str) -> None:
+        self.topic = topic
+        self.partition = partition
+        super().__init__(f"load of {topic}-{partition}: {reason}")
+
+
+class UnusableRecord(WarehouseError):
+    """A record cannot be used and the reader was given no quarantine to put it into."""
+
+    def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        super().__init__(
+            f"{topic}-{partition} offset {offset}: {reason}; name a cluster in the option `quarantine` to put such records aside"
+        )
+
+
+class LoadSuperseded(WarehouseError):
+    """Another load committed while this one ran; its own files were given up."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, rounds: int) -> None:
+        self.topic = topic
+        super().__init__(f"load of {topic!r}: another load committed first, {rounds} times; nothing is lost, run it again")
+
+
+class LoadUnproven(WarehouseError):
+    """What was written is not what was read: nothing was committed."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        super().__init__(
+            f"load of {topic!r} gave up before its commit: {reason}; run it again, and keep the logs if it happens again"
+        )
+
+
+class SparkFailed(WarehouseError):
+    """The Spark job did not end well; nothing was committed."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        super().__init__(f"load of {topic!r}: Spark failed: {reason}; nothing was committed, run it again")
+
+
+class NoSuchTable(WarehouseError):
+    """The warehouse has no table of that name yet."""
+
+    def __init__(self, topic: str, known: list[str]) -> None:
+        self.topic = topic
+        there = f"it has {', '.join(known)}" if known else "it has no table yet"
+        super().__init__(
+            f"the warehouse has no table {topic!r} ({there}): `headrace load {topic}` makes one from the topic's events"
+        )
+
+
+class AuditUnreachable(WarehouseError):
+    """The audit service does not answer, so nothing can be published."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        super().__init__(
+            f"the audit does not answer at {url} ({reason}): nothing was published; see `headrace status`, then run it again"
+        )
+
+
+class BadQuery(WarehouseError):
+    """The SQL cannot be run; the message is DuckDB's."""

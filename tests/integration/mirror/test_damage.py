@@ -1,0 +1,106 @@
+"""Sources that cannot give everything: expired heads, lost tails, rewritten ends, unreadable middles."""
+
+from headrace.client import admin
+from headrace.client.fetcher import EARLIEST
+from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
+from tests.integration.mirror.pair import Pair
+from tests.support.processes import eventually
+
+TOPIC = "clicks"
+
+
+def send(pair: Pair, count: int, mark: bytes = b"event") -> None:
+    """Produce `count` batches of one record each."""
+    producer = pair.producer()
+    for number in range(count):
+        producer.produce(TOPIC, mark + b" %04d " % number + bytes(100), partition=0, timestamp=1_431_857_103_000)
+        assert producer.flush(20) == 0
+
+
+def segments(pair: Pair) -> list[str]:
+    return sorted(path.name for path in (pair.live.data / f"{TOPIC}-0").glob("*.log"))
+
+
+def test_what_retention_takes_before_it_is_copied_is_passed_over_and_told(fresh: Pair) -> None:
+    fresh.live.kill()
+    fresh.live = type(fresh.live)(
+        fresh.live.folder, fresh.live_zookeeper, port=fresh.live.port, settings={"log.retention.check.interval.ms": 50}
+    ).start()
+    admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1, {"segment.bytes": "2000", "retention.bytes": "6000"})
+    fresh.start_mirror()
+    send(fresh, 5)
+    fresh.await_level(TOPIC)
+    eventually(lambda: sum(fresh.counted(TOPIC).values()) == 5, what="five counted")
+    held = fresh.offset(fresh.offline, TOPIC, 0)
+    fresh.kill_mirror()
+    send(fresh, 100)
+    eventually(lambda: fresh.offset(fresh.live, TOPIC, 0, EARLIEST) > held, what="retention to overtake the mirror")
+    fresh.start_mirror()
+    fresh.await_level(TOPIC)
+    source = fresh.content(fresh.live, TOPIC, 0)
+    copied = fresh.content(fresh.offline, TOPIC, 0)
+    assert copied[-len(source) :] == source
+    assert len(copied) >= len(source) + 5
+    eventually(lambda: fresh.status()["partitions"][0]["passed_over"] > 0, what="the loss in the status file")
+    assert '"loss": "expired"' in fresh.mirror.output()
+
+    def ranges() -> list[tuple[int, int]]:
+        return [(one.from_offset, one.to_offset) for one in fresh.reports() if one.topic == TOPIC]
+
+    end = fresh.offset(fresh.offline, TOPIC, 0)
+    eventually(lambda: ranges()[-1][1] == end, what="the rest reported")
+    assert not any(start <= held < stop for start, stop in ranges()), "the gap is covered by a report"
+
+
+def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fresh: Pair) -> None:
+    fresh.start_mirror()
+    admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
+    send(fresh, 20)
+    fresh.await_level(TOPIC)
+    kept = fresh.content(fresh.offline, TOPIC, 0)
+    fresh.live.stop()
+    segment = fresh.live.data / f"{TOPIC}-0" / segments(fresh)[-1]
+    size = segment.stat().st_size
+    with segment.open("r+b") as file:
+        file.truncate(size - size // 4)
+    fresh.live.restart()
+    assert 0 < fresh.offset(fresh.live, TOPIC, 0) < fresh.offset(fresh.offline, TOPIC, 0)
+
+    def state() -> list[str]:
+        return [one["state"] for one in fresh.status()["errors"]]
+
+    eventually(lambda: state() == ["source_behind"], what="the error in the status file")
+    assert "lost its tail" in fresh.status()["errors"][0]["error"]
+    send(fresh, 20, b"other")
+    eventually(lambda: state() == ["diverged"], what="the rewritten source told from the old one")
+    assert fresh.content(fresh.offline, TOPIC, 0) == kept
+    fresh.kill_mirror()
+    fresh.start_mirror()
+    eventually(lambda: state() == ["diverged"], what="a new mirror to tell it too")
+    assert fresh.content(fresh.offline, TOPIC, 0) == kept
+
+
+def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_stops(fresh: Pair) -> None:
+    admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
+    send(fresh, 20)
+    batches = [header for header, _ in fresh.batches(fresh.live, TOPIC, 0)]
+    bad = batches[10]
+    fresh.live.stop()
+    segment = fresh.live.data / f"{TOPIC}-0" / segments(fresh)[-1]
+    with segment.open("r+b") as file:
+        file.seek(bad.base_offset + 80)
+        file.write(b"\xff\xff\xff")
+    fresh.live.restart()
+    fresh.start_mirror()
+    fresh.await_level(TOPIC)
+    assert fresh.content(fresh.offline, TOPIC, 0) == fresh.content(fresh.live, TOPIC, 0)
+    assert len(fresh.content(fresh.offline, TOPIC, 0)) == 19
+
+    def quarantined() -> list[QuarantineRecord]:
+        return [QuarantineRecord.from_json(value) for value in fresh.all_values(fresh.live, f"{TOPIC}.quarantine")]
+
+    eventually(lambda: len(quarantined()) == 1, what="the quarantine record")
+    record = quarantined()[0]
+    assert (record.stage, record.code) == ("mirror", "corrupt_batch")
+    assert record.origin == LogOrigin(cluster="live", topic=TOPIC, partition=0, offset=bad.base_offset, to_offset=bad.next_offset)
+    eventually(lambda: sum(fresh.counted(TOPIC).values()) == 19, what="nineteen counted")

@@ -1,0 +1,166 @@
+"""`headrace replay` and `headrace quarantine list` against a real broker and a real registry, counted from the file alone."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from headrace.client.cluster import Cluster
+from headrace.client.errors import UnknownTopic
+from headrace.client.fetcher import read_range
+from headrace.runtime.layout import AUDIT_TOPIC
+from headrace.schema_registry.client import RegistryClient
+from headrace.wire.record_batch import Record, iter_records
+from headrace.wire.schema_id import unframe
+from tests.integration.replay.conftest import Background, LiveSide
+from tests.support import access_logs
+from tests.support.processes import Process, eventually
+
+
+def command(live: LiveSide, topic: str, log: Path, *words: str) -> list[str]:
+    where = ["--bootstrap", live.broker.address, "--registry", live.registry.url]
+    return [sys.executable, "-m", "headrace.cli.main", "replay", str(log), "--topic", topic, "--json", *where, *words]
+
+
+def replay(live: LiveSide, topic: str, log: Path, *words: str) -> tuple[int, dict[str, Any]]:
+    done = subprocess.run(command(live, topic, log, *words), capture_output=True, text=True, timeout=120)
+    return done.returncode, json.loads(done.stdout)
+
+
+def quarantine(live: LiveSide, *words: str) -> tuple[int, str]:
+    listing = [sys.executable, "-m", "headrace.cli.main", "quarantine", "list", "--bootstrap", live.broker.address, *words]
+    done = subprocess.run(listing, capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout
+
+
+def records(live: LiveSide, topic: str) -> list[Record]:
+    cluster = Cluster(live.broker.address)
+    try:
+        return [
+            record
+            for partition in cluster.partitions(topic)
+            for _, batch in read_range(cluster, topic, partition, 0, 1 << 60)
+            for record in iter_records(batch)
+        ]
+    except UnknownTopic:
+        return []
+    finally:
+        cluster.close()
+
+
+def windows(found: list[Record]) -> Counter[int]:
+    return Counter(record.timestamp_ms - record.timestamp_ms % access_logs.WINDOW_MS for record in found)
+
+
+def books(live: LiveSide, topic: str) -> dict[str, Any]:
+    """Return what the producers said in the end: counts and losses per window over all instances, and whether each is sealed."""
+    counts: Counter[int] = Counter()
+    quarantined: Counter[int] = Counter()
+    latest: dict[tuple[str, int], dict[str, Any]] = {}
+    state: dict[str, str] = {}
+    for record in records(live, AUDIT_TOPIC):
+        words = json.loads(bytes(record.value or b""))
+        if words["kind"] == "producer" and words["topics"] == [topic]:
+            state[words["instance"]] = words["state"]
+            for window in words["windows"]:
+                latest[words["instance"], window["window_start_ms"]] = window
+    for (_, start_ms), window in latest.items():
+        counts[start_ms] += sum(window["counts"].values())
+        quarantined[start_ms] += window.get("losses", {}).get("quarantined", 0)
+    return {"counts": +counts, "quarantined": +quarantined, "states": set(state.values())}
+
+
+def test_a_real_log_arrives_whole_with_its_bad_line_in_quarantine_and_sealed_books(
+    live: LiveSide, topic: str, tmp_path: Path
+) -> None:
+    log, cut_line = access_logs.real_or_like_it(tmp_path)
+    expected = access_logs.window_counts(log)
+    code, told = replay(live, topic, log, "--server-name", "www1")
+    assert (code, told["lines"], told["sent"], told["quarantined"]) == (0, 10_000, 9_999, 1)
+    assert (told["windows"], told["sealed"]) == (len(expected), True)
+    assert told["window_starts_ms"] == sorted(expected)
+
+    sent = records(live, topic)
+    cut = json.loads(quarantine(live, "--topic", topic, "--json")[1])
+    assert [one["origin"] for one in cut] == [{"file": str(log), "line": cut_line}]
+    assert windows(sent) + Counter({cut[0]["window_start_ms"]: 1}) == expected
+
+    found = books(live, topic)
+    assert found["counts"] == windows(sent)
+    assert found["quarantined"] == Counter({cut[0]["window_start_ms"]: 1})
+    assert found["states"] == {"closed"}
+
+    registry = RegistryClient(live.registry.url)
+    schema_id, body = unframe(bytes(sent[0].value or b""))
+    event = fastavro.schemaless_reader(io.BytesIO(bytes(body)), json.loads(registry.schema(schema_id)))
+    assert event["server"] == "www1"
+    assert int(event["event_time"].timestamp() * 1000) == sent[0].timestamp_ms
+    assert event["method"] in ("GET", "POST", "HEAD", "OPTIONS")
+
+
+def test_replayed_twice_the_bad_line_is_listed_once_and_all_lines_are_there_twice(
+    live: LiveSide, topic: str, tmp_path: Path
+) -> None:
+    log = access_logs.generate(tmp_path / "some.log", lines=300, hours=2, seed=3, bad_every=100)
+    for _ in range(2):
+        assert replay(live, topic, log)[0] == 0
+    assert len(records(live, topic)) == 2 * 297
+    code, text = quarantine(live, "--topic", topic)
+    assert code == 0
+    assert [line for line in text.splitlines() if "some.log:" in line] == [
+        line for line in text.splitlines() if any(f"some.log:{number}" in line for number in (100, 200, 300))
+    ]
+    assert text.count("unparsable_line") == 3
+    assert "a quote is not closed" in text
+    assert quarantine(live, "--topic", "nothing", "--json") == (0, "[]\n")
+
+
+def test_a_broker_killed_while_the_replay_sends_costs_no_line(
+    live: LiveSide, topic: str, tmp_path: Path, background: Background
+) -> None:
+    log = access_logs.generate(tmp_path / "some.log", lines=3_000, hours=3, seed=5)
+    running = background(Process(command(live, topic, log, "--rate", "800"), tmp_path / "replay.log").start())
+    eventually(lambda: 0 < len(records(live, topic)) < 2_000, what="some events sent")
+    live.broker.kill()
+    assert running.is_running(), "the kill came too late to prove anything"
+    live.broker.restart()
+    eventually(lambda: not running.is_running(), within_ms=60_000, what="the replay's end")
+    assert running.stop() == 0, running.output()
+    sent = records(live, topic)
+    assert windows(sent) == access_logs.window_counts(log)
+    assert books(live, topic)["counts"] == windows(sent)
+
+
+def test_a_replay_that_is_interrupted_seals_what_it_sent_and_says_where_it_stopped(
+    live: LiveSide, topic: str, tmp_path: Path, background: Background
+) -> None:
+    log = access_logs.generate(tmp_path / "some.log", lines=5_000, hours=3, seed=6)
+    running = background(Process(command(live, topic, log, "--rate", "500"), tmp_path / "replay.log").start())
+    eventually(lambda: len(records(live, topic)) > 50, what="some events sent")
+    os.kill(running.pid, signal.SIGTERM)
+    assert running.stop() == 1
+    told = json.loads(next(line for line in running.output().splitlines() if line.startswith("{")))
+    assert told["stopped_at_line"] == told["sent"] < 5_000
+    assert told["sealed"] is True
+    assert f"stopped at line {told['sent']}" in running.output()
+    assert len(records(live, topic)) == told["sent"]
+    assert books(live, topic)["states"] == {"closed"}
+
+
+def test_without_a_platform_the_replay_ends_at_once_with_the_reason(tmp_path: Path) -> None:
+    log = access_logs.generate(tmp_path / "some.log", lines=10, hours=1, seed=6)
+    words = [sys.executable, "-m", "headrace.cli.main", "replay", str(log), "--bootstrap", "127.0.0.1:1"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+    missing = subprocess.run([*words[:4], "no/such.log"], capture_output=True, text=True, timeout=60)
+    assert missing.returncode == 2
+    assert "no/such.log" in missing.stderr

@@ -1,0 +1,179 @@
+"""One cluster with its schema registry, and processes of the service that may be killed."""
+
+import json
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from headrace.audit.model.codec import decode
+from headrace.audit.model.messages import RangeReport
+from headrace.audit.model.ranges import Outcome, Ranges
+from headrace.runtime.layout import AUDIT_TOPIC
+from headrace.runtime.status import read_status
+from tests.support.broker import BrokerProcess
+from tests.support.processes import Process, eventually, free_port
+
+
+class RegistryProcess:
+    """`headrace registry run`."""
+
+    def __init__(self, folder: Path, bootstrap: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        words = ["registry", "run", "--port", str(self.port), "--bootstrap", bootstrap]
+        self.process = Process([sys.executable, "-m", "headrace.cli.main", *words], folder / "log")
+
+    def start(self) -> "RegistryProcess":
+        self.process.start()
+        eventually(self._is_ready, what="the registry ready")
+        return self
+
+    def _is_ready(self) -> bool:
+        with urlopen(f"{self.url}/readyz", timeout=5) as answer:
+            return bool(answer.status == 200)
+
+
+class Members:
+    """Processes of the service: started, awaited, killed by their own id."""
+
+    def __init__(self, folder: Path, zookeeper: str, bootstrap: str, registry: str) -> None:
+        self.home = folder / "home"
+        self.bootstrap = bootstrap
+        self._folder = folder
+        self._words = ["--zookeeper", zookeeper, "--bootstrap", bootstrap, "--registry", registry]
+        self._words += ["--audit-bootstrap", bootstrap, "--session-timeout-ms", "2000", "--home", str(self.home)]
+        self.processes: dict[str, Process] = {}
+
+    def start(self, consumer_id: str, topic: str) -> Process:
+        status = self._status(consumer_id)
+        status.unlink(missing_ok=True)
+        words = ["consumer", "run", "--topic", topic, "--group", "request-rate", "--consumer-id", consumer_id]
+        words += [*self._words, "--status-file", str(status)]
+        process = Process([sys.executable, "-m", "headrace.cli.main", *words], self._folder / f"{consumer_id}.log").start()
+        self.processes[consumer_id] = process
+        return process
+
+    def _status(self, consumer_id: str) -> Path:
+        return self._folder / f"{consumer_id}.status"
+
+    def status(self, consumer_id: str) -> dict[str, Any]:
+        """Return the status file's words, for a process that runs; fail with its log when it has ended."""
+        process = self.processes[consumer_id]
+        assert process.is_running(), process.output()[-4000:]
+        return read_status(self._status(consumer_id)) or {}
+
+    def await_ready(self, consumer_id: str) -> None:
+        eventually(lambda: self.status(consumer_id).get("state") == "ready", what=f"{consumer_id} ready")
+
+    def owned(self, consumer_id: str) -> set[int]:
+        return {int(partition) for partition in self.status(consumer_id).get("partitions", {})}
+
+    def rates(self, *words: str) -> str:
+        """Return what `headrace rates` prints."""
+        process = Process(
+            [sys.executable, "-m", "headrace.cli.main", "rates", "--home", str(self.home), *words], self._folder / "rates"
+        )
+        process.log.unlink(missing_ok=True)
+        process.start()
+        eventually(lambda: not process.is_running(), what="rates printed")
+        return process.output()
+
+    def minutes(self, topic: str) -> dict[int, int]:
+        return {row["minute_start_ms"]: row["requests"] for row in json.loads(self.rates("--topic", topic, "--json"))}
+
+    def stop_all(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def zookeeper(zookeeper_address: str) -> str:
+    return f"{zookeeper_address}/rates-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory, zookeeper: str) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess) -> Iterator[RegistryProcess]:
+    running = RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address).start()
+    yield running
+    running.process.stop()
+
+
+@pytest.fixture
+def members(tmp_path: Path, zookeeper: str, broker: BrokerProcess, registry: RegistryProcess) -> Iterator[Members]:
+    made = Members(tmp_path, zookeeper, broker.address, registry.url)
+    yield made
+    made.stop_all()
+
+
+def read_all(bootstrap: str, topic: str) -> list[Any]:
+    """Return every message of the topic, read by librdkafka, by assignment, to the end of each partition."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "oracle", "enable.auto.commit": False, "enable.partition.eof": True}
+    )
+    try:
+        waiting = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in waiting])
+        found: list[Any] = []
+        while waiting:
+            message = consumer.poll(10)
+            assert message is not None, f"{topic}: partitions {waiting} did not come to their ends"
+            if message.error() is None:
+                found.append(message)
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                waiting.discard(message.partition())
+        return found
+    finally:
+        consumer.close()
+
+
+class Books:
+    """What the service's tier has told the audit about one topic, united by the audit's own rule."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.ranges: dict[int, Ranges] = {}
+        self.outcomes: Counter[Outcome] = Counter()
+        self.redelivered = 0
+        for message in read_all(bootstrap, AUDIT_TOPIC):
+            report = decode(message.value())
+            if not isinstance(report, RangeReport) or report.topic != topic:
+                continue
+            assert report.tier == "consumer:request-rate"
+            change = self.ranges.setdefault(report.partition, Ranges()).accept(
+                report.from_offset, report.to_offset, report.windows
+            )
+            self.outcomes[change.outcome] += 1
+            self.redelivered += sum(window.redelivered for window in report.windows.values()) + sum(change.redelivered.values())
+
+    def windows(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Return window start -> counted, and window start -> quarantined, over all partitions."""
+        counted: Counter[int] = Counter()
+        quarantined: Counter[int] = Counter()
+        for ranges in self.ranges.values():
+            for start in {start for accepted in ranges for start in accepted.windows}:
+                total = ranges.total(start)
+                assert total is not None
+                counted[start] += total.count
+                quarantined[start] += total.quarantined
+        return dict(+counted), dict(+quarantined)
+
+    def ends(self) -> dict[int, int]:
+        """Return partition -> the offset up to which everything from the log's start is reported."""
+        return {
+            partition: ranges.coverage()[0][1]
+            for partition, ranges in self.ranges.items()
+            if ranges.coverage() and ranges.coverage()[0][0] == 0
+        }

@@ -1,0 +1,141 @@
+"""The SDK against a real broker and registry; the events are read back by Confluent's own deserializer."""
+
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from headrace.client.cluster import Cluster
+from headrace.sdk import EventLogger, event_schema, nullable
+from headrace.wire.quarantine_record import QuarantineRecord
+from tests.integration.sdk.books import acknowledged, records_of, reports_of, stored
+from tests.integration.sdk.conftest import Platform
+from tests.support.processes import eventually
+
+SCHEMA = event_schema("Click", [{"name": "number", "type": "int"}, nullable("page", "string")])
+
+
+def _logger(platform: Platform, topic: str, **changes: object) -> EventLogger:
+    settings = {"bootstrap": platform.bootstrap, "registry_url": platform.registry_url, "application": "shop", **changes}
+    return EventLogger(topic, SCHEMA, **settings)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"clicks-{uuid.uuid4().hex[:8]}"
+
+
+def test_events_are_read_by_confluents_deserializer(platform: Platform, topic: str) -> None:
+    with _logger(platform, topic, server_name="web-1") as logger:
+        for number in range(200):
+            assert logger.log({"number": number, "page": f"/{number}"}, event_time_ms=1_431_856_000_000 + number)
+    reading = AvroDeserializer(SchemaRegistryClient({"url": platform.registry_url}))
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": platform.bootstrap, "group.id": "none", "enable.auto.commit": False}
+    )
+    consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(3)])
+    seen: list[dict[str, object]] = []
+
+    def has_all() -> bool:
+        for message in consumer.consume(500, timeout=0.2):
+            assert message.error() is None
+            event = reading(message.value(), SerializationContext(topic, MessageField.VALUE))
+            assert message.timestamp()[1] == int(event["event_time"].timestamp() * 1000)
+            seen.append(event)
+        return len(seen) >= 200
+
+    eventually(has_all, what="Confluent's consumer reads 200 events")
+    consumer.close()
+    assert sorted(event["number"] for event in seen) == list(range(200))  # type: ignore[type-var]
+    assert {event["server"] for event in seen} == {"web-1"}
+    assert {event["page"] for event in seen} == {f"/{number}" for number in range(200)}
+
+
+def test_the_books_of_a_clean_end_are_the_logs_own_counts(platform: Platform, cluster: Cluster, topic: str) -> None:
+    with _logger(platform, topic, lateness_ms=None) as logger:
+        for number in range(3_000):
+            logger.log({"number": number}, event_time_ms=1_431_856_000_000 + number * 1_000)
+        assert not logger.log({"number": "many"}, event_time_ms=1_431_856_000_000)
+    reports = reports_of(cluster, topic)
+    assert reports[0].windows == ()
+    assert reports[-1].state == "closed"
+    assert acknowledged(reports) == stored(cluster, topic)
+    assert sum(stored(cluster, topic).values()) == 3_000
+    quarantined = [QuarantineRecord.from_json(record.value or b"") for record in records_of(cluster, f"{topic}.quarantine")]
+    assert [record.reason for record in quarantined] == ["field 'number' is 'many' of type str, expected int"]
+
+
+def test_killing_the_broker_while_events_are_sent_loses_and_doubles_none(
+    platform: Platform, cluster: Cluster, topic: str
+) -> None:
+    logger = _logger(platform, topic, batch_bytes=4_000)
+    logged = 0
+    stop = threading.Event()
+
+    def log_on() -> None:
+        nonlocal logged
+        while not stop.is_set():
+            assert logger.log({"number": logged}, event_time_ms=1_431_856_000_000 + logged * 100)
+            logged += 1
+            if logged % 20 == 0:
+                time.sleep(0.002)
+
+    logging_on = threading.Thread(target=log_on)
+    logging_on.start()
+    try:
+        for _ in range(2):
+            goal = logged + 2_000
+            eventually(lambda goal=goal: logged > goal and logger._producer.held_records > 0)  # type: ignore[misc]
+            platform.broker.kill()
+            goal = logged + 500
+            eventually(lambda goal=goal: logged > goal)  # type: ignore[misc]
+            platform.broker.start().await_ready()
+    finally:
+        stop.set()
+        logging_on.join()
+        platform.broker.await_ready()
+    logger.close()
+    assert sorted(record.timestamp_ms for record in records_of(cluster, topic)) == [
+        1_431_856_000_000 + number * 100 for number in range(logged)
+    ]
+    assert acknowledged(reports_of(cluster, topic)) == stored(cluster, topic)
+    assert reports_of(cluster, topic)[-1].state == "closed"
+
+
+def test_an_application_that_forgets_to_close_is_sealed_at_its_exit(
+    platform: Platform, cluster: Cluster, topic: str, tmp_path: Path
+) -> None:
+    program = f"""
+from headrace.sdk import EventLogger, event_schema
+logger = EventLogger({topic!r}, event_schema("Click", [{{"name": "number", "type": "int"}}]), bootstrap={platform.bootstrap!r},
+    registry_url={platform.registry_url!r}, application="script")
+for number in range(50):
+    logger.log({{"number": number}})
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    reports = reports_of(cluster, topic)
+    assert reports[-1].state == "closed"
+    assert sum(acknowledged(reports).values()) == 50 == len(records_of(cluster, topic))
+
+
+def test_a_process_that_is_killed_is_never_sealed(platform: Platform, cluster: Cluster, topic: str) -> None:
+    program = f"""
+import os, signal
+from headrace.sdk import EventLogger, event_schema
+logger = EventLogger({topic!r}, event_schema("Click", [{{"name": "number", "type": "int"}}]), bootstrap={platform.bootstrap!r},
+    registry_url={platform.registry_url!r}, application="script")
+logger.log({{"number": 1}})
+logger.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], timeout=60).returncode == -9
+    assert {report.state for report in reports_of(cluster, topic)} == {"open"}
+    assert len(records_of(cluster, topic)) == 1

@@ -1,0 +1,211 @@
+"""A real broker, a real registry, and topics of framed Avro events written by a client that nobody here wrote."""
+
+import io
+import json
+import sys
+import urllib.request
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import duckdb
+import fastavro
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.spark.load_job import LoadJob, LoadOutcome, LoadSettings
+from headrace.spark.warehouse import Warehouse
+from headrace.wire.quarantine_record import QuarantineRecord
+from headrace.wire.schema_id import frame
+from tests.support.broker import BrokerProcess
+from tests.support.processes import Process, eventually, free_port
+
+CLICK = {
+    "type": "record",
+    "name": "Click",
+    "fields": [{"name": "path", "type": "string"}, {"name": "status", "type": "int"}],
+}
+MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
+LONG_AGO_MS = 1_431_856_800_000
+"""2015-05-17T10:00:00Z."""
+
+
+class Registry:
+    """The schema registry's process, and the two calls that a writer makes."""
+
+    def __init__(self, folder: Path, bootstrap: str) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        command = [
+            sys.executable,
+            "-m",
+            "headrace.cli.main",
+            "registry",
+            "run",
+            "--port",
+            str(self.port),
+            "--bootstrap",
+            bootstrap,
+        ]
+        self.process = Process(command, folder / "registry.log")
+
+    def start(self) -> "Registry":
+        self.process.start()
+        eventually(lambda: urllib.request.urlopen(f"{self.url}/readyz", timeout=2).status == 200, what="registry ready")
+        return self
+
+    def register(self, topic: str, schema: Any, *, subject: str | None = None) -> int:
+        """Return the schema's id, under `<topic>-value` unless a subject is named; compatibility is not asked for."""
+        subject = subject or f"{topic}-value"
+        self._call("PUT", f"/config/{subject}", {"compatibility": "NONE"})
+        found: int = self._call("POST", f"/subjects/{subject}/versions", {"schema": json.dumps(schema)})["id"]
+        return found
+
+    def _call(self, method: str, path: str, body: Any) -> Any:
+        request = urllib.request.Request(
+            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/vnd.schemaregistry.v1+json"}, method=method
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+
+class Stage:
+    """One test's own topic and warehouse on the shared broker and registry."""
+
+    def __init__(self, broker: BrokerProcess, registry: Registry, home: Path) -> None:
+        self.broker, self.registry, self.home = broker, registry, home
+        self.topic = f"clicks-{uuid.uuid4().hex[:8]}"
+        self.warehouse = Warehouse(home / "warehouse")
+        self._processes: list[Process] = []
+
+    def create(self, partitions: int = 3) -> None:
+        admin = AdminClient({"bootstrap.servers": self.broker.address})
+        admin.create_topics([NewTopic(self.topic, partitions, 1)])[self.topic].result(20)
+
+    def send(self, values: Sequence[tuple[int, int, bytes]], **settings: Any) -> None:
+        """Write (partition, timestamp_ms, value) with librdkafka."""
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.broker.address, "linger.ms": 5, **settings})
+        failed: list[Any] = []
+        for partition, at_ms, value in values:
+            producer.produce(
+                self.topic,
+                value,
+                partition=partition,
+                timestamp=at_ms,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+            producer.poll(0)
+        assert producer.flush(20) == 0
+        assert not failed
+
+    def settings(self, **changes: Any) -> LoadSettings:
+        words: dict[str, Any] = {
+            "topic": self.topic,
+            "bootstrap": self.broker.address,
+            "quarantine_bootstrap": self.broker.address,
+            "registry_url": self.registry.url,
+            "warehouse": self.warehouse.folder,
+            "home": self.home,
+            **changes,
+        }
+        return LoadSettings(**words)
+
+    def load(self, **changes: Any) -> LoadOutcome:
+        return LoadJob(self.settings(**changes)).run()
+
+    def load_process(self) -> Process:
+        """Start the load as Airflow's task would: a process of its own."""
+        command = [sys.executable, "-m", "headrace.spark.load_job", self.topic]
+        command += ["--bootstrap", self.broker.address, "--quarantine", self.broker.address]
+        command += ["--registry", self.registry.url, "--warehouse", str(self.warehouse.folder)]
+        log = self.home / f"load-{uuid.uuid4().hex[:6]}.log"
+        self._processes.append(Process(command, log, {"HEADRACE_HOME": str(self.home)}).start())
+        return self._processes[-1]
+
+    def close(self) -> None:
+        """End what is left of the loads; their JVMs are in their process groups."""
+        for process in self._processes:
+            process.kill()
+
+    def stored(self, columns: str = "*") -> list[Any]:
+        """Return the rows that the table names, read by DuckDB from the raw files."""
+        table = self.warehouse.table(self.topic)
+        files = [file.file_path for file in table.files()] if table is not None else []
+        if not files:
+            return []
+        sql = f"select {columns} from read_parquet({files!r}, union_by_name=true, hive_partitioning=false) order by all"
+        return [*duckdb.sql(sql).fetchall()]
+
+    def in_the_log(self) -> list[tuple[int, int, int]]:
+        """Return (partition, offset, timestamp_ms) of every record, read by librdkafka."""
+        return [(message.partition(), message.offset(), message.timestamp()[1]) for message in self._messages(self.topic)]
+
+    def quarantined(self) -> dict[bytes, QuarantineRecord]:
+        """Return the quarantine by key, as its readers count it."""
+        return {
+            message.key(): QuarantineRecord.from_json(message.value()) for message in self._messages(f"{self.topic}.quarantine")
+        }
+
+    def _messages(self, topic: str) -> list[confluent_kafka.Message]:
+        consumer = confluent_kafka.Consumer(
+            {
+                "bootstrap.servers": self.broker.address,
+                "group.id": "test",
+                "enable.partition.eof": True,
+                "enable.auto.commit": False,
+            }
+        )
+        try:
+            described = consumer.list_topics(topic, timeout=10).topics[topic]
+            partitions = sorted(described.partitions)
+            consumer.assign(
+                [confluent_kafka.TopicPartition(topic, number, confluent_kafka.OFFSET_BEGINNING) for number in partitions]
+            )
+            found, ended = [], 0
+            while ended < len(partitions):
+                message = consumer.poll(10)
+                assert message is not None, f"{topic}: no end of partition"
+                if message.error() is None:
+                    found.append(message)
+                else:
+                    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+                    ended += 1
+            return found
+        finally:
+            consumer.close()
+
+
+def event(schema_id: int, schema: Mapping[str, Any], words: Mapping[str, Any]) -> bytes:
+    """Return a framed Avro event."""
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(dict(schema)), words)
+    return frame(schema_id, stream.getvalue())
+
+
+def click(schema_id: int, number: int) -> bytes:
+    return event(schema_id, CLICK, {"path": f"/{number}", "status": 200 + number % 5})
+
+
+@pytest.fixture(scope="module")
+def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), f"{zookeeper_address}/spark-{uuid.uuid4().hex[:8]}") as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def registry(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    registry = Registry(tmp_path_factory.mktemp("registry"), broker.address)
+    try:
+        yield registry.start()
+    finally:
+        registry.process.kill()
+
+
+@pytest.fixture
+def stage(broker: BrokerProcess, registry: Registry, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(broker, registry, tmp_path)
+    yield stage
+    stage.close()

@@ -1,0 +1,164 @@
+"""A real load: librdkafka's batches through a real broker and a real Spark into Iceberg, counted by readers of their own."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.client.errors import UnknownTopic
+from headrace.wire.quarantine_record import LogOrigin
+from tests.support.processes import eventually
+
+from .conftest import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click, event
+
+
+def addresses(stage: Stage) -> list[tuple[int, int, int]]:
+    return stage.stored("_partition, _offset, epoch_ms(_timestamp)")
+
+
+def test_every_record_is_loaded_once_over_partitions_hours_and_several_loads(stage: Stage) -> None:
+    schema_id = stage.registry.register(stage.topic, CLICK)
+    stage.create(3)
+    stage.send([(n % 3, LONG_AGO_MS + n * MINUTE_MS, click(schema_id, n)) for n in range(300)], **{"compression.type": "zstd"})
+    first = stage.load(pieces=7)
+    assert (first.row_count, first.file_count) == (300, 5)
+    # Late events of the first hour, and of a new one.
+    stage.send([(2, LONG_AGO_MS + 5, click(schema_id, 1000)), (0, LONG_AGO_MS + 30 * HOUR_MS, click(schema_id, 1001))])
+    second = stage.load()
+    assert second.row_count == 2
+    began = time.monotonic()
+    assert stage.load().run is None
+    assert time.monotonic() - began < 20, "a load with nothing new started a JVM"
+    assert addresses(stage) == sorted(stage.in_the_log())
+    assert stage.stored("count(distinct path)") == [(302,)]
+    table = stage.warehouse.existing_table(stage.topic)
+    assert table.row_counts_by_hour()[LONG_AGO_MS // HOUR_MS] == 61
+    assert [load.row_count for load in table.snapshots_to_report()] == [300, 2]
+
+
+def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_aside(stage: Stage) -> None:
+    older = stage.registry.register(stage.topic, CLICK)
+    newer_schema = {**CLICK, "fields": [*CLICK["fields"], {"name": "agent", "type": ["null", "string"], "default": None}]}
+    newer = stage.registry.register(stage.topic, newer_schema)
+    # Known to the registry, but not under the topic's subject: found while reading.
+    stranger_schema = {"type": "record", "name": "Note", "fields": [{"name": "note", "type": "string"}]}
+    stranger = stage.registry.register(stage.topic, stranger_schema, subject="somewhere-else")
+    contradiction = {"type": "record", "name": "Click", "fields": [{"name": "status", "type": "string"}]}
+    contrary = stage.registry.register(stage.topic, contradiction, subject="elsewhere")
+    stage.create(1)
+    stage.send(
+        [
+            (0, LONG_AGO_MS, click(older, 1)),
+            (0, LONG_AGO_MS, event(newer, newer_schema, {"path": "/2", "status": 200, "agent": "x"})),
+            (0, LONG_AGO_MS, event(stranger, stranger_schema, {"note": "hello"})),
+            (0, LONG_AGO_MS, event(contrary, contradiction, {"status": "bad"})),
+            (0, LONG_AGO_MS, b"not framed"),
+            (0, LONG_AGO_MS, click(999_999, 3)),
+            (0, LONG_AGO_MS, click(older, 4)[:-1]),
+            (0, LONG_AGO_MS, click(older, 5)),
+        ]
+    )
+    done = stage.load()
+    assert done.row_count == 4
+    assert dict(done.quarantined) == {"schema_mismatch": 2, "not_framed": 1, "unknown_schema_id": 1}
+    assert stage.stored("path, status, agent, note") == [
+        ("/1", 201, None, None),
+        ("/2", 200, "x", None),
+        ("/5", 200, None, None),
+        (None, None, None, "hello"),
+    ]
+    aside = stage.quarantined()
+    assert sorted(one.code for one in aside.values()) == ["not_framed", "schema_mismatch", "schema_mismatch", "unknown_schema_id"]
+    assert all(isinstance(one.origin, LogOrigin) and one.origin.cluster == "offline" for one in aside.values())
+    (load,) = stage.warehouse.existing_table(stage.topic).snapshots_to_report()
+    assert load.quarantined == {0: {LONG_AGO_MS: 4}}
+
+
+@pytest.mark.parametrize("failpoint", ["load.before_commit", "load.after_commit"])
+def test_a_load_that_is_killed_leaves_nothing_and_the_next_loads_everything_once(stage: Stage, failpoint: str) -> None:
+    schema_id = stage.registry.register(stage.topic, CLICK)
+    stage.create(2)
+    stage.send([(n % 2, LONG_AGO_MS + n * 1_000, click(schema_id, n)) for n in range(40)])
+    armed = stage.home / "failpoints" / failpoint
+    armed.parent.mkdir()
+    armed.touch()
+    load = stage.load_process()
+    reached = armed.with_name(f"{failpoint}.reached")
+    eventually(reached.exists, within_ms=60_000, what=f"{failpoint} reached; {load.log}")
+    driver = int(reached.read_text())
+    machines = [pid for pid in _descendants(driver) if "java" in Path(f"/proc/{pid}/cmdline").read_text()]
+    assert machines, "no JVM under the driver"
+    assert len(addresses(stage)) == (0 if failpoint == "load.before_commit" else 40)
+    files = list(stage.warehouse.data_folder(stage.topic).glob("*/rows-*/*/*.parquet"))
+    assert files, "no Parquet was written yet"
+    for pid in (driver, *machines):
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not load.is_running(), what="the driver is gone")
+    load.kill()
+    armed.unlink()
+    done = stage.load()
+    assert (done.run is None) == (failpoint == "load.after_commit")
+    assert addresses(stage) == sorted(stage.in_the_log())
+    assert len(addresses(stage)) == 40
+    assert stage.load().run is None
+    left = set(stage.warehouse.data_folder(stage.topic).glob("*/rows-*/*/*.parquet"))
+    assert left == stage.warehouse.existing_table(stage.topic).referenced_paths(), "the dead run's files were not swept"
+
+
+def test_of_two_loads_at_once_one_commits_and_the_other_finds_nothing_new(stage: Stage) -> None:
+    schema_id = stage.registry.register(stage.topic, CLICK)
+    stage.create(2)
+    stage.send([(n % 2, LONG_AGO_MS + n * 1_000, click(schema_id, n)) for n in range(40)])
+    armed = stage.home / "failpoints" / "load.before_commit"
+    armed.parent.mkdir()
+    armed.touch()
+    held = stage.load_process()
+    eventually(armed.with_name("load.before_commit.reached").exists, within_ms=60_000, what="the first load holds")
+    assert stage.load(home=None).row_count == 40
+    armed.unlink()
+    eventually(lambda: not held.is_running(), within_ms=30_000, what="the held load ends")
+    assert '"load_superseded"' in held.output()
+    assert addresses(stage) == sorted(stage.in_the_log())
+
+
+def test_a_batch_that_rots_in_the_log_goes_aside_and_the_others_are_loaded(stage: Stage) -> None:
+    schema_id = stage.registry.register(stage.topic, CLICK)
+    stage.create(1)
+    for n in range(3):
+        stage.send([(0, LONG_AGO_MS + n, click(schema_id, n))])
+    offsets = [offset for _, offset, _ in stage.in_the_log()]
+    (segment,) = [path for path in (stage.broker.data).rglob(f"*{stage.topic}*0/*.log") if path.stat().st_size]
+    with segment.open("r+b") as file:
+        file.seek(offsets[1] + 65)
+        byte = file.read(1)
+        file.seek(offsets[1] + 65)
+        file.write(bytes([byte[0] ^ 0xFF]))
+    done = stage.load()
+    assert done.row_count == 2
+    assert dict(done.quarantined) == {"corrupt_batch": 1}
+    (aside,) = stage.quarantined().values()
+    assert aside.origin == LogOrigin(cluster="offline", topic=stage.topic, partition=0, offset=offsets[1], to_offset=offsets[2])
+    assert [path for (path,) in stage.stored("path")] == ["/0", "/2"]
+
+
+def test_a_topic_without_records_loads_nothing_and_one_that_is_not_there_is_an_error(stage: Stage) -> None:
+    with pytest.raises(UnknownTopic):
+        stage.load()
+    stage.create(2)
+    assert stage.load().run is None
+    assert stage.warehouse.table(stage.topic) is None
+
+
+def _descendants(pid: int) -> list[int]:
+    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True, timeout=10).stdout
+    parents = {int(line.split()[0]): int(line.split()[1]) for line in listing.splitlines()}
+    found, waiting = [], [pid]
+    while waiting:
+        parent = waiting.pop()
+        children = [child for child, its_parent in parents.items() if its_parent == parent]
+        found += children
+        waiting += children
+    return found

@@ -1,0 +1,54 @@
+"""The audit topic and the position book of a test, in memory; both can be made to fail."""
+
+from collections.abc import Callable
+
+from headrace.audit.model.codec import decode
+from headrace.audit.model.messages import ProducerReport, RangeReport
+from headrace.runtime.layout import AUDIT_TOPIC
+
+
+class Topic:
+    """Takes reports as `client.Producer` would. `refuses` makes a flush fail, its messages lost or arrived all the same."""
+
+    def __init__(self) -> None:
+        self.reports: list[ProducerReport | RangeReport] = []
+        self.refuses = False
+        self.loses = False
+        self.at_send: Callable[[], None] = lambda: None
+
+    def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
+        assert topic == AUDIT_TOPIC
+        assert len(value) < 512 << 10
+        self.at_send()
+        report = decode(value)
+        assert key == (b"producer" if isinstance(report, ProducerReport) else report.tier.encode())
+        if not self.loses:
+            self.reports.append(report)
+
+    def flush(self, timeout_ms: int, /) -> None:
+        if self.refuses:
+            raise ConnectionError("the broker is away")
+
+    @property
+    def producers(self) -> list[ProducerReport]:
+        return [report for report in self.reports if isinstance(report, ProducerReport)]
+
+    @property
+    def ranges(self) -> list[RangeReport]:
+        return [report for report in self.reports if isinstance(report, RangeReport)]
+
+
+class Positions:
+    """Offsets by (tier, topic, partition)."""
+
+    def __init__(self) -> None:
+        self.noted: dict[tuple[str, str, int], int] = {}
+        self.refuses = False
+
+    def read(self, tier: str, topic: str, partition: int) -> int | None:
+        return self.noted.get((tier, topic, partition))
+
+    def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
+        if self.refuses:
+            raise ConnectionError("ZooKeeper is away")
+        self.noted[tier, topic, partition] = max(offset, self.noted.get((tier, topic, partition), 0))

@@ -1,0 +1,148 @@
+"""What waits for ZooKeeper: coalesced, bounded, answered in any case."""
+
+import queue
+from collections.abc import Callable
+from typing import Any
+
+from headrace.broker import offset_desk, producer_id_desk
+from headrace.broker.offset_desk import OffsetDesk, coalesced
+from headrace.broker.producer_id_desk import ProducerIdDesk
+from headrace.broker.worker import Worker
+from tests.support.processes import eventually
+from tests.unit.broker.serving import MemoryBlocks, MemoryOffsets
+
+
+class HandWorker(Worker):
+    """A worker whose jobs run when the test says so, at most `capacity` of them waiting."""
+
+    def __init__(self, capacity: int = 10) -> None:
+        self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[[Exception], None]]] = []
+        self.capacity = capacity
+
+    def submit(self, job: Any, done: Any, failed: Any) -> bool:
+        if len(self.jobs) >= self.capacity:
+            return False
+        self.jobs.append((job, done, failed))
+        return True
+
+    def run_one(self) -> None:
+        job, done, failed = self.jobs.pop(0)
+        try:
+            result = job()
+        except Exception as error:
+            failed(error)
+        else:
+            done(result)
+
+
+def test_of_several_commits_for_a_partition_the_last_counts() -> None:
+    merged = coalesced([("g", {("t", 0): 5, ("t", 1): 1}), ("h", {("t", 0): 9}), ("g", {("t", 0): 4})])
+    assert merged == {"g": {("t", 0): 4, ("t", 1): 1}, "h": {("t", 0): 9}}
+
+
+def test_commits_that_come_during_a_write_go_together_with_the_next() -> None:
+    store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
+    desk = OffsetDesk(store, worker)
+    for offset in range(100):
+        assert desk.commit("g", {("t", 0): offset}, answers.append)
+    assert answers == []
+    worker.run_one()
+    assert answers == [None]
+    worker.run_one()
+    assert answers == [None] * 100
+    assert (store.writes, store.offsets, worker.jobs) == (2, {"g": {("t", 0): 99}}, [])
+
+
+def test_a_failed_write_is_told_to_its_own_group_only() -> None:
+    class Store(MemoryOffsets):
+        def put_many(self, group: str, offsets: Any) -> None:
+            if group == "bad":
+                raise ConnectionError("away")
+            super().put_many(group, offsets)
+
+    store, worker, answers = Store(), HandWorker(), list[tuple[str, Exception | None]]()
+    desk = OffsetDesk(store, worker)
+    desk.commit("first", {("t", 0): 1}, lambda error: answers.append(("first", error)))
+    desk.commit("bad", {("t", 0): 1}, lambda error: answers.append(("bad", error)))
+    desk.commit("good", {("t", 0): 2}, lambda error: answers.append(("good", error)))
+    worker.run_one()
+    worker.run_one()
+    assert [(group, type(error)) for group, error in answers] == [
+        ("first", type(None)),
+        ("bad", ConnectionError),
+        ("good", type(None)),
+    ]
+
+
+def test_commits_beyond_the_desks_capacity_are_refused() -> None:
+    desk, answers = OffsetDesk(MemoryOffsets(), HandWorker()), list[Exception | None]()
+    taken = [desk.commit("g", {("t", 0): 1}, answers.append) for _ in range(offset_desk.CAPACITY + 2)]
+    assert taken.count(True) == offset_desk.CAPACITY + 1  # one is being written
+    assert taken[-1] is False
+
+
+def test_a_full_worker_is_answered_with_an_error_not_with_silence() -> None:
+    desk, answers = OffsetDesk(MemoryOffsets(), HandWorker(capacity=0)), list[Exception | None]()
+    desk.commit("g", {("t", 0): 1}, answers.append)
+    assert [type(answer).__name__ for answer in answers] == ["Overloaded"]
+
+
+def test_each_producer_id_is_given_once_over_many_blocks() -> None:
+    blocks, worker, ids = MemoryBlocks(), HandWorker(), list[int | None]()
+    desk = ProducerIdDesk(blocks, worker)
+    for _ in range(35):
+        desk.take(ids.append)
+        while worker.jobs:
+            worker.run_one()
+    assert None not in ids
+    assert len(set(ids)) == 35
+
+
+def test_who_comes_to_an_empty_desk_waits_for_the_block() -> None:
+    worker, ids = HandWorker(), list[int | None]()
+    desk = ProducerIdDesk(MemoryBlocks(), worker)
+    desk.take(ids.append)
+    desk.take(ids.append)
+    assert (ids, len(worker.jobs)) == ([], 1)
+    worker.run_one()
+    assert ids == [7_000, 7_001]
+
+
+def test_when_zookeeper_gives_no_block_those_who_wait_are_told_and_later_ones_try_again() -> None:
+    blocks, worker, ids = MemoryBlocks(), HandWorker(), list[int | None]()
+    desk = ProducerIdDesk(blocks, worker)
+    blocks.fails = True
+    desk.take(ids.append)
+    worker.run_one()
+    assert ids == [None]
+    blocks.fails = False
+    desk.take(ids.append)
+    worker.run_one()
+    assert ids == [None, 7_000]
+
+
+def test_an_endless_queue_for_producer_ids_is_cut_at_its_bound() -> None:
+    desk, ids = ProducerIdDesk(MemoryBlocks(), HandWorker()), list[int | None]()
+    for _ in range(producer_id_desk.CAPACITY + 3):
+        desk.take(ids.append)
+    assert ids == [None] * 3
+
+
+def test_a_worker_hands_results_and_errors_back_in_order_and_refuses_when_full() -> None:
+    posted: queue.Queue[Callable[[], None]] = queue.Queue()
+    worker = Worker("test", posted.put, capacity=2)
+    outcomes: list[object] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    assert worker.submit(lambda: 1, outcomes.append, outcomes.append)
+    assert worker.submit(fail, outcomes.append, outcomes.append)
+    assert not worker.submit(lambda: 3, outcomes.append, outcomes.append)
+    worker.start()
+    eventually(lambda: posted.qsize() == 2, what="both jobs done")
+    posted.get()()
+    posted.get()()
+    worker.stop()
+    assert outcomes[0] == 1
+    assert isinstance(outcomes[1], ValueError)

@@ -1,0 +1,42 @@
+"""A data folder belongs to one broker at a time, and to one broker id for ever."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.errors import BrokerError, FolderDamaged, FolderInUse, FolderOfAnotherBroker
+from headrace.broker.identity import FolderLock, identify
+
+
+def test_a_folder_keeps_its_id_over_restarts(tmp_path: Path) -> None:
+    first = identify(tmp_path, 3)
+    assert identify(tmp_path, 3) == first
+    assert first.broker_id == 3
+
+
+def test_a_folder_of_another_broker_id_is_refused(tmp_path: Path) -> None:
+    identify(tmp_path, 3)
+    with pytest.raises(FolderOfAnotherBroker, match="belongs to broker 3, not 4"):
+        identify(tmp_path, 4)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', '{"version": 2, "folder_id": "x", "broker_id": 1}'])
+def test_a_folder_whose_description_cannot_be_read_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
+    (tmp_path / "broker.json").write_text(content)
+    with pytest.raises(FolderDamaged):
+        identify(tmp_path, 1)
+    assert (tmp_path / "broker.json").read_text() == content
+
+
+def test_a_second_lock_on_a_folder_is_refused_until_the_first_is_released(tmp_path: Path) -> None:
+    first = FolderLock(tmp_path / "data").take()
+    with pytest.raises(FolderInUse):
+        FolderLock(tmp_path / "data").take()
+    first.release()
+    FolderLock(tmp_path / "data").take().release()
+
+
+def test_a_folder_that_cannot_be_made_is_refused_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BrokerError, match="cannot be used"):
+        FolderLock(tmp_path / "file" / "data").take()

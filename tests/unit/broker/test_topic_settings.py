@@ -1,0 +1,56 @@
+"""A topic's name and settings: what is taken, what is refused, where a value comes from."""
+
+import pytest
+
+from headrace.broker import topic_name, topic_settings
+from headrace.broker.topic_settings import ConfigSource
+
+
+@pytest.mark.parametrize("name", ["clicks", "_headrace.audit", "a-b_c.d", "x" * 249, "0"])
+def test_kafkas_names_are_taken(name: str) -> None:
+    assert topic_name.fault_of(name) is None
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "x" * 250, "a/b", "a b", "ä", "a\0", "a\n"])
+def test_what_kafka_refuses_as_a_name_is_refused(name: str) -> None:
+    assert topic_name.fault_of(name) is not None
+
+
+def test_every_setting_accepts_its_own_default() -> None:
+    for name, setting in topic_settings.TABLE.items():
+        assert topic_settings.faults_of({name: setting.default}) == [], name
+
+
+def test_compaction_is_refused_with_its_reason() -> None:
+    (fault,) = topic_settings.faults_of({"cleanup.policy": "compact"})
+    assert "cleanup.policy" in fault
+    assert "byte offsets" in fault
+
+
+def test_all_faults_of_a_topics_settings_are_named() -> None:
+    faults = topic_settings.faults_of(
+        {"retention.ms": "-2", "segment.bytes": "x", "flush.ms": None, "unclean.leader.election.enable": "true"}
+    )
+    assert [fault.split(":")[0] for fault in faults] == [
+        "retention.ms",
+        "segment.bytes",
+        "flush.ms",
+        "unclean.leader.election.enable",
+    ]
+
+
+def test_a_topics_own_value_goes_before_the_brokers_and_that_before_the_table() -> None:
+    values = topic_settings.values_in_force({"retention.ms": "5"}, {"retention.ms": "6", "segment.bytes": "4096"})
+    assert values["retention.ms"] == ("5", ConfigSource.TOPIC)
+    assert values["segment.bytes"] == ("4096", ConfigSource.STATIC_BROKER)
+    assert values["retention.bytes"] == ("-1", ConfigSource.DEFAULT)
+
+
+def test_a_value_that_cannot_be_read_gives_way_to_the_default() -> None:
+    assert topic_settings.settings_of({"retention.ms": "a week"}, {}).retention_ms == 7 * 24 * 3_600_000
+
+
+def test_nothing_is_flushed_by_force_unless_a_setting_says_so() -> None:
+    assert not topic_settings.settings_of({}, {}).shows_only_what_is_flushed
+    assert topic_settings.settings_of({"flush.messages": "1"}, {}).shows_only_what_is_flushed
+    assert topic_settings.settings_of({"flush.ms": "100"}, {}).shows_only_what_is_flushed

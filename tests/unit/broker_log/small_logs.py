@@ -1,0 +1,86 @@
+"""Small real logs for the tests of this room: batches with known values, small segments, everything read back by a fetch loop."""
+
+import random
+import time
+from pathlib import Path
+
+from headrace.broker.log import LogConfig, PartitionLog
+from headrace.wire.compression import Codec
+from headrace.wire.placement import recomputed_crc
+from headrace.wire.record_batch import BatchBuilder, BatchHeader, crc_matches, iter_batches, iter_records
+
+NOW_MS = time.time_ns() // 1_000_000
+"""Real time, because files get their times from the system."""
+MAY_2015_MS = 1_431_857_100_000
+DAY_MS = 86_400_000
+
+
+def batch(
+    *values: bytes,
+    timestamp_ms: int = NOW_MS,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    epoch: int = -1,
+    sequence: int = -1,
+) -> bytearray:
+    """Return a batch as a producer sends it, one record a value, their timestamps a millisecond apart."""
+    builder = BatchBuilder(codec, producer_id, epoch, sequence)
+    for index, value in enumerate(values):
+        builder.append(timestamp_ms + index, None, value)
+    return bytearray(builder.build())
+
+
+def more_records_than_bytes(count: int = 3_000) -> bytearray:
+    """Return a batch whose records, all equal, are more than its bytes, for real."""
+    builder = BatchBuilder(Codec.ZSTD)
+    for _ in range(count):
+        builder.append(NOW_MS, None, b"x" * 13)
+    made = bytearray(builder.build())
+    assert len(made) < count
+    return made
+
+
+def claiming(record_count: int) -> bytearray:
+    """Return a small batch that says it has so many records; the log never opens it."""
+    made = batch(b"a")
+    made[57:61] = record_count.to_bytes(4, "big")
+    made[17:21] = recomputed_crc(made).to_bytes(4, "big")
+    return made
+
+
+def open_log(folder: Path, *, now_ms: int = NOW_MS, **settings: int | bool) -> PartitionLog:
+    """Open a log whose list of batch starts is sparse already at a few hundred bytes."""
+    config = LogConfig(**{"index_interval_bytes": 200, **settings})  # type: ignore[arg-type]
+    return PartitionLog.open(folder, topic="events", partition=0, config=config, now_ms=now_ms)
+
+
+def fetched(
+    log: PartitionLog, *, max_bytes: int = 1_000, from_offset: int | None = None, dense: bool = False, seed: int | None = None
+) -> list[tuple[BatchHeader, bytes]]:
+    """Return every batch that a client's fetch loop gets, each with a good CRC.
+
+    The loop goes on at a batch's next offset, or where `dense` at its last record + 1, as some clients do. With a seed each fetch has
+    another size.
+    """
+    chance = random.Random(seed)
+    offset = log.log_start_offset if from_offset is None else from_offset
+    found: list[tuple[BatchHeader, bytes]] = []
+    while (piece := log.read(offset, max_bytes if seed is None else chance.randint(1, max_bytes))) is not None:
+        data = piece.read()
+        assert len(data) == len(piece) > 0
+        got = 0
+        for header, view in iter_batches(data):
+            assert crc_matches(view, 0, header.size_bytes)
+            found.append((header, bytes(view)))
+            got += header.size_bytes
+            offset = header.base_offset + header.record_count if dense else header.next_offset
+        assert got == len(data), "a slice ends with a whole batch"
+    return found
+
+
+def values(batches: list[tuple[BatchHeader, bytes]]) -> list[bytes | None]:
+    return [record.value for _, data in batches for record in iter_records(data)]
+
+
+def headers(log: PartitionLog) -> list[BatchHeader]:
+    return [header for header, _ in fetched(log)]

@@ -1,0 +1,203 @@
+"""Mirrored batches: appended at their own offset or not at all, whoever sends them and however late."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.log import AlreadyThere, Appended, AppendFailed, PartitionLog, Refused, RefusedBecause, check
+
+from .small_logs import DAY_MS, NOW_MS, batch, fetched, more_records_than_bytes, open_log, values
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> PartitionLog:
+    """A log with ten batches, one of them with a hole, in several segments."""
+    log = open_log(tmp_path / "source", segment_bytes=300)
+    for number in range(10):
+        log.append(more_records_than_bytes() if number == 4 else batch(b"%d" % number, b"again"), NOW_MS, leader_epoch=3)
+    return log
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> PartitionLog:
+    return open_log(tmp_path / "copy", segment_bytes=500)
+
+
+def refused_because(answer: object) -> RefusedBecause | None:
+    return answer.because if isinstance(answer, Refused) else None
+
+
+def test_a_copy_has_the_same_bytes_at_the_same_offsets(source: PartitionLog, copy: PartitionLog) -> None:
+    for header, data in fetched(source):
+        assert copy.append_at(data, header.base_offset, 0, NOW_MS, leader_epoch=3) == (
+            header.base_offset,
+            header.next_offset,
+            None,
+        )
+    assert [data for _, data in fetched(copy)] == [data for _, data in fetched(source)]
+    assert (copy.log_start_offset, copy.log_end_offset) == (0, source.log_end_offset)
+    assert check(copy.folder) == []
+
+
+def test_only_the_leader_epoch_may_differ(source: PartitionLog, copy: PartitionLog) -> None:
+    for header, data in fetched(source):
+        copy.append_at(memoryview(data), header.base_offset, 0, NOW_MS, leader_epoch=9)
+    assert {header.leader_epoch for header, _ in fetched(copy)} == {9}
+    assert [data[:12] + data[16:] for _, data in fetched(copy)] == [data[:12] + data[16:] for _, data in fetched(source)]
+
+
+def test_a_delayed_duplicate_is_already_there_at_any_time(source: PartitionLog, copy: PartitionLog) -> None:
+    sent = fetched(source)
+    for header, data in sent:
+        copy.append_at(data, header.base_offset, 0, NOW_MS)
+    for log in (copy, open_log(copy.folder)):
+        for header, data in sent:
+            answer = log.append_at(data, header.base_offset, 0, NOW_MS)
+            assert answer == AlreadyThere(header.base_offset, header.next_offset)
+    assert copy.log_end_offset == source.log_end_offset
+
+
+def test_another_batch_at_an_offset_that_is_taken_is_refused(source: PartitionLog, copy: PartitionLog, tmp_path: Path) -> None:
+    for header, data in fetched(source):
+        copy.append_at(data, header.base_offset, 0, NOW_MS)
+    other = open_log(tmp_path / "other")
+    other.append(batch(b"X", b"again"), NOW_MS)
+    header, data = fetched(other)[0]
+    answer = copy.append_at(data, 0, 0, NOW_MS)
+    assert refused_because(answer) is RefusedBecause.DIFFERENT_BATCH
+    assert "go on from there" in str(answer)
+    # The same for a place in the middle of a batch, where none begins.
+    inside = bytearray(data)
+    inside[7] = 5
+    assert refused_because(copy.append_at(inside, 5, 0, NOW_MS)) is RefusedBecause.DIFFERENT_BATCH
+    assert values(fetched(copy)) == values(fetched(source))
+
+
+def test_a_batch_after_one_that_is_missing_is_refused_while_the_source_has_it(source: PartitionLog, copy: PartitionLog) -> None:
+    first, second, third = fetched(source)[:3]
+    assert refused_because(copy.append_at(second[1], second[0].base_offset, 0, NOW_MS)) is RefusedBecause.AHEAD_OF_LOG_END
+    copy.append_at(first[1], 0, 0, NOW_MS)
+    answer = copy.append_at(third[1], third[0].base_offset, 0, NOW_MS)
+    assert isinstance(answer, Refused)
+    assert (answer.because, answer.base_offset, answer.log_end_offset) == (
+        RefusedBecause.AHEAD_OF_LOG_END,
+        third[0].base_offset,
+        second[0].base_offset,
+    )
+    assert copy.log_end_offset == second[0].base_offset
+
+
+def test_a_batch_that_no_byte_addressed_log_placed_is_refused(copy: PartitionLog) -> None:
+    dense = batch(b"a", b"b")
+    assert refused_because(copy.append_at(dense, 0, 0, NOW_MS)) is RefusedBecause.NOT_PLACED
+    assert copy.log_end_offset == 0
+
+
+def test_a_batch_sent_for_another_offset_than_its_own_is_refused(source: PartitionLog, copy: PartitionLog) -> None:
+    _, data = fetched(source)[1]
+    assert refused_because(copy.append_at(data, 0, 0, NOW_MS)) is RefusedBecause.OTHER_OFFSET
+
+
+def test_a_log_that_never_held_anything_starts_where_its_source_starts(source: PartitionLog, copy: PartitionLog) -> None:
+    header, data = fetched(source)[6]
+    answer = copy.append_at(data, header.base_offset, header.base_offset, NOW_MS)
+    assert answer == Appended(header.base_offset, header.next_offset)
+    assert (copy.log_start_offset, copy.log_end_offset) == (header.base_offset, header.next_offset)
+    assert copy.gaps == []
+    again = open_log(copy.folder)
+    assert (again.log_start_offset, again.log_end_offset) == (header.base_offset, header.next_offset)
+    assert [path.name for path in sorted(copy.folder.glob("*.log"))] == [f"{header.base_offset:020d}.log"]
+
+
+def test_a_batch_before_the_sources_start_is_refused(source: PartitionLog, copy: PartitionLog) -> None:
+    _, data = fetched(source)[0]
+    assert refused_because(copy.append_at(data, 0, 500, NOW_MS)) is RefusedBecause.BEHIND_SOURCE_START
+    assert (copy.log_start_offset, copy.log_end_offset) == (0, 0)
+
+
+def test_a_copy_that_fell_behind_the_sources_retention_jumps_and_says_so(source: PartitionLog, copy: PartitionLog) -> None:
+    sent = fetched(source)
+    for header, data in sent[:3]:
+        copy.append_at(data, header.base_offset, 0, NOW_MS)
+    end = copy.log_end_offset
+    start = sent[6][0].base_offset
+    for header, data in sent[6:]:
+        answer = copy.append_at(data, header.base_offset, start, NOW_MS)
+        assert isinstance(answer, Appended)
+        if header.base_offset == start:
+            assert (answer.jumped_from, answer.jumped_to) == (end, start)
+        else:
+            assert (answer.jumped_from, answer.jumped_to) == (None, None)
+    for log in (copy, open_log(copy.folder)):
+        assert log.gaps == [(end, start)]
+        assert log.log_start_offset == 0
+        assert [header.base_offset for header, _ in fetched(log)] == [h.base_offset for h, _ in sent[:3] + sent[6:]]
+        # A fetch into the gap is answered with what comes after it.
+        assert fetched(log, from_offset=end + 1)[0][0].base_offset == start
+    in_gap = sent[4]
+    answer = copy.append_at(in_gap[1], in_gap[0].base_offset, start, NOW_MS)
+    assert refused_because(answer) is RefusedBecause.DIFFERENT_BATCH
+
+
+def test_a_copy_whose_every_segment_expired_jumps_by_moving_its_empty_segment(source: PartitionLog, copy: PartitionLog) -> None:
+    sent = fetched(source)
+    header, data = sent[0]
+    copy.append_at(data, header.base_offset, 0, NOW_MS)
+    copy.expire(NOW_MS + 30 * DAY_MS)
+    end = copy.log_end_offset
+    assert (copy.log_start_offset, end) == (header.next_offset, header.next_offset)
+    header, data = sent[6]
+    answer = copy.append_at(data, header.base_offset, header.base_offset, NOW_MS)
+    assert answer == Appended(header.base_offset, header.next_offset, end)
+    assert (copy.log_start_offset, copy.gaps) == (header.base_offset, [])
+    assert refused_because(copy.append_at(sent[0][1], 0, 0, NOW_MS)) is RefusedBecause.EXPIRED_HERE
+
+
+def test_a_batch_whose_place_is_damaged_here_is_refused_as_such(source: PartitionLog, copy: PartitionLog) -> None:
+    sent = fetched(source)
+    for header, data in sent:
+        copy.append_at(data, header.base_offset, 0, NOW_MS)
+    copy.close()
+    path = copy.folder / f"{0:020d}.log"
+    damaged = bytearray(path.read_bytes())
+    damaged[sent[1][0].base_offset + 70] ^= 1
+    path.write_bytes(damaged)
+    again = open_log(copy.folder)
+    answer = again.append_at(sent[1][1], sent[1][0].base_offset, 0, NOW_MS)
+    assert refused_because(answer) is RefusedBecause.DAMAGED_HERE
+
+
+@pytest.mark.parametrize("had_batches", [0, 3])
+def test_a_full_disk_at_a_start_or_a_jump_leaves_the_log_where_it_was(
+    source: PartitionLog, copy: PartitionLog, monkeypatch: pytest.MonkeyPatch, had_batches: int
+) -> None:
+    sent = fetched(source)
+    for header, data in sent[:had_batches]:
+        copy.append_at(data, header.base_offset, 0, NOW_MS)
+    end = copy.log_end_offset
+    names = sorted(os.listdir(copy.folder))
+
+    def full(fd: int, data: bytes, position: int) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    header, data = sent[6]
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(AppendFailed, match="No space left"):
+            copy.append_at(data, header.base_offset, header.base_offset, NOW_MS)
+    assert copy.log_end_offset == end
+    assert sorted(os.listdir(copy.folder)) == names
+    answer = copy.append_at(data, header.base_offset, header.base_offset, NOW_MS)
+    assert isinstance(answer, Appended)
+    assert answer.jumped_from == (end if had_batches else None)
+
+
+def test_sequences_of_mirrored_batches_are_recorded_and_not_checked(tmp_path: Path, copy: PartitionLog) -> None:
+    source = open_log(tmp_path / "source")
+    for sequence in (5, 90, 7):
+        source.append(batch(b"a", producer_id=11, epoch=0, sequence=sequence), NOW_MS)
+    for header, data in fetched(source):
+        assert isinstance(copy.append_at(data, header.base_offset, 0, NOW_MS), Appended)
+    assert 11 in copy.producers

@@ -1,0 +1,63 @@
+"""Parquet files as a load leaves them, for tests of what comes after one."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.spark.offset_ranges import OffsetRange
+from headrace.spark.warehouse import TopicTable, Warehouse
+
+EVENT = pa.schema([("path", pa.string())])
+HOUR_MS = 3_600_000
+
+Row = tuple[int, int, int]
+"""Partition, offset, timestamp in milliseconds."""
+
+
+def write_rows(folder: Path, rows: Sequence[Row], **columns: Any) -> list[Path]:
+    """Write one file an hour and return them."""
+    by_hour: dict[int, list[Row]] = {}
+    for row in rows:
+        by_hour.setdefault(row[2] // HOUR_MS, []).append(row)
+    files = []
+    for hour, mine in by_hour.items():
+        path = folder / f"_hour={hour}" / "part-0.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        table = {
+            "path": pa.array([f"/{offset}" for _, offset, _ in mine]),
+            **{name: pa.array([value] * len(mine)) for name, value in columns.items()},
+            "_partition": pa.array([partition for partition, _, _ in mine], pa.int32()),
+            "_offset": pa.array([offset for _, offset, _ in mine], pa.int64()),
+            "_timestamp": pa.array([at * 1_000 for _, _, at in mine], pa.timestamp("us", "UTC")),
+            "_schema_id": pa.array([1] * len(mine), pa.int32()),
+        }
+        pq.write_table(pa.table(table), path)
+        files.append(path)
+    return files
+
+
+def span(partition: int, from_offset: int, to_offset: int) -> OffsetRange:
+    return OffsetRange(partition=partition, from_offset=from_offset, to_offset=to_offset)
+
+
+def store(
+    warehouse: Warehouse,
+    run: str,
+    rows: Sequence[Row],
+    ranges: Sequence[OffsetRange],
+    *,
+    topic: str = "clicks",
+    table: TopicTable | None = None,
+    quarantined: dict[int, dict[int, int]] | None = None,
+    **columns: Any,
+) -> bool:
+    """Commit rows as a load would; return what the commit returned."""
+    table = table or warehouse.table_with(topic, EVENT)
+    files = write_rows(warehouse.data_folder(topic) / run, rows, **columns)
+    wider = pa.schema([*table.event_columns(), *(pa.field(name, pa.array([value]).type) for name, value in columns.items())])
+    return table.commit_load(
+        run=run, files=files, ranges=ranges, quarantined=quarantined or {}, row_count=len(rows), event_columns=wider
+    )

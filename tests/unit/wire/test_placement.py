@@ -1,0 +1,89 @@
+"""A batch's place in a byte-addressed log."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kafka.record.default_records import DefaultRecordBatch
+
+from headrace.wire.compression import Codec
+from headrace.wire.errors import CorruptBatch
+from headrace.wire.placement import recomputed_crc
+from headrace.wire.record_batch import (
+    advance_of,
+    crc_matches,
+    iter_records,
+    place,
+    read_header,
+    with_dense_last_offset_delta,
+)
+from tests.unit.wire.records import RECORDS, Drawn, batch_of, small_batch
+
+
+def test_a_batch_advances_by_its_bytes_or_by_its_records_where_those_are_more() -> None:
+    assert advance_of(500, 3) == 500
+    assert advance_of(2_750, 3_000) == 3_000
+
+
+@given(RECORDS, st.sampled_from(list(Codec)), st.integers(0, 2**62), st.integers(0, 2**31 - 1))
+@settings(max_examples=150)
+def test_placing_sets_twenty_bytes_and_keeps_the_crc_true(records: list[Drawn], codec: Codec, offset: int, epoch: int) -> None:
+    original = batch_of(records, codec)
+    batch = bytearray(original)
+    advance = place(memoryview(batch), offset, epoch)
+    header = read_header(batch)
+    assert (header.base_offset, header.leader_epoch, header.next_offset) == (offset, epoch, offset + advance)
+    assert advance == len(batch)
+    assert header.crc == recomputed_crc(batch)
+    assert (batch[8:12], batch[16], batch[21:23], batch[27:]) == (original[8:12], original[16], original[21:23], original[27:])
+    assert [tuple(record)[1:] for record in iter_records(batch)] == records
+    assert DefaultRecordBatch(bytes(batch)).validate_crc()
+
+
+def test_more_records_than_bytes_leave_a_hole() -> None:
+    batch = bytearray(batch_of([(1_000, None, b"twenty equal bytes..", ())] * 3_000, Codec.ZSTD))
+    assert len(batch) < 3_000
+    assert place(batch, 70_000) == 3_000
+    assert read_header(batch).next_offset == 73_000
+    assert crc_matches(batch, 0, len(batch))
+
+
+def test_placing_twice_is_placing_once() -> None:
+    batch = bytearray(small_batch())
+    place(batch, 5)
+    once = bytes(batch)
+    place(batch, 5)
+    assert batch == once
+
+
+def test_a_byte_that_went_wrong_in_memory_is_not_blessed_by_placing() -> None:
+    batch = bytearray(small_batch())
+    batch[-1] ^= 1
+    place(batch, 5)
+    assert not crc_matches(batch, 0, len(batch))
+
+
+@given(RECORDS)
+@settings(max_examples=50)
+def test_towards_a_real_kafka_the_dense_delta_comes_back(records: list[Drawn]) -> None:
+    original = batch_of(records)
+    placed = bytearray(original)
+    place(placed, 0, 0)
+    dense = with_dense_last_offset_delta(placed)
+    assert read_header(dense).last_offset_delta == len(records) - 1
+    assert crc_matches(dense, 0, len(dense))
+    assert dense[16:] == original[16:]
+
+
+@pytest.mark.parametrize("size", [0, 60, 61, 70])
+def test_a_cut_batch_is_not_placed(size: int) -> None:
+    with pytest.raises(CorruptBatch):
+        place(bytearray(small_batch()[:size]), 0)
+    with pytest.raises(CorruptBatch):
+        with_dense_last_offset_delta(small_batch()[:size])
+
+
+def test_a_batch_with_an_absurd_length_is_not_placed() -> None:
+    batch = bytearray(small_batch())
+    batch[8:12] = b"\x00\x00\x00\x07"
+    with pytest.raises(CorruptBatch, match="says 19 bytes"):
+        place(batch, 0)
