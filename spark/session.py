@@ -17,6 +17,8 @@ SETTINGS = {
     "spark.driver.bindAddress": LOOPBACK,
     "spark.driver.host": LOOPBACK,
     "spark.driver.memory": "1g",
+    # A load's JVM lives for seconds: without the optimising compiler it takes 13 s of CPU instead of 22 (Python decodes).
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     # The older INT96 has no statistics, and Iceberg takes each file's hour from them.

@@ -109,9 +109,13 @@ def serve(settings: FrontendSettings, stop: StopSignal) -> None:
     """
     status = StatusFile(settings.status_file)
     status.write("starting")
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener = socket.create_server((settings.host, settings.port))
+        # Bound and not yet listening: a probe is refused until the service can answer, and leaves no request behind in a queue.
+        listener.bind((settings.host, settings.port))
     except OSError as error:
+        listener.close()
         raise FrontendError(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror}: choose another --port"
         ) from error

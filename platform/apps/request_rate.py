@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from ..audit.publisher import RangeReporter
 from ..client.admin import create_topic
@@ -41,7 +41,7 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
-STAGE = cast("Stage", "consumer")
+STAGE: Stage = "consumer"
 MOST_WINDOWS = 5_000
 """Windows that may wait to be reported; with more, and no way to report them, reading waits."""
 SEND_TIMEOUT_MS = 5_000

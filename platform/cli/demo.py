@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 
 from ..local.demo import Demo
@@ -24,5 +25,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    demo = Demo(Layout.from_environment(), log=arguments.log, topic=arguments.topic, keep=arguments.keep)
-    return demo.run()
+    demo = Demo(
+        Layout.from_environment(),
+        log=arguments.log,
+        topic=arguments.topic,
+        keep=arguments.keep,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+        show=lambda line: print(line, flush=True),
+    )
+    return 0 if demo.run() else 1

@@ -22,6 +22,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run_parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default %(default)s; there is no login)")
     run_parser.add_argument("--bootstrap", default=layout.live_bootstrap, help="the live cluster (default %(default)s)")
     run_parser.add_argument("--topic", default=SCHEMAS_TOPIC, help="where the schemas are kept (default %(default)s)")
+    run_parser.add_argument(
+        "--request-timeout-ms",
+        type=int,
+        default=5_000,
+        metavar="MS",
+        help="how long one question to a broker may take; a write fails after about three (default %(default)s)",
+    )
     run_parser.add_argument("--status-file", type=Path, help="where to say that it is ready")
 
 
@@ -37,5 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
         host=arguments.host,
         topic=arguments.topic,
         status_file=arguments.status_file,
+        request_timeout_ms=arguments.request_timeout_ms,
     )
     return serve(settings, StopSignal().install())

@@ -7,6 +7,7 @@ request that fails after it was sent may have been carried out: the error says s
 from 0.10 to 4.x answers.
 """
 
+import select
 import socket
 import struct
 import threading
@@ -133,6 +134,10 @@ class Connection:
             held.close()
 
     def _open(self) -> None:
+        if self._socket is not None and self._in_flight is None and _has_news(self._socket):
+            # Nothing is awaited, so it is the broker's goodbye: it restarted, or tired of the silence. Noticed before a request
+            # is sent, that costs nothing but a new connection.
+            self.close_socket()
         if self._socket is not None:
             return
         self._check_open("connect")
@@ -212,6 +217,15 @@ class Connection:
     def _check_open(self, api: str) -> None:
         if self._closed:
             raise BrokerUnreachable(self.address, api, "this client closed the connection", was_sent=False)
+
+
+def _has_news(held: socket.socket) -> bool:
+    try:
+        poll = select.poll()
+        poll.register(held, select.POLLIN)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):
+        return True
 
 
 def _api(api_key: int) -> str:

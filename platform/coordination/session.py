@@ -88,8 +88,8 @@ class Session:
         deadline = _now_ms() + timeout_ms
         hosts, _, chroot = self.hosts.partition("/")
         if "," not in hosts:
-            # kazoo waits for a server's greeting the session time divided by the number of servers. One that is starting may take a
-            # connection and never greet: with a single server the session would be over before the second try.
+            # kazoo waits for a server's greeting the session time divided by the number of servers. One that is starting may take
+            # a connection and never greet: with a single server the session would be over before the second try.
             hosts = ",".join([hosts] * TRIES_IN_A_SESSION)
         client = KazooClient(
             hosts,

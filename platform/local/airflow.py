@@ -47,9 +47,7 @@ def environment(layout: Layout) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{layout.airflow_url}/execution/",
         "AIRFLOW__CORE__FERNET_KEY": words["fernet_key"],
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": os.environ.get(
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", f"sqlite:///{home / 'airflow.db'}"
-        ),
+        **_database(home),
         "AIRFLOW__API__HOST": LOOPBACK,
         "AIRFLOW__API__PORT": str(port),
         "AIRFLOW__API__BASE_URL": layout.airflow_url,
@@ -62,6 +60,17 @@ def environment(layout: Layout) -> dict[str, str]:
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": LOOPBACK,
         "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _database(home: Path) -> dict[str, str]:
+    """SQLite in the home, or what the caller's own environment names."""
+    named = os.environ.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN")
+    if named:
+        return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": named}
+    return {
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS": "headrace.local.airflow_database.CONNECT_ARGS",
     }
 
 

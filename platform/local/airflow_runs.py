@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -58,8 +59,8 @@ def is_ready(layout: Layout, name: str, *, since_ms: int = 0) -> bool:
     if name not in _HEARTBEATS:
         return True
     part, beat = _HEARTBEATS[name]
-    latest = (words.get(part) or {}).get(beat)
-    return bool(latest) and datetime.fromisoformat(latest).timestamp() * 1000 >= since_ms
+    latest: str | None = (words.get(part) or {}).get(beat)
+    return latest is not None and datetime.fromisoformat(latest).timestamp() * 1000 >= since_ms
 
 
 def trigger(layout: Layout, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
@@ -67,13 +68,17 @@ def trigger(layout: Layout, dag_id: str, conf: Mapping[str, Any] | None = None) 
 
     Waits, bounded, until the dag-processor has read the DAG's file. Raises AirflowError.
     """
+    run_id = f"manual__{uuid.uuid4()}"
+    body = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf or {})}
     deadline = time.monotonic() + PARSED_MS / 1000
     while True:
         try:
-            words = _ask(layout, "POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf or {})})
-            return str(words["dag_run_id"])
+            _ask(layout, "POST", f"/api/v2/dags/{dag_id}/dagRuns", body)
+            return run_id
         except _Refused as refused:
-            if refused.status != 404 or time.monotonic() > deadline:
+            if refused.status == 409:
+                return run_id  # an earlier try of ours had arrived, though its answer said otherwise
+            if refused.status not in (404, 500, 503) or time.monotonic() > deadline:
                 raise
         time.sleep(0.5)
 

@@ -59,7 +59,7 @@ def up(layout: Layout, *, timeout_ms: int = 180_000, progress: Callable[[str], N
     while time.monotonic() < deadline:
         seen = read_platform(layout)
         for process in seen.processes if seen else ():
-            if process.state == "ready" and process.name not in told:
+            if started_here and process.state == "ready" and process.name not in told:
                 told.add(process.name)
                 progress(f"ready: {process.name}" + (f" at {process.address}" if process.address else ""))
         if seen is not None and seen.is_ready:

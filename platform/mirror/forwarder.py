@@ -26,6 +26,8 @@ from .quarantine import Quarantine
 log = get_logger(__name__)
 
 DISCOVER_EVERY_MS = 1_000
+LOOK_EVERY_MS = 5_000
+"""How often the destination's ends are asked for, should it lose something while nothing new comes."""
 FETCH_WAIT_MS = 300
 """How long a fetch waits where there is nothing new: a stop and a new topic wait no longer."""
 PUBLISH_TIMEOUT_MS = 5_000
@@ -66,6 +68,7 @@ class Forwarder:
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._discover_at_ms = 0
+        self._look_at_ms = 0
         self._discover_attempt = 0
         self.has_answers = False
         """Both clusters have answered since the start."""
@@ -81,6 +84,7 @@ class Forwarder:
         self._discover()
         self._resume()
         self._skip()
+        self._look_at_destination()
         fetched = self._fetch()
         for ended in self._destination.finish():
             self._finish(ended)
@@ -148,8 +152,10 @@ class Forwarder:
         for name, copy in self._copies.items():
             if judge.is_due_to_resume(copy, now_ms):
                 due.setdefault(name.topic, []).append(name)
-        for names in due.values():
+        for topic, names in due.items():
             try:
+                # Somebody may have deleted the copy so that it is made anew.
+                self._destination.prepare(topic, 1 + max(name.partition for name in self._copies if name.topic == topic))
                 ends = self._ask_ends(names)
             except HeadraceError as error:
                 self._trouble(names, error)
@@ -214,6 +220,26 @@ class Forwarder:
                 log.warning("count_gap", topic=name.topic, partition=name.partition, counted_anew_from=copy.counted_to)
             else:
                 self._tell_gap(name, gap)
+
+    def _look_at_destination(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._look_at_ms or self._destination.is_busy:
+            return
+        self._look_at_ms = now_ms + LOOK_EVERY_MS
+        by_topic: dict[str, list[TopicPartition]] = {}
+        for name, copy in self._copies.items():
+            if copy.phase is Phase.COPYING:
+                by_topic.setdefault(name.topic, []).append(name)
+        for names in by_topic.values():
+            try:
+                ends = self._ends[1].offsets(dict.fromkeys(names, LATEST))
+            except HeadraceError as error:
+                self._trouble(names, error)
+                continue
+            for name, end in ends.items():
+                before = self._copies[name]
+                self._copies[name] = judge.destination_seen(before, end, now_ms)
+                self._tell(name, before, self._copies[name])
 
     # -- copying
 

@@ -261,6 +261,16 @@ def acknowledged(copy: PartitionCopy, to_offset: int) -> PartitionCopy:
     )
 
 
+def destination_seen(copy: PartitionCopy, destination_end: int, now_ms: int) -> PartitionCopy:
+    """Return the copy after a look at where the destination ends, nothing being on its way.
+
+    It may have lost what was not on its disk yet. An append would be told so, but where nothing new comes there is none.
+    """
+    if copy.phase is not Phase.COPYING or destination_end >= copy.copied_to:
+        return copy
+    return troubled(copy, f"the destination ends at {destination_end}, it had {copy.copied_to}: copying again from there", now_ms)
+
+
 def troubled(copy: PartitionCopy, what: str, now_ms: int) -> PartitionCopy:
     """Return the copy after something that may pass: wait, ask for both ends, go on from there."""
     wait_ms = BACKOFF.wait_ms(copy.attempt)

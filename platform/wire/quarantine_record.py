@@ -16,7 +16,7 @@ VERSION = 1
 PAYLOAD_LIMIT_BYTES = 512 * 1024
 """A longer payload is cut to this by `head_of`, so that a record about something too large is itself never too large."""
 
-Stage = Literal["replay", "sdk", "load", "mirror"]
+Stage = Literal["replay", "sdk", "consumer", "load", "mirror"]
 WindowFrom = Literal["record", "previous", "clock"]
 """Where the window was read: the record's own time, the record before it, or this machine's clock."""
 

@@ -31,7 +31,8 @@ class LogReader:
     def __init__(self, tier: str, bootstrap: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
         self.tier = tier
         self._cluster = Cluster(bootstrap, client_id=f"headrace-audit-{tier}")
-        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms)
+        partition_bytes = ledger.settings.fetch_partition_bytes
+        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes)
         self._ledger = ledger
         self._clock = clock
         self._stop = StopSignal()
@@ -110,23 +111,24 @@ class LogReader:
 
     def _count(self, fetched: FetchedPartition) -> tuple[PartitionRead, list[UnreadableRange]]:
         at = fetched.requested_offset
+        behind = at
         windows: dict[int, tuple[int, int, dict[int, int]]] = {}
+        bad = [(one.from_offset, one.to_offset, one.reason) for one in fetched.corrupt]
         for header, batch in fetched.batches:
+            if header.base_offset > behind:
+                bad += self._skipped(behind, header.base_offset, fetched)
+            behind = header.next_offset
             self._counter.add(header, batch, from_offset=at)
             for start, by_producer in self._counter.take_by_producer().items():
                 first, end, counts = windows.get(start, (header.base_offset, header.next_offset, {}))
                 for producer_id, count in by_producer.items():
                     counts[producer_id] = counts.get(producer_id, 0) + count
                 windows[start] = (max(at, min(first, header.base_offset)), max(end, header.next_offset), counts)
-        bad = [
+        unreadable = [
             UnreadableRange(
-                topic=fetched.topic,
-                partition=fetched.partition,
-                from_offset=one.from_offset,
-                to_offset=one.to_offset,
-                reason=one.reason,
+                topic=fetched.topic, partition=fetched.partition, from_offset=from_offset, to_offset=to_offset, reason=reason
             )
-            for one in fetched.corrupt
+            for from_offset, to_offset, reason in bad
         ]
         read = PartitionRead(
             topic=fetched.topic,
@@ -135,7 +137,16 @@ class LogReader:
             to_offset=fetched.next_offset,
             windows=_read_windows(windows),
         )
-        return read, bad
+        return read, unreadable
+
+    def _skipped(self, from_offset: int, to_offset: int, fetched: FetchedPartition) -> list[tuple[int, int, str]]:
+        """Return the offsets between two batches as unreadable, unless the fetch itself has called them so.
+
+        (Our broker serves nothing of a batch that its own recovery found bad. On a compacted topic of Kafka this is no loss.)
+        """
+        if any(one.from_offset < to_offset and from_offset < one.to_offset for one in fetched.corrupt):
+            return []
+        return [(from_offset, to_offset, "the broker serves nothing of these offsets")]
 
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
         """The log no longer begins before our position, or it ends there: go on at its start, or count it anew."""

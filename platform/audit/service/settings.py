@@ -37,6 +37,8 @@ class AuditSettings:
     """After so long a silence an unsealed producer no longer keeps windows unknown that began after it was last heard."""
     discover_ms: int = 2_000
     """How often clusters are asked for new topics and partitions."""
+    fetch_partition_bytes: int = 1 << 20
+    """How much of one partition is read, and then written down, at a time."""
     judge_every_ms: int = 1_000
     """How often verdicts are brought up to date without being asked for."""
     topics: Mapping[str, TopicTiers] = field(default_factory=dict)
@@ -72,7 +74,7 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
     known = {"service", "deadlines_ms", "topics"}
     faults += [f"[{name}] is not a table of the audit settings ({', '.join(sorted(known))})" for name in words.keys() - known]
     service = _numbers(words, "service", faults)
-    for name in service.keys() - {"window_ms", "presumed_dead_ms", "discover_ms", "judge_every_ms"}:
+    for name in service.keys() - {"window_ms", "presumed_dead_ms", "discover_ms", "judge_every_ms", "fetch_partition_bytes"}:
         faults.append(f"[service] {name} is not a setting")
     deadlines = _numbers(words, "deadlines_ms", faults)
     for name in deadlines:
@@ -95,6 +97,7 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
         presumed_dead_ms=service.get("presumed_dead_ms", plain.presumed_dead_ms),
         discover_ms=service.get("discover_ms", plain.discover_ms),
         judge_every_ms=service.get("judge_every_ms", plain.judge_every_ms),
+        fetch_partition_bytes=service.get("fetch_partition_bytes", plain.fetch_partition_bytes),
         topics=by_topic,
         default_topic=default,
     )
@@ -110,7 +113,7 @@ def _numbers(words: Mapping[str, Any], table: str, faults: list[str]) -> dict[st
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             numbers[name] = value
         else:
-            faults.append(f"[{table}] {name}={value!r} is not a whole number of milliseconds above 0")
+            faults.append(f"[{table}] {name}={value!r} is not a whole number above 0")
     return numbers
 
 

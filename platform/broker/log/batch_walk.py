@@ -31,7 +31,7 @@ class Unresolved(NamedTuple):
 
 
 def walk(fd: int, base_offset: int, limit_offset: int = NO_LIMIT) -> Iterator[BatchHeader | BadRange | Unresolved]:
-    """Yield what a segment file holds, in order: headers of whole batches, bad ranges between them, at the end perhaps `Unresolved`.
+    """Yield what a segment file holds, in order: headers of whole batches, bad ranges between them, `Unresolved` as the end.
 
     `base_offset` is the segment's, `limit_offset` the next segment's. Reads the whole file once (twice where it is damaged) with
     a bounded buffer. Raises OSError when the file cannot be read: an unreadable disk is not taken for damage that might be cut.

@@ -95,7 +95,6 @@ def decide(
     if base_offset < source_log_start_offset:
         return refused(RefusedBecause.BEHIND_SOURCE_START)
     if base_offset == log_end_offset:
-        # A log that never held anything must not begin in the middle of what its source still has, not even at 0.
         return Step.APPEND
     if base_offset == source_log_start_offset:
         return Step.START if log_end_offset == 0 else Step.JUMP

@@ -1,5 +1,6 @@
 """/subjects and /compatibility: registering, looking up, listing, deleting, and asking what may follow."""
 
+import json
 from typing import Any
 
 from ..model.reference import Reference
@@ -147,8 +148,6 @@ def content_of(state: RegistryState, schema_id: int) -> Content:
 
 def schema_json(text: str) -> Any:
     """Return the schema itself as the answer's JSON."""
-    import json
-
     return json.loads(text)
 
 

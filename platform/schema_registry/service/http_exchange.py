@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -91,9 +92,6 @@ def answered(endpoint: Endpoint) -> Callable[[Request], Any]:
 
     @functools.wraps(endpoint)
     async def handle(request: Request) -> Response:
-        # Only here: importing it costs, and the model's tests do without.
-        from starlette.concurrency import run_in_threadpool
-
         media_type = negotiated(request.headers.get("accept", ""))
         if media_type is None:
             accept = request.headers["accept"]

@@ -19,6 +19,9 @@ from .web import application
 
 log = get_logger(__name__)
 
+CONCURRENT_REQUESTS = 512
+"""Connections beyond this are answered 503 at once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings:
@@ -71,7 +74,13 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
         app = application(SchemaRegistry(store), store)
         server = uvicorn.Server(
             uvicorn.Config(
-                app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5, timeout_keep_alive=60
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=5,
+                limit_concurrency=CONCURRENT_REQUESTS,
+                timeout_keep_alive=60,
             )
         )
         # On a thread of its own uvicorn leaves the signals alone: ours ends everything, in order, with exit code 0.

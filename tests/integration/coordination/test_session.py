@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from kazoo.client import KazooClient
 
 from headrace.coordination.errors import (
     ConnectionUnsure,
@@ -24,15 +25,21 @@ from .conftest import OpenSession, OwnServer
 
 
 def expire(session: Session) -> None:
-    """End the session as the server would: a second client closes it under its id and password."""
-    from kazoo.client import KazooClient
-
-    client = session._client
+    """End the session as the server would: a second client closes it under its id and password, and return once it is lost."""
+    client, before = session._client, session.generation
     assert client is not None
-    thief = KazooClient(session.hosts.partition("/")[0], client_id=client.client_id)
-    thief.start(10)
-    thief.stop()
-    thief.close()
+    identity = client.client_id
+    assert identity is not None
+
+    def steal_and_close() -> bool:
+        # The owner may reconnect between the two steps and take its session back: then once more.
+        thief = KazooClient(session.hosts.partition("/")[0], client_id=identity)
+        thief.start(10)
+        thief.stop()
+        thief.close()
+        return session.generation > before
+
+    eventually(steal_and_close, what="the session ended")
 
 
 def test_start_creates_the_chroot_and_is_sure_of_its_session(open_session: OpenSession) -> None:

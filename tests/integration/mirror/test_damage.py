@@ -1,5 +1,7 @@
 """Sources that cannot give everything: expired heads, lost tails, rewritten ends, unreadable middles."""
 
+from confluent_kafka.admin import AdminClient
+
 from headrace.client import admin
 from headrace.client.fetcher import EARLIEST
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
@@ -78,6 +80,12 @@ def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fre
     fresh.start_mirror()
     eventually(lambda: state() == ["diverged"], what="a new mirror to tell it too")
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
+
+    # What the error advises: delete the copy, and it is made anew.
+    AdminClient({"bootstrap.servers": fresh.offline.address}).delete_topics([TOPIC])[TOPIC].result(20)
+    fresh.await_level(TOPIC)
+    fresh.assert_same(TOPIC)
+    eventually(lambda: state() == [], what="the error to be gone")
 
 
 def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_stops(fresh: Pair) -> None:

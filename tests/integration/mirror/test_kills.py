@@ -17,7 +17,7 @@ TOPIC = "clicks"
 
 def send(pair: Pair, count: int, size: int, first: int = 0) -> Counter[int]:
     """Produce `count` numbered records and return them by window."""
-    producer = pair.producer(**{"queue.buffering.max.messages": 1_000_000, "batch.size": 100_000})
+    producer = pair.producer(**{"queue.buffering.max.messages": 1_000_000, "batch.size": 900_000})
     windows: Counter[int] = Counter()
     for number in range(first, first + count):
         timestamp = MOMENT + number * 100

@@ -15,8 +15,10 @@ import fastavro
 from headrace.client.cluster import Cluster
 from headrace.client.errors import UnknownTopic
 from headrace.client.fetcher import read_range
+from headrace.client.producer import Producer
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.schema_registry.client import RegistryClient
+from headrace.wire.quarantine_record import quarantine_topic
 from headrace.wire.record_batch import Record, iter_records
 from headrace.wire.schema_id import unframe
 from tests.integration.replay.conftest import Background, LiveSide
@@ -164,3 +166,20 @@ def test_without_a_platform_the_replay_ends_at_once_with_the_reason(tmp_path: Pa
     missing = subprocess.run([*words[:4], "no/such.log"], capture_output=True, text=True, timeout=60)
     assert missing.returncode == 2
     assert "no/such.log" in missing.stderr
+
+
+def test_what_a_stranger_wrote_to_a_quarantine_topic_is_named_and_hides_nothing(
+    live: LiveSide, topic: str, tmp_path: Path
+) -> None:
+    log = access_logs.generate(tmp_path / "some.log", lines=10, hours=1, seed=6, bad_every=5)
+    assert replay(live, topic, log)[0] == 0
+    cluster = Cluster(live.broker.address)
+    try:
+        producer = Producer(cluster, linger_ms=0)
+        producer.send(quarantine_topic(topic), b"not ours", timestamp_ms=1)
+        producer.close()
+    finally:
+        cluster.close()
+    code, text = quarantine(live, "--topic", topic, "--json")
+    assert code == 1
+    assert sorted(one["origin"]["line"] for one in json.loads(text)) == [5, 10]

@@ -6,6 +6,7 @@ import random
 import threading
 import uuid
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -252,3 +253,35 @@ def test_a_silent_registry_is_waited_for(broker: BrokerProcess, registry: Regist
         registry.start()
     await_end(members, topic)
     assert assert_counted_exactly(members, topic).windows()[1] == {}
+
+
+def test_a_batch_that_rotted_on_the_disk_goes_to_quarantine_by_its_range_and_the_rest_is_counted(
+    tmp_path: Path, zookeeper_chroot: str, registry: RegistryProcess
+) -> None:
+    topic = new_topic()
+    own = BrokerProcess(tmp_path / "broker", zookeeper_chroot).start()
+    members = Members(tmp_path, zookeeper_chroot, own.address, registry.url)
+    try:
+        create(own.address, topic)
+        traffic = Traffic(own, registry, topic)
+        for _ in range(3):
+            traffic.send(80)
+        own.stop()
+        (segment,) = own.data.rglob(f"{topic}-1/*.log")
+        data = bytearray(segment.read_bytes())
+        data[data.index(b"/101")] ^= 0xFF  # of the second sending; number 101 went to partition 1
+        segment.write_bytes(data)
+        own.restart()
+        members.start("one", topic)
+        await_end(members, topic)
+        assert_counted_exactly(members, topic)
+        (record,) = [QuarantineRecord.from_json(message.value()) for message in read_all(own.address, f"{topic}.quarantine")]
+        assert (record.code, record.stage, record.payload) == ("corrupt_batch", "consumer", b"")
+        assert isinstance(record.origin, LogOrigin)
+        assert record.origin.partition == 1
+        sound = [message.offset() for message in read_all(own.address, topic) if message.partition() == 1]
+        assert record.origin.to_offset in sound
+        assert not [offset for offset in sound if record.origin.offset <= offset < record.origin.to_offset]
+    finally:
+        members.stop_all()
+        own.kill()

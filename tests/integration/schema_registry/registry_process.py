@@ -7,6 +7,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from headrace.runtime.layout import SCHEMAS_TOPIC
 from tests.support.processes import Process, eventually, free_port
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -15,12 +16,24 @@ MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 class RegistryProcess:
     """`headrace registry run`; `start` returns when it is ready."""
 
-    def __init__(self, folder: Path, bootstrap: str) -> None:
+    def __init__(self, folder: Path, bootstrap: str, topic: str = SCHEMAS_TOPIC, *words: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.topic = topic
         self.status = folder / "registry.json"
-        command = [sys.executable, "-m", "headrace.cli.main", "registry", "run", "--port", str(self.port)]
+        command = [
+            sys.executable,
+            "-m",
+            "headrace.cli.main",
+            "registry",
+            "run",
+            "--port",
+            str(self.port),
+            "--topic",
+            topic,
+            *words,
+        ]
         self.process = Process([*command, "--bootstrap", bootstrap, "--status-file", str(self.status)], folder / "registry.log")
 
     def launch(self) -> "RegistryProcess":

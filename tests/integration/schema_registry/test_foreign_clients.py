@@ -31,15 +31,13 @@ CONTEXT = SerializationContext("clicks", MessageField.VALUE)
 
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory, zookeeper_address: str) -> Iterator[RegistryProcess]:
+def running(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess) -> Iterator[RegistryProcess]:
     """One for all tests here: each uses subjects of its own."""
-    folder = tmp_path_factory.mktemp("foreign")
-    with BrokerProcess(folder / "broker", f"{zookeeper_address}/foreign-registry") as broker:
-        registry = RegistryProcess(folder, broker.address).start()
-        try:
-            yield registry
-        finally:
-            registry.process.kill()
+    registry = RegistryProcess(tmp_path_factory.mktemp("foreign"), broker.address).start()
+    try:
+        yield registry
+    finally:
+        registry.process.kill()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The sample frontend as a user runs it: a process, real HTTP, SIGTERM, sealed books."""
 
+import io
 import json
 import sys
 import threading
@@ -65,7 +66,7 @@ def test_each_request_is_one_event_and_sigterm_seals_the_books(platform: Platfor
     events = []
     for record in records_of(cluster, topic):
         _, body = unframe(record.value or b"")
-        event = fastavro.schemaless_reader(_Reader(body), parsed, None)
+        event = fastavro.schemaless_reader(io.BytesIO(body), parsed, None)
         assert isinstance(event, dict)
         events.append((event["path"], event["status"], event["size_bytes"]))
         assert (event["client_ip"], event["method"], event["protocol"]) == ("127.0.0.1", "GET", "HTTP/1.1")
@@ -82,16 +83,3 @@ def test_a_port_that_is_taken_is_a_clear_error(platform: Platform, tmp_path: Pat
     eventually(lambda: not frontend.is_running())
     assert frontend.stop() == 1
     assert f"cannot listen on 127.0.0.1:{platform.broker.port}" in frontend.output()
-
-
-class _Reader:
-    """A file over a view of bytes, as fastavro wants one."""
-
-    def __init__(self, view: memoryview) -> None:
-        self._view = view
-        self._at = 0
-
-    def read(self, size: int) -> bytes:
-        taken = bytes(self._view[self._at : self._at + size])
-        self._at += size
-        return taken

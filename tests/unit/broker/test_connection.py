@@ -172,7 +172,7 @@ def test_a_request_that_arrives_too_slowly_is_cut_off_and_its_memory_freed(tmp_p
     with ServingBroker(tmp_path, settings={"request.read.timeout.ms": 100}) as broker, broker.client() as client:
         client.socket.sendall(frame(3, 1, 1, ALL_TOPICS_V1)[:9])
         assert client.is_closed_by_peer()
-        assert broker.server.input_bytes == 0
+        eventually(lambda: broker.server.input_bytes == 0, what="memory freed")
 
 
 def test_unfinished_requests_together_stay_within_their_bound(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_client_that_does_not_read_its_answers_is_no_longer_read_from_and_cost
     with ServingBroker(tmp_path, topics={"t": 1}, settings=limit) as broker, broker.client() as client:
         for _ in range(3):
             client.produce("t", batch(b"x" * 1_000_000))
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 100_000)
         client.socket.settimeout(1)
         long_request = frame(1, 12, 1, fetch_body([("t", 0, 0)]), client_id="x" * 30_000)
         stream, sent = long_request * 1_000, 0
@@ -221,6 +221,5 @@ def test_a_client_that_does_not_read_its_answers_is_no_longer_read_from_and_cost
         assert broker.server.input_bytes <= 1 << 20
         assert serves(broker)
         client.socket.settimeout(20)
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         for _ in range(sent // len(long_request)):
             assert len(client.receive(1, 12)[1]) > 1_000_000

@@ -59,8 +59,8 @@ def fetched(
 ) -> list[tuple[BatchHeader, bytes]]:
     """Return every batch that a client's fetch loop gets, each with a good CRC.
 
-    The loop goes on at a batch's next offset, or where `dense` at its last record + 1, as some clients do. With a seed each fetch has
-    another size.
+    The loop goes on at a batch's next offset, or where `dense` at its last record + 1, as some clients do. With a seed each fetch
+    has another size.
     """
     chance = random.Random(seed)
     offset = log.log_start_offset if from_offset is None else from_offset

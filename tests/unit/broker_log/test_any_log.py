@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -31,7 +32,7 @@ STEPS = st.lists(
 @given(STEPS, st.integers(64, 2_000), st.integers(1, 600), st.integers(0, 2**32), st.booleans())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_each_record_is_read_exactly_once(
-    no_fsync: None, steps: list[tuple], segment_bytes: int, interval: int, seed: int, dense: bool
+    no_fsync: None, steps: list[tuple[Any, ...]], segment_bytes: int, interval: int, seed: int, dense: bool
 ) -> None:
     folder = Path(tempfile.mkdtemp(prefix="headrace-log-"))
     config = {"segment_bytes": segment_bytes, "index_interval_bytes": interval, "retention_ms": DAY_MS}

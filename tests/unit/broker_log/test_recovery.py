@@ -1,4 +1,4 @@
-"""Opening after a crash or damage: whole batches stay, the torn tail goes and nothing else, damage in the middle is never served."""
+"""Opening after a crash or damage: whole batches stay, only the torn tail goes, damage in the middle is never served."""
 
 import os
 import shutil

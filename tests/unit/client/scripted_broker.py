@@ -68,7 +68,7 @@ class ScriptedBroker:
         self.auto_create = False
         self.next_producer_id = 100
         self._lock = threading.Lock()
-        self._sockets: set[socket.socket] = set()
+        self.connections: set[socket.socket] = set()
         self._is_closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -97,14 +97,18 @@ class ScriptedBroker:
             return self._append(self.topics[topic][partition], batch)
 
     def drop_connections(self) -> None:
-        for held in list(self._sockets):
+        for held in list(self.connections):
             try:
                 held.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
 
     def close(self) -> None:
+        if self._is_closed:
+            return
         self._is_closed = True
+        # Closing alone leaves a thread in `accept`, which then takes one more.
+        self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.drop_connections()
 
@@ -114,7 +118,7 @@ class ScriptedBroker:
                 accepted, _ = self._listener.accept()
             except OSError:
                 return
-            self._sockets.add(accepted)
+            self.connections.add(accepted)
             threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
 
     def _serve(self, peer: socket.socket) -> None:
@@ -126,7 +130,7 @@ class ScriptedBroker:
         except OSError:
             pass
         finally:
-            self._sockets.discard(peer)
+            self.connections.discard(peer)
 
     def _answer(self, peer: socket.socket, frame: bytes) -> bool:
         header, at = control.read_request_header(frame)

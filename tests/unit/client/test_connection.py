@@ -22,6 +22,15 @@ def test_requests_are_answered_in_turn_on_one_connection(broker: ScriptedBroker)
     assert broker.count(API_VERSIONS) == 1
 
 
+def test_a_connection_that_the_broker_closed_while_idle_is_renewed_without_a_failure(broker: ScriptedBroker) -> None:
+    connection = Connection("127.0.0.1", broker.port)
+    _ask(connection)
+    broker.drop_connections()
+    eventually(lambda: not broker.connections)
+    assert _ask(connection) == {"clicks", "views"}
+    assert broker.count(API_VERSIONS) == 2
+
+
 def test_requests_from_many_threads_do_not_mix_their_answers(broker: ScriptedBroker) -> None:
     connection = Connection("127.0.0.1", broker.port)
     answers: list[set[str]] = []

@@ -143,6 +143,16 @@ def test_an_offset_beyond_the_source_makes_both_ends_be_asked_again() -> None:
     assert copy.phase is Phase.RESUMING
 
 
+def test_a_destination_that_lost_what_was_not_on_disk_is_filled_again_even_when_nothing_new_comes() -> None:
+    copy = resumed((0, 400), (0, 400), counted_to=400)
+    assert judge.destination_seen(copy, 400, 0) == copy
+    assert judge.destination_seen(copy, 500, 0) == copy
+    lost = judge.destination_seen(copy, 300, 0)
+    assert lost.phase is Phase.RESUMING
+    again = judge.resumed(lost, ends((0, 400), (0, 300)), Seam.SAME, counted_to=400, now_ms=0)
+    assert again.fetch_offset == 300
+
+
 def test_a_partition_is_copied_and_counted_once() -> None:
     world = world_of([100, 70, 300, 61, 5])
     for _ in range(10):
@@ -178,7 +188,19 @@ def test_a_regrown_source_is_refused_and_its_destination_untouched() -> None:
 
 EVENTS = st.lists(
     st.sampled_from(
-        ["turn", "turn", "turn", "answer lost", "request lost", "crash", "publish", "produce", "late arrival", "spoil"]
+        [
+            "turn",
+            "turn",
+            "turn",
+            "answer lost",
+            "request lost",
+            "crash",
+            "publish",
+            "produce",
+            "late arrival",
+            "spoil",
+            "power cut",
+        ]
     ),
     max_size=60,
 )
@@ -203,6 +225,8 @@ def test_whatever_is_lost_late_or_killed_each_batch_arrives_and_counts_once(size
             case "late arrival":
                 if world.late:
                     world.deliver(*rng.choice(world.late))
+            case "power cut":
+                world.destination.lose_last()
             case "spoil":
                 ahead = [one.base_offset for one in world.source.batches if one.base_offset >= world.destination.end]
                 if ahead:

@@ -29,6 +29,12 @@ class Log:
         self.batches.append(header(self.end, size_bytes, crc))
         self.end += size_bytes
 
+    def lose_last(self) -> None:
+        """A power cut: what was not on disk is gone."""
+        if self.batches:
+            del self.batches[-1]
+            self.end = self.batches[-1].next_offset if self.batches else self.start
+
     def expire(self, count: int) -> None:
         del self.batches[:count]
         self.start = self.batches[0].base_offset if self.batches else self.end
@@ -127,6 +133,7 @@ class World:
             self.copy, gap = judge.skipped(self.copy)
             self.books.begin(self.copy.counted_to)
             self.gaps += [gap] if gap else []
+        self.copy = judge.destination_seen(self.copy, self.destination.end, self.now_ms)
         if judge.is_due_to_fetch(self.copy, self.now_ms):
             self._fetch(most, fate)
 

@@ -21,7 +21,7 @@ from headrace.wire.record_batch import (
 )
 from tests.unit.wire.records import RECORDS, Drawn, batch_of, small_batch
 
-# Drawn by hand from the table in record.py: a record at 1,000 ms with key "k", value "v", header h=x; one at 1,700 ms, null and null.
+# Drawn by hand from the table in record.py: at 1,000 ms key "k", value "v", header h=x; at 1,700 ms null and null.
 GOLDEN_RECORDS = bytes.fromhex("18 00 00 00 02 6b 02 76 02 02 68 02 780e 00 f8 0a 02 01 01 00")
 
 

@@ -1,0 +1,166 @@
+"""The table of served APIs, held against another implementation: kafka-python's message schemas ask every version of every API, and must be able to
+read the whole of every answer.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
+from kafka.protocol.metadata import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    MetadataRequest,
+    MetadataResponse,
+)
+from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+
+from headrace.broker import topic_settings
+from headrace.broker.router import TABLE
+from tests.support.raw_kafka import batch
+from tests.unit.broker.serving import ServingBroker
+
+TOPIC = "clicks"
+
+
+def fields_of(api_key: int, version: int) -> dict[str, Any]:
+    """Return a request's fields by Kafka's names, for kafka-python to write."""
+    match api_key:
+        case 0:
+            partition = {"index": 0, "records": batch(b"one")}
+            topics = [{"name": TOPIC, "partition_data": [partition]}]
+            return {"transactional_id": None, "acks": -1, "timeout_ms": 1_000, "topic_data": topics}
+        case 1:
+            partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+            return {
+                "max_wait_ms": 0,
+                "min_bytes": 0,
+                "max_bytes": 1 << 20,
+                "isolation_level": 1,
+                "session_id": 0,
+                "session_epoch": -1,
+                "topics": [{"topic": TOPIC, "partitions": [partition]}],
+                "forgotten_topics_data": [],
+                "rack_id": "",
+            }
+        case 2:
+            partition = {"partition_index": 0, "timestamp": -1}
+            return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": TOPIC, "partitions": [partition]}]}
+        case 3:
+            return {"topics": [{"name": TOPIC}]}
+        case 8:
+            partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+            return {
+                "group_id": "g",
+                "generation_id_or_member_epoch": -1,
+                "member_id": "",
+                "topics": [{"name": TOPIC, "partitions": [partition]}],
+            }
+        case 9:
+            topics = [{"name": TOPIC, "partition_indexes": [0]}]
+            return {"groups": [{"group_id": "g", "topics": topics}]} if version >= 8 else {"group_id": "g", "topics": topics}
+        case 10:
+            return {"key_type": 0, "coordinator_keys": ["g"]} if version >= 4 else {"key": "g", "key_type": 0}
+        case 18:
+            return {"client_software_name": "test", "client_software_version": "1"} if version >= 3 else {}
+        case 19:
+            topic = {"name": f"made-{version}", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+            return {"topics": [topic], "timeout_ms": 1_000, "validate_only": False}
+        case 20:
+            return {"topic_names": [f"made-{version}"], "timeout_ms": 1_000}
+        case 22:
+            return {"transactional_id": None, "transaction_timeout_ms": 1_000}
+        case 32:
+            return {"resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}]}
+    raise AssertionError(f"no request for API {api_key} here: add one for every line of the broker's table")
+
+
+MESSAGES: dict[int, tuple[Any, Any]] = {
+    0: (ProduceRequest, ProduceResponse),
+    1: (FetchRequest, FetchResponse),
+    2: (ListOffsetsRequest, ListOffsetsResponse),
+    3: (MetadataRequest, MetadataResponse),
+    8: (OffsetCommitRequest, OffsetCommitResponse),
+    9: (OffsetFetchRequest, OffsetFetchResponse),
+    10: (FindCoordinatorRequest, FindCoordinatorResponse),
+    18: (ApiVersionsRequest, ApiVersionsResponse),
+    19: (CreateTopicsRequest, CreateTopicsResponse),
+    20: (DeleteTopicsRequest, DeleteTopicsResponse),
+    22: (InitProducerIdRequest, InitProducerIdResponse),
+    32: (DescribeConfigsRequest, DescribeConfigsResponse),
+}
+
+SERVED = [(key, version) for key, api in TABLE.items() for version in range(api.served_from, api.highest + 1)]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingBroker]:
+    with ServingBroker(tmp_path_factory.mktemp("broker"), topics={TOPIC: 1}) as serving, serving.client() as client:
+        client.produce(TOPIC, batch(b"zero"))
+        yield serving
+
+
+def errors_in(message: Any) -> set[int]:
+    """Return every error code anywhere in an answer, as kafka-python read it."""
+    found: set[int] = set()
+    pending: list[Any] = [message.to_dict()]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            found |= {value for name, value in one.items() if name == "error_code"}
+            pending += one.values()
+        elif isinstance(one, list | tuple):
+            pending += one
+    return found
+
+
+def made(container: Any, version: int, values: dict[str, Any]) -> Any:
+    """Return kafka-python's message (or a part of one) with these values; parts are given as dictionaries."""
+    kinds = {field.name: field for field in container._struct._fields}
+    for name, value in values.items():
+        if kinds[name].is_struct_array() and value is not None:
+            values[name] = [made(getattr(container, kinds[name].type_str), version, one) for one in value]
+    return container(version=version, **{name: value for name, value in values.items() if kinds[name].for_version_q(version)})
+
+
+@pytest.mark.parametrize(("api_key", "version"), SERVED, ids=[f"{TABLE[key].name} v{version}" for key, version in SERVED])
+def test_kafka_python_can_ask_and_read_every_served_version(broker: ServingBroker, api_key: int, version: int) -> None:
+    request_type, response_type = MESSAGES[api_key]
+    request = made(request_type, version, fields_of(api_key, version))
+    with broker.client() as client:
+        body = bytes(client.request(api_key, version, bytes(request.encode(version=version, header=False))))
+    response = response_type.decode(body, version=version)
+    assert errors_in(response) <= {0} if api_key != 20 else errors_in(response) <= {0, 3}
+    response._header = None  # an answer that was read has no header of its own, and the writer looks for one
+    assert bytes(response.encode(version=version, header=False)) == body, "nothing is left over or missing"
+
+
+def test_every_line_of_the_table_is_covered_here() -> None:
+    assert MESSAGES.keys() == TABLE.keys()
+
+
+def test_every_setting_of_a_topic_is_shown_by_describe_configs(broker: ServingBroker) -> None:
+    request = made(DescribeConfigsRequest, 4, fields_of(32, 4))
+    with broker.client() as client:
+        body = client.request(32, 4, bytes(request.encode(version=4, header=False)))
+    (result,) = DescribeConfigsResponse.decode(bytes(body), version=4).results
+    assert {one.name for one in result.configs} == set(topic_settings.TABLE)

@@ -1,0 +1,134 @@
+"""The real scheduler, dag-processor and api-server run the real DAG against a real offline broker."""
+
+import os
+import random
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.local import airflow
+from headrace.local.airflow_runs import task_states
+from headrace.runtime.layout import Layout
+from headrace.runtime.status import read_status
+from tests.support.broker import BrokerProcess
+from tests.support.processes import Process, accepts, eventually
+
+PORTS = (8080, 8081, 8090, 9092, 9192)
+RUN_MS = 240_000
+"""Patience with a machine that does much else at the same time; alone a run takes ten seconds."""
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    shifts = (random.randrange(10_000, 45_000) for _ in range(100))
+    shift = next(shift for shift in shifts if not any(accepts(port + shift) for port in PORTS))
+    return Layout(home=tmp_path_factory.mktemp("home"), port_shift=shift)
+
+
+@pytest.fixture(scope="module")
+def offline_broker(layout: Layout, zookeeper_address: str) -> Iterator[BrokerProcess]:
+    zookeeper = f"{zookeeper_address}/airflow-{uuid.uuid4().hex[:8]}"
+    with BrokerProcess(layout.home / "broker-offline", zookeeper, port=layout.port(9192)) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def running(layout: Layout, offline_broker: BrokerProcess) -> Iterator[Layout]:
+    """Airflow's three processes, started as the supervisor starts them and ready by their own status files."""
+    started: dict[str, Process] = {}
+    try:
+        for name in airflow.PROCESSES:
+            command = [sys.executable, "-m", "headrace.local.airflow", name]
+            started[name] = Process(command, layout.logs / f"{name}.log", layout.environment()).start()
+        for name, process in started.items():
+
+            def is_ready(name: str = name, process: Process = process) -> bool:
+                assert process.is_running(), process.output()[-3000:]
+                status = read_status(layout.run / f"{name}.json")
+                return status is not None and status["state"] == "ready" and status["pid"] == process.pid
+
+            eventually(is_ready, within_ms=120_000, what=f"{name} ready")
+        yield layout
+    finally:
+        for process in reversed(started.values()):
+            process.kill()
+
+
+def states(layout: Layout, run_id: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for task in task_states(layout, "load_events", run_id):
+        found.setdefault(task["task_id"], []).append(task["state"])
+    return found
+
+
+def test_secrets_are_kept_and_nobody_else_may_read_them(running: Layout) -> None:
+    path = running.airflow_home / "secrets.json"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (
+        airflow.environment(running)["AIRFLOW__API_AUTH__JWT_SECRET"]
+        == airflow.environment(running)["AIRFLOW__API_AUTH__JWT_SECRET"]
+    )
+
+
+def test_airflow_listens_on_loopback_only(running: Layout) -> None:
+    listening = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    mine = {words[1] for words in listening if words[3] == "0A" and words[1].endswith(f":{running.port(8080):04X}")}
+    assert mine == {f"0100007F:{running.port(8080):04X}"}
+
+
+def test_a_run_without_topics_and_one_with_an_empty_topic_succeed(running: Layout, offline_broker: BrokerProcess) -> None:
+    lines: list[str] = []
+    run_id = airflow.trigger(running, "load_events")
+    assert airflow.wait(running, "load_events", run_id, timeout_ms=RUN_MS, progress=lines.append) == "success", lines
+    AdminClient({"bootstrap.servers": offline_broker.address}).create_topics([NewTopic("clicks", 3, 1)])["clicks"].result(20)
+    run_id = airflow.trigger(running, "load_events", {"why": "test"})
+    assert airflow.wait(running, "load_events", run_id, timeout_ms=RUN_MS, progress=lines.append) == "success", lines
+    assert states(running, run_id) == {
+        "topics": ["success"],
+        "events.load": ["success"],
+        "events.count": ["success"],
+        "events.publish": ["success"],
+    }
+    assert any("events.load" in line for line in lines)
+
+
+def test_a_task_whose_supervisor_is_killed_is_tried_again_by_itself(running: Layout, offline_broker: BrokerProcess) -> None:
+    # The broker stands still, so the task's question to it waits and the task is provably running when the kill lands.
+    os.kill(offline_broker.pid, signal.SIGSTOP)
+    try:
+        run_id = airflow.trigger(running, "load_events")
+
+        def running_task() -> Any:
+            tasks = task_states(running, "load_events", run_id)
+            return next((task for task in tasks if task["task_id"] == "topics" and task["state"] == "running"), None)
+
+        eventually(running_task, within_ms=60_000, what="the task runs")
+        supervisor = eventually(lambda: _supervisor(running, run_id), what="the task's supervisor")
+        os.kill(supervisor, signal.SIGKILL)
+    finally:
+        os.kill(offline_broker.pid, signal.SIGCONT)
+    began = time.monotonic()
+    assert airflow.wait(running, "load_events", run_id, timeout_ms=RUN_MS) == "success"
+    (topics,) = [task for task in task_states(running, "load_events", run_id) if task["task_id"] == "topics"]
+    assert topics["try_number"] >= 2, f"tried once, done after {time.monotonic() - began:.0f} s"
+
+
+def _supervisor(layout: Layout, run_id: str) -> int | None:
+    """Return the pid of the executor's worker that watches over the task now running, by the title that Airflow gives it."""
+    home = f"AIRFLOW_HOME={layout.airflow_home}".encode()
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and home in (entry / "environ").read_bytes():
+                title = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
+                if b"LocalExecutor" in title and b"<idle>" not in title:
+                    return int(entry.name)
+        except OSError:
+            continue
+    return None

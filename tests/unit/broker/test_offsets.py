@@ -1,0 +1,130 @@
+"""OffsetCommit and OffsetFetch: answered when durable, each version, each refusal. Real sockets, ZooKeeper played."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.wire import control
+from headrace.wire.errors import ErrorCode
+from tests.support.processes import eventually
+from tests.support.raw_kafka import RawClient
+from tests.unit.broker.serving import ServingBroker
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[ServingBroker]:
+    with ServingBroker(tmp_path, topics={"clicks": 2}) as serving:
+        yield serving
+
+
+@pytest.fixture
+def client(broker: ServingBroker) -> Iterator[RawClient]:
+    with broker.client() as raw:
+        yield raw
+
+
+def commit_message(group: str, topic: str, offsets: dict[int, int], *, generation: int = -1, note: str = "") -> dict[str, Any]:
+    partitions = [
+        {
+            "partition_index": index,
+            "committed_offset": offset,
+            "committed_leader_epoch": -1,
+            "committed_metadata": note,
+        }
+        for index, offset in offsets.items()
+    ]
+    return {
+        "group_id": group,
+        "generation_id_or_member_epoch": generation,
+        "member_id": "",
+        "group_instance_id": None,
+        "retention_time_ms": -1,
+        "topics": [{"name": topic, "partitions": partitions}],
+    }
+
+
+def commit(client: RawClient, *words: Any, version: int = 8, **more: Any) -> dict[int, int]:
+    answer = client.ask(8, version, commit_message(*words, **more))
+    return {one.partition_index: int(one.error_code) for topic in answer.topics for one in topic.partitions}
+
+
+def committed(client: RawClient, group: str, wanted: dict[str, list[int]] | None, version: int = 7) -> dict[tuple[str, int], int]:
+    topics = None if wanted is None else [{"name": name, "partition_indexes": indexes} for name, indexes in wanted.items()]
+    if version >= 8:
+        answer = client.ask(9, version, {"groups": [{"group_id": group, "topics": topics}], "require_stable": False})
+        (found,) = answer.groups
+    else:
+        found = client.ask(9, version, {"group_id": group, "topics": topics, "require_stable": False})
+    return {(str(topic.name), one.partition_index): one.committed_offset for topic in found.topics for one in topic.partitions}
+
+
+@pytest.mark.parametrize("commit_version", range(2, 9))
+@pytest.mark.parametrize("fetch_version", [1, 5, 8])
+def test_what_was_committed_is_fetched_in_each_version(client: RawClient, commit_version: int, fetch_version: int) -> None:
+    assert commit(client, "g", "clicks", {0: 5, 1: 0}, version=commit_version) == {0: 0, 1: 0}
+    found = committed(client, "g", {"clicks": [0, 1]}, version=fetch_version)
+    assert found == {("clicks", 0): 5, ("clicks", 1): 0}
+
+
+def test_what_was_never_committed_is_minus_one_without_an_error(client: RawClient) -> None:
+    assert committed(client, "g", {"clicks": [1], "nowhere": [0]}) == {("clicks", 1): -1, ("nowhere", 0): -1}
+
+
+def test_null_topics_ask_for_every_offset_of_the_group(client: RawClient) -> None:
+    commit(client, "g", "clicks", {1: 77})
+    assert committed(client, "g", None) == {("clicks", 1): 77}
+    assert committed(client, "g", None, version=8) == {("clicks", 1): 77}
+    assert committed(client, "other", None) == {}
+
+
+def test_a_commit_is_answered_only_when_it_is_durable(broker: ServingBroker, client: RawClient) -> None:
+    broker.offsets.gate.clear()
+    client.send(8, 8, control.encode_request(8, 8, commit_message("g", "clicks", {0: 1})))
+    client.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.socket.recv(1)
+    broker.offsets.gate.set()
+    client.socket.settimeout(10)
+    client.receive(8, 8)
+    assert broker.offsets.offsets["g"] == {("clicks", 0): 1}
+
+
+def test_commits_of_many_clients_during_one_write_become_one_write(broker: ServingBroker) -> None:
+    clients = [broker.client() for _ in range(50)]
+    broker.offsets.gate.clear()
+    for number, client in enumerate(clients):
+        client.send(8, 8, control.encode_request(8, 8, commit_message("g", "clicks", {0: number})))
+    desk = broker.context.offsets
+    eventually(lambda: len(desk._waiting) == 49, what="all commits waiting")
+    broker.offsets.gate.set()
+    for client in clients:
+        client.receive(8, 8)
+        client.close()
+    assert broker.offsets.writes == 2
+
+
+@pytest.mark.parametrize("group", ["", "a/b", "..", "x" * 250, "line\nbreak"])
+def test_a_group_that_cannot_be_kept_is_refused(client: RawClient, group: str) -> None:
+    assert commit(client, group, "clicks", {0: 1}) == {0: ErrorCode.INVALID_GROUP_ID}
+    answer = client.ask(9, 7, {"group_id": group, "topics": None, "require_stable": False})
+    assert answer.error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_each_partition_that_cannot_be_committed_says_why(client: RawClient) -> None:
+    assert commit(client, "g", "clicks", {0: 1, 1: -5, 9: 1}) == {
+        0: 0,
+        1: ErrorCode.OFFSET_OUT_OF_RANGE,
+        9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert commit(client, "g", "clicks", {0: 1}, note="x" * 5_000) == {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert commit(client, "g", "clicks", {0: 1}, generation=3) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+def test_version_8_answers_several_groups_each_for_itself(client: RawClient) -> None:
+    commit(client, "g", "clicks", {0: 4})
+    groups = [{"group_id": group, "topics": [{"name": "clicks", "partition_indexes": [0]}]} for group in ("g", "h", "a/b")]
+    answer = client.ask(9, 8, {"groups": groups, "require_stable": True})
+    found = {str(one.group_id): (int(one.error_code), one.topics[0].partitions[0].committed_offset) for one in answer.groups}
+    assert found == {"g": (0, 4), "h": (0, -1), "a/b": (ErrorCode.INVALID_GROUP_ID, -1)}

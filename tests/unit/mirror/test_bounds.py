@@ -1,0 +1,122 @@
+"""The mirror's own bounds, reached: windows waiting to be reported, answers of the destination and what they lead to."""
+
+import pytest
+
+from headrace.audit.model.codec import decode
+from headrace.audit.model.messages import RangeReport
+from headrace.audit.publisher import RangeReporter
+from headrace.client.cluster import Cluster
+from headrace.client.fetched import TopicPartition
+from headrace.mirror.destination import Append, Destination
+from headrace.mirror.errors import SameCluster
+from headrace.mirror.forwarder import Forwarder
+from headrace.mirror.process import Mirror, MirrorSettings
+from headrace.runtime.clock import ManualClock
+from headrace.runtime.layout import WINDOW_MS
+from headrace.wire.errors import ErrorCode
+from headrace.wire.produce import ProduceResponsePartition
+from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
+
+NAME = TopicPartition("clicks", 0)
+
+
+class AuditTopic:
+    """Takes reports and remembers them."""
+
+    def __init__(self) -> None:
+        self.reports: list[RangeReport] = []
+
+    def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
+        report = decode(value)
+        assert isinstance(report, RangeReport)
+        self.reports.append(report)
+
+    def flush(self, timeout_ms: int) -> None:
+        pass
+
+
+class Positions:
+    def __init__(self) -> None:
+        self.held: dict[tuple[str, str, int], int] = {}
+
+    def read(self, tier: str, topic: str, partition: int) -> int | None:
+        return self.held.get((tier, topic, partition))
+
+    def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
+        self.held[tier, topic, partition] = offset
+
+
+def batch_at(offset: int, timestamp_ms: int) -> tuple[BatchHeader, memoryview]:
+    builder = BatchBuilder()
+    builder.append(timestamp_ms, None, b"event")
+    batch = bytearray(builder.build())
+    place(batch, offset)
+    return read_header(batch), memoryview(batch)
+
+
+def test_more_windows_than_may_wait_are_reported_before_reading_goes_on() -> None:
+    topic, positions = AuditTopic(), Positions()
+    clock = ManualClock(1_000)
+    reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=positions, clock=clock, most_windows=3)
+    cluster = Cluster("127.0.0.1:1")
+    forwarder = Forwarder(
+        source=cluster,
+        destination=Destination(cluster, None, None),  # type: ignore[arg-type]  # no topic is made here
+        reporter=reporter,
+        quarantine=None,  # type: ignore[arg-type]  # nor anything quarantined
+        clock=clock,
+    )
+    reporter.begin(*NAME, 0)
+    batches, offset = [], 0
+    for number in range(8):
+        batches.append(batch_at(offset, number * WINDOW_MS))
+        offset = batches[-1][0].next_offset
+    forwarder._count(NAME, batches)
+    reporter.publish()
+    assert [len(report.windows) for report in topic.reports] == [3, 3, 2]
+    assert positions.held["mirror", "clicks", 0] == offset
+
+
+@pytest.mark.parametrize(
+    ("code", "is_passing"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, True),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, True),
+        (ErrorCode.KAFKA_STORAGE_ERROR, True),
+        (ErrorCode.CORRUPT_MESSAGE, True),
+        (ErrorCode.POLICY_VIOLATION, False),
+        (ErrorCode.INVALID_RECORD, False),
+        (ErrorCode.UNSUPPORTED_VERSION, False),
+    ],
+)
+def test_an_answer_is_waited_out_or_stops_the_partition(code: ErrorCode, is_passing: bool) -> None:
+    destination = Destination(Cluster("127.0.0.1:1"), None, None)  # type: ignore[arg-type]
+    append = Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)
+    ended = destination._judged(append, ProduceResponsePartition(0, code, error_message="said the broker"))
+    assert ended.error is not None
+    assert "said the broker" in str(ended.error)
+    assert ended.is_passing == is_passing
+
+
+def test_an_answer_that_leaves_a_partition_out_is_no_acknowledgement() -> None:
+    destination = Destination(Cluster("127.0.0.1:1"), None, None)  # type: ignore[arg-type]
+    append = Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)
+    assert destination._judged(append, None).error is not None
+    assert destination._judged(append, ProduceResponsePartition(0, 0)).error is None
+
+
+def test_what_cannot_be_sent_is_told_when_it_is_asked_for() -> None:
+    destination = Destination(Cluster("127.0.0.1:1", request_timeout_ms=500), None, None)  # type: ignore[arg-type]
+    destination.begin([Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)])
+    assert destination.is_busy
+    ended = destination.finish()
+    assert [(one.append.name, one.is_passing, one.error is not None) for one in ended] == [(NAME, True, True)]
+    assert not destination.is_busy
+
+
+def test_a_cluster_is_not_mirrored_onto_itself() -> None:
+    with pytest.raises(SameCluster, match="give the address of another cluster"):
+        Mirror(
+            MirrorSettings(source="127.0.0.1:9092", destination="127.0.0.1:9092", destination_zookeeper="z", audit_bootstrap="a")
+        )
