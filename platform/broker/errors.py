@@ -55,3 +55,13 @@ class Overloaded(BrokerError):
 
     def __init__(self) -> None:
         super().__init__("too many calls to ZooKeeper are waiting already: try again")
+
+
+class BeingDeleted(BrokerError):
+    """A topic is to be made while one of its name is still being deleted."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        super().__init__(f"topic {topic!r} is still being deleted: try again in a moment")

@@ -14,8 +14,8 @@ from ..coordination.topics import TopicInfo, TopicRegistry
 from ..runtime.logs import get_logger
 from . import topic_settings
 from .catalog import BrokerAddress, Catalog, TopicEntry, assignment
-from .errors import Overloaded
-from .log import LogConfig, PartitionLog
+from .errors import BeingDeleted, Overloaded
+from .log import LogConfig, LogError, PartitionLog
 from .partitions import AskFlush, Partition, PartitionTable
 from .topic_settings import TopicSettings
 from .worker import Worker
@@ -76,7 +76,9 @@ class TopicKeeper:
         self._ask_flush = ask_flush
         self._dispose = dispose
         self._open: dict[tuple[str, int], PartitionLog] = {}
-        """Every open log. The worker's thread alone uses this."""
+        """Every open log. The worker's thread alone uses this, and the next."""
+        self._retiring: set[str] = set()
+        """Topics that are out of ZooKeeper and whose old logs are not yet set aside: not to be opened before they are."""
         self._creating: dict[str, list[Done]] = {}
         self._is_looking = False
         self._look_again = False
@@ -122,12 +124,11 @@ class TopicKeeper:
         the error.
         """
 
-        def deleted(outcome: tuple[bool, list[Path]]) -> None:
-            existed, folders = outcome
-            self._remove(topic, folders)
+        def unregistered(existed: bool) -> None:
+            self._remove(topic, "deleted")
             done(existed)
 
-        if not self._worker.submit(lambda: self._delete(topic), deleted, done):
+        if not self._worker.submit(lambda: self._unregister(topic), unregistered, done):
             done(Overloaded())
 
     def _created(self, topic: str, is_new: bool, seen: _Seen) -> None:
@@ -164,7 +165,7 @@ class TopicKeeper:
         }
         if only is None:
             for gone in self.catalog.topics.keys() - entries.keys():
-                self._remove(gone, [])
+                self._remove(gone, "gone")
             self.catalog = replace(self.catalog, topics=entries, brokers=seen.brokers)
         else:
             self.catalog = replace(self.catalog, topics={**self.catalog.topics, **entries})
@@ -177,35 +178,39 @@ class TopicKeeper:
                 present.log.config = log_config(settings)
                 present.configure(settings)
 
-    def _remove(self, topic: str, folders_to_delete: list[Path]) -> None:
+    def _remove(self, topic: str, why: str) -> None:
+        """Serve the topic no more; then have its logs closed and set aside, where nobody on the loop uses them any longer."""
         topics = {name: entry for name, entry in self.catalog.topics.items() if name != topic}
         self.catalog = replace(self.catalog, topics=topics)
         removed = self._table.remove_topic(topic)
-        if not removed:
-            return
-        log.info("topic_removed", topic=topic, partitions=len(removed), data="deleted" if folders_to_delete else "set aside")
+        log.info("topic_removed", topic=topic, partitions=len(removed), data=why)
 
-        def dispose() -> None:
-            for partition in removed:
-                partition.log.close()
-            for folder in folders_to_delete:
-                shutil.rmtree(folder, ignore_errors=True)
+        def set_aside(folders: list[Path]) -> None:
+            if why == "deleted":
+                for folder in folders:
+                    self._dispose(lambda folder=folder: shutil.rmtree(folder))  # type: ignore[misc]
+            self.refresh()  # it may have been registered anew meanwhile
 
-        self._dispose(dispose)
+        def failed(error: Exception) -> None:
+            log.error("topic_not_set_aside", topic=topic, why=str(error))
+
+        if not self._worker.submit(lambda: self._set_aside(topic, why), set_aside, failed):
+            failed(Overloaded())
 
     # On the worker's thread.
 
     def _look(self) -> _Seen:
-        topics = self._topics.read_many(self._topics.list())
+        topics = {name: info for name, info in self._topics.read_many(self._topics.list()).items() if name not in self._retiring}
         brokers = {
             broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
             for broker in self._brokers.list()
         }
-        for gone in {topic for topic, _ in self._open} - topics.keys():
-            self._set_aside(gone, "gone")
+        self._retiring |= {topic for topic, _ in self._open} - topics.keys()
         return _Seen(topics=topics, brokers=brokers, opened=self._opened(topics))
 
     def _create(self, topic: str, places: Mapping[int, tuple[int, ...]], config: Mapping[str, str]) -> tuple[bool, _Seen]:
+        if topic in self._retiring:
+            raise BeingDeleted(topic)
         is_new = self._topics.create(topic, places, config)
         info = self._topics.read(topic)
         topics = {} if info is None else {topic: info}
@@ -214,6 +219,8 @@ class TopicKeeper:
     def _opened(self, topics: Mapping[str, TopicInfo]) -> dict[tuple[str, int], PartitionLog]:
         opened = {}
         for topic, info in topics.items():
+            if topic in self._retiring:
+                continue
             settings = topic_settings.settings_of(info.config, self._defaults)
             for index, replicas in info.partitions.items():
                 if self._broker_id not in replicas[:1]:
@@ -240,19 +247,23 @@ class TopicKeeper:
             )
         return partition_log
 
-    def _delete(self, topic: str) -> tuple[bool, list[Path]]:
+    def _unregister(self, topic: str) -> bool:
         existed = self._topics.delete(topic)
-        return existed, self._set_aside(topic, "deleted")
+        self._retiring.add(topic)
+        return existed
 
     def _set_aside(self, topic: str, why: str) -> list[Path]:
-        """Forget a topic's logs and rename their folders, so that a new topic of that name begins empty. Readers keep their
-        open files.
-        """
+        """Close a topic's logs and rename their folders, so that a new topic of that name begins empty. Return the folders."""
         aside = []
-        for name, index in [key for key in self._open if key[0] == topic]:
-            del self._open[name, index]
-            folder = self._data / f"{name}-{index}"
+        for key in [key for key in self._open if key[0] == topic]:
+            partition_log = self._open.pop(key)
+            try:
+                partition_log.close()
+            except LogError as error:
+                log.warning("log_not_closed", topic=topic, partition=key[1], why=str(error))
+            folder = self._data / f"{key[0]}-{key[1]}"
             aside.append(folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}")))
+        self._retiring.discard(topic)
         return aside
 
     def close(self) -> None:

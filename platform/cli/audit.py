@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     loss = drills.add_parser("loss", help="make whole batches unreadable on the offline side")
     loss.add_argument("--topic", required=True, help="a topic with data on the offline side")
     loss.add_argument(
-        "--batches", type=int, default=2, help="how many batches to damage, in different hours (default %(default)s)"
+        "--batches", type=int, default=3, help="how many batches to damage, in different hours (default %(default)s)"
     )
     silence = drills.add_parser("silence", help="hold one reporter back before it seals its window")
     silence.add_argument("--topic", default="drill_silence", help="topic to log to (default %(default)s)")

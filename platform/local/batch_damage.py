@@ -104,7 +104,7 @@ def choose(batches: Sequence[StoredBatch], *, count: int, window_ms: int) -> lis
     if not most:
         return []
     picked = [hours[(2 * at + 1) * len(hours) // (2 * most)] for at in range(most)]
-    return [by_hour[hour][len(by_hour[hour]) // 2] for hour in picked]
+    return [max(by_hour[hour], key=lambda one: one.record_count) for hour in picked]
 
 
 def damage(batch: StoredBatch) -> None:

@@ -5,7 +5,7 @@ where the protocol has no answer. It runs on the loop thread, never blocks, and 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..catalog import Catalog
@@ -42,6 +42,25 @@ class TopicKeeper(Protocol):
         ...
 
 
+class MetadataAnswers:
+    """Answers that hold as long as the catalog is the same object. Bounded."""
+
+    CAPACITY = 500
+
+    def __init__(self) -> None:
+        self._catalog: Catalog | None = None
+        self._answers: dict[object, bytes] = {}
+
+    def get(self, key: object, catalog: Catalog) -> bytes | None:
+        return self._answers.get(key) if catalog is self._catalog else None
+
+    def put(self, key: object, catalog: Catalog, answer: bytes) -> None:
+        if catalog is not self._catalog or len(self._answers) >= self.CAPACITY:
+            self._catalog = catalog
+            self._answers.clear()
+        self._answers[key] = answer
+
+
 @dataclass(slots=True, kw_only=True)
 class Context:
     """The broker as handlers see it."""
@@ -58,7 +77,8 @@ class Context:
     port: int
     """Where clients are told to come: known once the socket listens."""
     supported: Mapping[int, tuple[int, int]]
-    """API key to the lowest and highest version served: what ApiVersions answers. The router fills it from its table."""
+    """API key to the lowest and highest version served: what ApiVersions answers, from the router's table."""
+    metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
 
     def entry_config(self, topic: str) -> Mapping[str, str]:
         """Return a topic's own settings, empty when there is no such topic."""

@@ -4,12 +4,14 @@ Topic ids (10 and later) are not served. An unknown topic is made on first use w
 the answer waits a bounded time for that, since clients that are told LEADER_NOT_AVAILABLE sleep before they ask again. Leader
 epochs are -1 throughout: nobody is to validate positions by them."""
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Container, Sequence
 from typing import Any
 
 from ...runtime.layout import is_internal
 from ...wire import control
-from ...wire.errors import ErrorCode
+from ...wire.errors import ErrorCode, MalformedFrame
+from ...wire.primitives import read_count, read_name, skip_tags
 from .. import topic_name
 from ..catalog import TopicEntry
 from ..later import Later
@@ -26,26 +28,35 @@ AUTHORIZED_OPERATIONS_NOT_GIVEN = -(2**31)
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return brokers and topics; a Later while a topic that the request has called into being is made."""
-    request = control.decode_request(KEY, version, body)
-    wanted = _wanted(version, request)
-    if wanted is None or not _may_create(context, version, request):
-        return _answer(context, version, wanted)
-    known = context.topics.catalog.topics
-    missing = [name for name in dict.fromkeys(wanted) if name not in known and topic_name.fault_of(name) is None]
-    if not missing:
-        return _answer(context, version, wanted)
-    return _create_then_answer(context, version, wanted, missing)
+    wanted, may_create = read_request(version, body)
+    if wanted is not None and may_create and context.settings.auto_create_topics:
+        known = context.topics.catalog.topics
+        missing = [name for name in dict.fromkeys(wanted) if name not in known and topic_name.fault_of(name) is None]
+        if missing:
+            return _create_then_answer(context, version, wanted, missing)
+    return _answer(context, version, wanted)
 
 
-def _wanted(version: int, request: Any) -> list[str] | None:
-    """Return the names asked for, None for all."""
-    if request.topics is None or (version == 0 and not request.topics):
-        return None
-    return [str(topic.name) for topic in request.topics]
+def read_request(version: int, body: memoryview) -> tuple[list[str] | None, bool]:
+    """Return the topics asked for (None: all) and whether they may be made. Raises: MalformedFrame.
 
-
-def _may_create(context: Context, version: int, request: Any) -> bool:
-    return context.settings.auto_create_topics and (version < 4 or bool(request.allow_auto_topic_creation))
+    By hand, because librdkafka asks for all topics of version 9 in eight bytes where five are meant: read as Kafka reads them
+    there is an unknown tagged field of no length and a byte left over, which is to be overlooked and which kio refuses.
+    """
+    flexible = version >= 9
+    try:
+        topic_count, at = read_count(body, 0, flexible=flexible, each=2)
+        names = []
+        for _ in range(topic_count):
+            name, at = read_name(body, at, flexible=flexible)
+            names.append(name)
+            if flexible:
+                at = skip_tags(body, at)
+        may_create = version < 4 or body[at] != 0
+    except (struct.error, IndexError):
+        raise MalformedFrame(f"a Metadata v{version} request of {len(body)} bytes is cut") from None
+    is_all = topic_count < 0 or (version == 0 and topic_count == 0)
+    return (None if is_all else names), may_create
 
 
 def _create_then_answer(context: Context, version: int, wanted: Sequence[str], missing: Sequence[str]) -> Later:
@@ -75,6 +86,16 @@ def _first_use(context: Context, name: str) -> tuple[int, dict[str, str]]:
 
 
 def _answer(context: Context, version: int, wanted: Sequence[str] | None, being_made: frozenset[str] = frozenset()) -> bytes:
+    """Return the answer, from memory where the same was asked before and nothing has changed: writing it takes 0.2 ms and more."""
+    key = (version, None if wanted is None else tuple(wanted), being_made)
+    answer = context.metadata_answers.get(key, context.topics.catalog)
+    if answer is None:
+        answer = _written(context, version, wanted, being_made)
+        context.metadata_answers.put(key, context.topics.catalog, answer)
+    return answer
+
+
+def _written(context: Context, version: int, wanted: Sequence[str] | None, being_made: frozenset[str]) -> bytes:
     catalog = context.topics.catalog
     names = sorted(catalog.topics) if wanted is None else list(dict.fromkeys(wanted))
     own_id = context.settings.broker_id
@@ -99,7 +120,7 @@ def _answer(context: Context, version: int, wanted: Sequence[str] | None, being_
     return control.encode_response(KEY, version, message)
 
 
-def _known(entry: TopicEntry, alive: Any) -> dict[str, Any]:
+def _known(entry: TopicEntry, alive: Container[int]) -> dict[str, Any]:
     partitions = []
     for index, replicas in sorted(entry.partitions.items()):
         leader = replicas[0] if replicas and replicas[0] in alive else -1

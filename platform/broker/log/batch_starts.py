@@ -37,10 +37,6 @@ class BatchStarts:
         elif max_timestamp_ms > peaks[-1]:
             peaks[-1] = max_timestamp_ms
 
-    def begin_stretch(self) -> None:
-        """Let the next batch be an entry, whatever the interval (it follows a bad range)."""
-        self._next_entry = -1
-
     def add_break(self, offset: int) -> None:
         """The stretch that holds `offset` has a hole or a bad range. One before the first entry concerns no stretch."""
         index = bisect_right(self._offsets, offset) - 1

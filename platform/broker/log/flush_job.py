@@ -8,14 +8,16 @@ from .segment import Segment
 
 
 class FlushJob:
-    """Holds its files open, so segments may be rolled or deleted meanwhile."""
+    """Holds its files open, so segments may be rolled or deleted meanwhile. One that is never run changes nothing."""
 
-    __slots__ = ("_files", "_folder", "_parts", "up_to_offset")
+    __slots__ = ("_files", "_folder", "_parts", "entries_made", "up_to_offset")
 
-    def __init__(self, *, up_to_offset: int, segments: list[Segment], folder: Path | None) -> None:
+    def __init__(self, *, up_to_offset: int, segments: list[Segment], folder: Path | None, entries_made: int) -> None:
         """Prepare to flush `segments` as they are now, and the entries of `folder`. Raises OSError."""
         self.up_to_offset = up_to_offset
         """Everything before it is on disk when `run` has returned."""
+        self.entries_made = entries_made
+        """The folder's entries that are on disk then, counted by the log."""
         self._parts = [(segment, segment.end_offset) for segment in segments]
         self._files = [segment.file() for segment in segments]
         self._folder = folder

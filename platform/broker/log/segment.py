@@ -154,11 +154,7 @@ class Segment:
             self.starts.add_break(offset)
 
     def found_bad(self, bad: BadRange) -> None:
-        """Take note of a range that recovery found next and that is never to be served."""
-        self._note_bad(bad)
-        self.starts.begin_stretch()
-
-    def _note_bad(self, bad: BadRange) -> None:
+        """Take note of a range that is never to be served."""
         self.bad_ranges.append(bad)
         self._bad_from[bad.from_offset] = bad.to_offset
         self.starts.add_break(bad.from_offset)
@@ -202,16 +198,12 @@ class Segment:
         limit = min(up_to_offset, self.end_offset)
         reach = start + max_bytes
         broken_from = self.starts.first_break(start)
-        if broken_from is None or broken_from > start:
-            # No hole or bad range before `broken_from`: any known batch start up to it is a clean end. No read of the file.
-            if broken_from is None and limit == self.end_offset and limit <= reach:
-                self._note_read_to(limit)
-                return self._cut(start, limit)
-            clean = min(limit, reach) if broken_from is None else min(limit, reach, broken_from)
-            end = self.starts.last_at_or_before(clean)
-            if end > start:
-                return self._cut(start, end)
-        return self._slice_by_walk(start, reach, limit)
+        if broken_from is None and limit == self.end_offset and limit <= reach:
+            self._note_read_to(limit)
+            return self._cut(start, limit)
+        # No hole or bad range before `broken_from`: any known batch start up to it is a clean end, and no file is read.
+        end = self.starts.last_at_or_before(min(limit, reach) if broken_from is None else min(limit, reach, broken_from))
+        return self._cut(start, end) if end > start else self._slice_by_walk(start, reach, limit)
 
     def header_at(self, offset: int) -> BatchHeader | None:
         """Return the header of the batch that starts exactly at `offset`, None when none does."""
@@ -265,7 +257,7 @@ class Segment:
             reason = f"the header at offset {offset} changed after it was written"
         except CorruptBatch as error:
             reason = f"the header at offset {offset} changed after it was written: {error}"
-        self._note_bad(BadRange(offset, self.starts.first_after(offset) or self.end_offset, reason))
+        self.found_bad(BadRange(offset, self.starts.first_after(offset) or self.end_offset, reason))
         return None
 
 

@@ -82,7 +82,8 @@ def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fre
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
 
     # What the error advises: delete the copy, and it is made anew.
-    AdminClient({"bootstrap.servers": fresh.offline.address}).delete_topics([TOPIC])[TOPIC].result(20)
+    administrator = AdminClient({"bootstrap.servers": fresh.offline.address})
+    administrator.delete_topics([TOPIC])[TOPIC].result(20)
     fresh.await_level(TOPIC)
     fresh.assert_same(TOPIC)
     eventually(lambda: state() == [], what="the error to be gone")

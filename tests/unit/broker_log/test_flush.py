@@ -86,6 +86,31 @@ def test_a_flush_on_another_thread_covers_what_was_appended_before_it_and_no_mor
     assert log.flush_job() is None
 
 
+def test_a_job_that_is_never_run_leaves_all_its_work_to_the_next(tmp_path: Path, syncs: Syncs) -> None:
+    log = open_log(tmp_path, segment_bytes=64, flush_on_roll=False)
+    for number in range(2):
+        log.append(batch(b"%d" % number), NOW_MS)
+    assert log.flush_job() is not None
+    syncs.names.clear()
+    log.flush()
+    assert sorted(syncs.names) == sorted([f"{0:020d}.log", f"{69:020d}.log", tmp_path.name])
+    assert log.flush_job() is None
+
+
+def test_a_file_made_while_a_flush_is_under_way_is_entered_by_the_next(tmp_path: Path, syncs: Syncs) -> None:
+    log = open_log(tmp_path, segment_bytes=64, flush_on_roll=False)
+    log.append(batch(b"a"), NOW_MS)
+    log.append(batch(b"b"), NOW_MS)
+    job = log.flush_job()
+    assert job is not None
+    log.append(batch(b"c"), NOW_MS)
+    job.run()
+    log.flush_done(job)
+    syncs.names.clear()
+    log.flush()
+    assert sorted(syncs.names) == sorted([f"{138:020d}.log", tmp_path.name])
+
+
 def test_a_flush_goes_on_although_its_segments_are_rolled_and_deleted_meanwhile(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=64, retention_ms=1_000)
     log.append(batch(b"a"), NOW_MS)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log import FolderFault, ProblemKind, check
-from headrace.wire.record_batch import BatchHeader
+from headrace.wire.record_batch import BatchHeader, with_dense_last_offset_delta
 
 from .small_logs import DAY_MS, MAY_2015_MS, NOW_MS, batch, claiming, fetched, headers, open_log, values
 
@@ -143,6 +143,21 @@ def test_a_batch_at_the_wrong_place_is_not_served_though_its_crc_holds(tmp_path:
     assert values(fetched(open_log(tmp_path))) == [b"a", b"c"]
 
 
+def test_a_whole_batch_whose_offsets_are_not_its_bytes_is_not_served(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    for value in (b"a", b"b", b"c"):
+        log.append(batch(value), NOW_MS)
+    log.close()
+    path = tmp_path / FIRST
+    data = path.read_bytes()
+    # As a log with counted offsets would write it: the CRC holds, the last offset delta is 0.
+    dense = with_dense_last_offset_delta(data[69:138])
+    path.write_bytes(data[:69] + dense + data[138:])
+    again = open_log(tmp_path)
+    assert values(fetched(again)) == [b"a", b"c"]
+    assert "last offset delta 0 instead of 68" in again.bad_ranges[0].reason
+
+
 def test_damage_is_found_behind_megabytes_that_look_like_nothing(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     for value in (b"a", os.urandom(3 << 20), b"z"):
@@ -155,6 +170,22 @@ def test_damage_is_found_behind_megabytes_that_look_like_nothing(tmp_path: Path)
     again = open_log(tmp_path)
     assert values(fetched(again)) == [b"a", b"z"]
     assert len(again.bad_ranges) == 1
+
+
+@pytest.mark.parametrize("place", [65_528, 65_529, 65_530, 65_535, 65_536, 65_537, 131_071])
+def test_the_next_whole_batch_is_found_wherever_it_begins(tmp_path: Path, place: int) -> None:
+    log = open_log(tmp_path)
+    filler = batch(b"x" * 60_000)
+    filler = batch(b"x" * (60_000 + place - len(filler)))
+    assert len(filler) == place
+    for made in (filler, batch(b"found")):
+        log.append(made, NOW_MS)
+    log.close()
+    with (tmp_path / FIRST).open("r+b") as file:
+        file.write(b"\xff" * 20)
+    again = open_log(tmp_path)
+    assert values(fetched(again)) == [b"found"]
+    assert again.bad_ranges[0][:2] == (0, place)
 
 
 def test_a_batch_that_reaches_into_the_next_segment_is_not_served(tmp_path: Path) -> None:
@@ -213,7 +244,8 @@ def test_ages_are_the_files_and_outlive_the_cut_of_a_torn_tail(tmp_path: Path) -
     os.utime(last, ns=(status.st_mtime_ns, status.st_mtime_ns))
     again = open_log(tmp_path)
     assert again.recovery.cut_bytes == 4
-    assert [NOW_MS - facts.last_append_ms for facts in again.segments] == [9 * DAY_MS, 5 * DAY_MS, 1 * DAY_MS]
+    for once_more in (again, open_log(tmp_path)):
+        assert [NOW_MS - facts.last_append_ms for facts in once_more.segments] == [9 * DAY_MS, 5 * DAY_MS, 1 * DAY_MS]
 
 
 def test_a_copied_folder_keeps_its_ages(tmp_path: Path) -> None:

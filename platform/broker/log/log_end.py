@@ -1,0 +1,162 @@
+"""The growing end of a log: writes batches, rolls segments, gets them to the disk, knows when the disk is not to be trusted.
+
+Is told what goes where; decides only when a segment rolls. Invariant: what is before `flushed_offset` is on disk, and it never
+goes back.
+"""
+
+from collections.abc import Callable
+
+from ...wire.record_batch import BatchHeader
+from . import first_append
+from . import folder as folders
+from .errors import LogUnusable
+from .flush_job import FlushJob
+from .log_config import LogConfig
+from .log_name import LogName
+from .producer_state import ProducerStates
+from .roll import must_roll
+from .segment import CutBackFailed, Segment
+from .segments import Segments
+
+
+class LogEnd:
+    """The end of the log that `segments` make, all of which is on disk when this is made."""
+
+    def __init__(self, name: LogName, segments: Segments, producers: ProducerStates, config: LogConfig) -> None:
+        self.config = config
+        self.failure: LogUnusable | None = None
+        """Why nothing more is appended, None while all is well."""
+        self.flushed_offset = segments.active.end_offset
+        self._name = name
+        self._segments = segments
+        self._producers = producers
+        # Counted and not flagged, so that a job that is never run takes nothing with it.
+        self._entries_made = 0
+        self._entries_on_disk = 0
+
+    # -- growing -----------------------------------------------------------------------------------
+
+    def segment_for(self, advance: int, size_bytes: int, now_ms: int) -> Segment:
+        """Return the segment that takes the next batch: the active one, or a new one when its size or age says so. Hot."""
+        active, config = self._segments.active, self.config
+        if must_roll(
+            held_bytes=active.end_offset - active.base_offset,
+            advance=advance,
+            segment_bytes=config.segment_bytes,
+            first_append_ms=active.first_append_ms,
+            segment_ms=config.segment_ms,
+            now_ms=now_ms,
+        ):
+            if config.flush_on_roll:
+                self.flush()
+            return self.begin_segment(active.end_offset, size_bytes, now_ms)
+        return active
+
+    def write(
+        self, segment: Segment, batch: bytes | bytearray | memoryview, header: BatchHeader, advance: int, now_ms: int
+    ) -> None:
+        """Append a placed batch to `segment`, the active one, remember its producer. Raises `AppendFailed`, `LogUnusable`."""
+        offset = segment.end_offset
+        is_first = not segment.size_bytes
+        try:
+            segment.append(batch, header, offset, advance, now_ms)
+        except CutBackFailed as error:
+            self.failure = self._name.unusable(segment.path, str(error))
+            raise self.failure from error
+        except OSError as error:
+            raise self._name.append_failed(offset, header.size_bytes, segment.path, error) from error
+        if header.producer_id >= 0:
+            self._producers.record(header, offset)
+        if is_first:
+            first_append.write(self._name.folder, segment.base_offset, now_ms)
+
+    def begin_segment(self, base_offset: int, size_bytes: int, now_ms: int) -> Segment:
+        """Close the active segment and return a new one at `base_offset`, for a batch of `size_bytes`. Raises `AppendFailed`."""
+        try:
+            segment = self._segments.begin(base_offset, now_ms, index_interval_bytes=self.config.index_interval_bytes)
+        except OSError as error:
+            raise self._name.append_failed(base_offset, size_bytes, self._name.folder, error) from error
+        self._entries_made += 1
+        return segment
+
+    def move_to(self, base_offset: int, size_bytes: int, now_ms: int) -> Callable[[], None]:
+        """Make `base_offset` the log end, nothing being in between; return what takes it back. Raises as `write`."""
+        active = self._segments.active
+        if active.size_bytes or active.bad_ranges:
+            if self.config.flush_on_roll:
+                self.flush()
+            self.begin_segment(base_offset, size_bytes, now_ms)
+            return self._segments.take_back
+        old_base_offset = active.base_offset
+        try:
+            self._segments.move_active(base_offset)
+        except OSError as error:
+            raise self._name.append_failed(base_offset, size_bytes, active.path, error) from error
+        self._entries_made += 1
+        return lambda: self._segments.move_active(old_base_offset)
+
+    # -- getting to the disk -----------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Return when all that is appended is on disk. Raises `LogUnusable`: after a failed flush nobody knows what is there."""
+        job = self.flush_job()
+        if job is not None:
+            try:
+                job.run()
+            except OSError as error:
+                raise self.flush_failed(error) from error
+            self.flush_done(job)
+
+    def flush_job(self) -> FlushJob | None:
+        """Return what puts on disk all that is appended by now, None when all is there. Raises `FolderFault`."""
+        unflushed = self._segments.unflushed()
+        folder_is_dirty = self._entries_made > self._entries_on_disk
+        if not unflushed and not folder_is_dirty:
+            return None
+        try:
+            return FlushJob(
+                up_to_offset=self._segments.active.end_offset,
+                segments=unflushed,
+                folder=self._name.folder if folder_is_dirty else None,
+                entries_made=self._entries_made,
+            )
+        except OSError as error:
+            raise self._name.fault(error) from error
+
+    def flush_done(self, job: FlushJob) -> None:
+        """Take note that `job` has run."""
+        for segment in job.done():
+            self._segments.let_go_if_idle(segment)
+        self.flushed_offset = max(self.flushed_offset, job.up_to_offset)
+        self._entries_on_disk = max(self._entries_on_disk, job.entries_made)
+
+    def flush_failed(self, error: OSError) -> LogUnusable:
+        """Take note that a job failed, and return the error that appends get from now on.
+
+        The system may have dropped the pages that it could not write, and says so only once: a second try would report success
+        for lost data.
+        """
+        self.failure = self._name.unusable(self._name.folder, f"a flush failed: {error.strerror or error}")
+        return self.failure
+
+    def enter_segments_on_disk(self) -> None:
+        """Return when no power cut can lose a segment file that is there now. Raises OSError."""
+        if self._entries_made > self._entries_on_disk:
+            folders.sync(self._name.folder)
+            self._entries_on_disk = self._entries_made
+
+    def start_moved(self, log_start_offset: int) -> None:
+        """Take note that what was before the new log start is gone, flushed or not."""
+        self.flushed_offset = max(self.flushed_offset, log_start_offset)
+
+    def close(self) -> None:
+        """Flush, keep the time of the last append, take no more. Raises `FolderFault`, `LogUnusable`, closed even then."""
+        if self.failure is not None:
+            return
+        try:
+            self.flush()
+            self._segments.active.keep_times()
+        except OSError as error:
+            raise self._name.fault(error) from error
+        finally:
+            self.failure = self.failure or self._name.unusable(self._name.folder, "it is closed")

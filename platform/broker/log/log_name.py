@@ -1,0 +1,26 @@
+"""Whose log it is, and the errors that say so: system errors get the partition, the place and the cure here."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from .errors import AppendFailed, FolderFault, LogUnusable
+
+
+class LogName(NamedTuple):
+    """A partition and the folder of its log."""
+
+    topic: str
+    partition: int
+    folder: Path
+
+    def fault(self, error: OSError) -> FolderFault:
+        path = Path(error.filename) if isinstance(error.filename, str) else self.folder
+        return FolderFault(topic=self.topic, partition=self.partition, path=path, cause=error)
+
+    def append_failed(self, offset: int, size_bytes: int, path: Path, error: OSError) -> AppendFailed:
+        return AppendFailed(
+            topic=self.topic, partition=self.partition, offset=offset, size_bytes=size_bytes, path=path, cause=error
+        )
+
+    def unusable(self, path: Path, reason: str) -> LogUnusable:
+        return LogUnusable(topic=self.topic, partition=self.partition, path=path, reason=reason)

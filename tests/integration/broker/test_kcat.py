@@ -1,0 +1,61 @@
+"""kcat, the tool that people debug with, against a real broker process: every codec, ends, seeks, its `-e` at byte offsets."""
+
+import json
+import subprocess
+
+import pytest
+
+from tests.support.broker import BrokerProcess
+
+
+def kcat(broker: BrokerProcess, *words: str, stdin: str = "") -> str:
+    """Run kcat to its end and return what it printed."""
+    done = subprocess.run(
+        ["kcat", "-b", broker.address, *words], input=stdin, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def read(broker: BrokerProcess, topic: str, offset: str = "beginning", partition: int = 0) -> list[str]:
+    return kcat(broker, "-C", "-e", "-q", "-t", topic, "-p", str(partition), "-o", offset).splitlines()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_kcat_writes_and_reads_to_the_end_in_each_codec(broker: BrokerProcess, topic: str, codec: str) -> None:
+    lines = [f"line {number}" for number in range(1_000)]
+    kcat(broker, "-P", "-t", topic, "-p", "0", "-z", codec, stdin="\n".join(lines))
+    assert read(broker, topic) == lines
+
+
+def test_kcat_begins_in_the_middle_of_a_batch_and_in_the_gap_after_it(broker: BrokerProcess, topic: str) -> None:
+    for lines in ("a\nb\nc", "d\ne"):
+        kcat(broker, "-P", "-t", topic, "-p", "0", "-X", "linger.ms=100", stdin=lines)
+    assert read(broker, topic, "1") == ["b", "c", "d", "e"]
+    assert read(broker, topic, "3") == ["d", "e"]
+    assert read(broker, topic, "50") == ["d", "e"]
+    assert read(broker, topic, "end") == []
+
+
+def test_kcat_ends_at_the_end_of_many_partitions_with_a_tiny_fetch_size(broker: BrokerProcess, topic: str) -> None:
+    settings = ["-X", "fetch.max.bytes=1000", "-X", "message.max.bytes=1000", "-X", "fetch.message.max.bytes=1000"]
+    kcat(broker, "-L", "-t", topic)
+    lines = [f"{number} {'x' * 200}" for number in range(300)]
+    for partition in range(3):
+        kcat(broker, "-P", "-t", topic, "-p", str(partition), "-X", "batch.size=500", stdin="\n".join(lines))
+    got = kcat(broker, "-C", "-e", "-q", "-t", topic, "-o", "beginning", *settings).splitlines()
+    assert sorted(got) == sorted(lines * 3)
+
+
+def test_kcat_lists_the_broker_and_its_topics(broker: BrokerProcess, topic: str) -> None:
+    kcat(broker, "-P", "-t", topic, stdin="x")
+    listed = json.loads(kcat(broker, "-L", "-J"))
+    assert [one["name"] for one in listed["brokers"]] == [broker.address]
+    (found,) = (one for one in listed["topics"] if one["topic"] == topic)
+    assert [(one["partition"], one["leader"]) for one in found["partitions"]] == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_kcat_asks_for_an_offset_by_time(broker: BrokerProcess, topic: str) -> None:
+    kcat(broker, "-P", "-t", topic, "-p", "0", stdin="x")
+    assert kcat(broker, "-Q", "-t", f"{topic}:0:0").strip().endswith("offset 0")
+    assert kcat(broker, "-Q", "-t", f"{topic}:0:-2").strip().endswith("offset 0")
