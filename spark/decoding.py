@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..wire.errors import WireError
 from ..wire.record_batch import Record
-from ..wire.schema_id import unframe
+from ..wire.schema_id import SIZE, unframe
 from .columns import SYSTEM_COLUMNS, SchemaRefused, WriterColumns, covers, writer_columns
 
 SCHEMAS_KEPT = 1_000
@@ -74,22 +74,23 @@ class BlockDecoder:
     def decode(self, records: Sequence[Record]) -> Decoded:
         """Return rows and rejects of `records`; each is one or the other, unless its schema is named in `missing_schema_ids`."""
         rejected: list[Rejected] = []
-        groups: dict[int, list[tuple[Record, memoryview]]] = {}
+        # The envelope is read once for each that differs, not once a record.
+        groups: dict[bytes, list[Record]] = {}
         for record in records:
-            try:
-                schema_id, body = unframe(record.value or b"")
-            except WireError as error:
-                rejected.append(Rejected(record=record, code="not_framed", reason=str(error)))
-                continue
-            groups.setdefault(schema_id, []).append((record, body))
+            groups.setdefault((record.value or b"")[:SIZE], []).append(record)
         rows: list[pa.RecordBatch] = []
         missing = set()
-        for schema_id, framed in groups.items():
+        for envelope, framed in groups.items():
+            try:
+                schema_id, _ = unframe(envelope)
+            except WireError as error:
+                rejected += [Rejected(record=record, code="not_framed", reason=str(error)) for record in framed]
+                continue
             writer = self._writer(schema_id)
             if writer.is_missing:
                 missing.add(schema_id)
             elif writer.columns is None:
-                rejected += [Rejected(record=record, code=writer.code, reason=writer.reason) for record, _ in framed]
+                rejected += [Rejected(record=record, code=writer.code, reason=writer.reason) for record in framed]
             else:
                 rows += self._rows(schema_id, writer, framed, rejected)
         return Decoded(rows=rows, rejected=rejected, missing_schema_ids=frozenset(missing))
@@ -116,15 +117,13 @@ class BlockDecoder:
         except Exception as error:  # whatever a registry lets through must not stop the other schemas' records
             return _Writer(code="schema_mismatch", reason=f"schema id {schema_id} is no usable Avro schema: {error}")
 
-    def _rows(
-        self, schema_id: int, writer: _Writer, framed: Sequence[tuple[Record, memoryview]], rejected: list[Rejected]
-    ) -> list[pa.RecordBatch]:
+    def _rows(self, schema_id: int, writer: _Writer, framed: Sequence[Record], rejected: list[Rejected]) -> list[pa.RecordBatch]:
         assert writer.columns is not None
         kept: list[Record] = []
         events: list[Any] = []
-        for record, body in framed:
+        for record in framed:
             try:
-                event = _decoded(body, writer)
+                event = _decoded(record.value or b"", writer)
                 if not -_LARGEST_MS <= record.timestamp_ms <= _LARGEST_MS:
                     raise _Unfit(f"its timestamp {record.timestamp_ms} ms is beyond what a column holds")
             except _Unfit as error:
@@ -175,13 +174,14 @@ class BlockDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
 
-def _decoded(body: memoryview, writer: _Writer) -> Any:
-    stream = io.BytesIO(body)
+def _decoded(payload: bytes, writer: _Writer) -> Any:
+    stream = io.BytesIO(payload)
+    stream.seek(SIZE)
     try:
         event = fastavro.schemaless_reader(stream, writer.parsed, None)
     except Exception as error:  # fastavro raises what its reading of garbage happens to meet
         raise _Unfit(f"the body is no such event: {type(error).__name__} {error}".rstrip()) from error
-    left = len(body) - stream.tell()
+    left = len(payload) - stream.tell()
     if left:
         raise _Unfit(f"{left} bytes are left over after the event")
     return event

@@ -18,7 +18,8 @@ SETTINGS = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.memory": "1g",
     # A load's JVM lives for seconds: without the optimising compiler it takes 13 s of CPU instead of 22 (Python decodes).
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve()}",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     # The older INT96 has no statistics, and Iceberg takes each file's hour from them.

@@ -4,7 +4,7 @@ says something new.
 Metadata is answered from here; nothing else decides by it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 
@@ -37,7 +37,7 @@ class Catalog:
     brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
 
 
-def assignment(partition_count: int, broker_ids: Sequence[int], *, first: int = 0) -> dict[int, tuple[int, ...]]:
+def assignment(partition_count: int, broker_ids: Collection[int], *, first: int = 0) -> dict[int, tuple[int, ...]]:
     """Return which broker leads each new partition: in turn over the sorted ids, one replica each, beginning at `first`."""
     ids = sorted(broker_ids)
     return {partition: (ids[(first + partition) % len(ids)],) for partition in range(partition_count)}

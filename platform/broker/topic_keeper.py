@@ -111,7 +111,7 @@ class TopicKeeper:
             self._creating[topic].append(lambda outcome: done(False if outcome is True else outcome))
             return
         self._creating[topic] = [done]
-        places = assignment(partition_count, [self._broker_id, *self.catalog.brokers], first=len(self.catalog.topics))
+        places = assignment(partition_count, {self._broker_id, *self.catalog.brokers}, first=len(self.catalog.topics))
         if not self._worker.submit(
             lambda: self._create(topic, places, config),
             lambda created: self._created(topic, *created),
@@ -183,7 +183,8 @@ class TopicKeeper:
         topics = {name: entry for name, entry in self.catalog.topics.items() if name != topic}
         self.catalog = replace(self.catalog, topics=topics)
         removed = self._table.remove_topic(topic)
-        log.info("topic_removed", topic=topic, partitions=len(removed), data=why)
+        if removed:
+            log.info("topic_removed", topic=topic, partitions=len(removed), data=why)
 
         def set_aside(folders: list[Path]) -> None:
             if why == "deleted":

@@ -117,7 +117,7 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(LARGEST_INT64),
             check=_whole(1, LARGEST_INT64),
             broker_name="log.flush.interval.messages",
-            doc="The log is forced to disk after this many messages, or a second; consumers see what is on disk. Default: not forced.",
+            doc="The log is forced to disk after so many messages, or a second; consumers see what is on disk. Default: never.",
         ),
         TopicSetting(
             name="flush.ms",

@@ -80,6 +80,9 @@ def trigger(layout: Layout, dag_id: str, conf: Mapping[str, Any] | None = None) 
                 return run_id  # an earlier try of ours had arrived, though its answer said otherwise
             if refused.status not in (404, 500, 503) or time.monotonic() > deadline:
                 raise
+        except AirflowUnreachable:
+            if time.monotonic() > deadline:
+                raise
         time.sleep(0.5)
 
 

@@ -1,6 +1,5 @@
-"""The table of served APIs, held against another implementation: kafka-python's message schemas ask every version of every API, and must be able to
-read the whole of every answer.
-"""
+"""The table of served APIs, held against another implementation: kafka-python's message schemas ask every version of every
+API, and must be able to read the whole of every answer."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """A Kafka client without any client's habits: one socket, whole control over every byte, for tests of a server's manners."""
 
-from __future__ import annotations
-
 import socket
 import struct
 from collections.abc import Mapping, Sequence
@@ -9,6 +7,7 @@ from typing import Any
 
 from headrace.wire import control, fetch, produce
 from headrace.wire.compression import Codec
+from headrace.wire.fetch import FetchResponsePartition
 from headrace.wire.record_batch import BatchBuilder
 
 
@@ -92,7 +91,7 @@ class RawClient:
         min_bytes: int = 1,
         max_bytes: int = 1 << 26,
         version: int = 12,
-    ) -> fetch.FetchResponsePartition:
+    ) -> FetchResponsePartition:
         """Fetch from one partition and return its answer."""
         answers = self.fetch_many([(topic, partition, offset)], max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes)
         return answers[topic, partition]
@@ -105,7 +104,7 @@ class RawClient:
         min_bytes: int = 1,
         max_bytes: int = 1 << 26,
         version: int = 12,
-    ) -> dict[tuple[str, int], fetch.FetchResponsePartition]:
+    ) -> dict[tuple[str, int], FetchResponsePartition]:
         """Fetch from many partitions (topic, partition, offset) and return their answers."""
         body = fetch_body(wanted, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, version=version)
         return fetched(version, self.request(fetch.API_KEY, version, body))
@@ -171,10 +170,10 @@ def fetch_body(
     return fetch.encode_request(version, request)
 
 
-def fetched(version: int, body: memoryview) -> dict[tuple[str, int], fetch.FetchResponsePartition]:
+def fetched(version: int, body: memoryview) -> dict[tuple[str, int], FetchResponsePartition]:
     """Return a Fetch answer's partitions."""
     response = fetch.decode_response(version, body)
-    assert response.error_code == 0 and response.session_id == 0
+    assert (response.error_code, response.session_id) == (0, 0)
     return {(topic.name, answer.index): answer for topic in response.topics for answer in topic.partitions}
 
 

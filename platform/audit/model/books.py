@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from .facts import Cell, Progress, TopicFacts, WindowFacts
-from .messages import SEND_FAILED, ProducerReport, RangeReport, RangeWindow
+from .facts import Cell
+from .messages import ProducerReport, RangeReport, RangeWindow
 from .ranges import AcceptedRange, Change, Outcome, Ranges, WindowSum
 from .runs import Run, RunKey
-from .tiers import LIVE, TierRule
+from .tiers import LIVE
 from .windows import WINDOW_MS
 
 MOST_PENDING = 1_000
@@ -286,7 +286,7 @@ class Books:
             book.changed |= redelivered.keys()
             journal.put_redelivered(key.topic, {start: book.windows[start].redelivered for start in redelivered})
 
-    # -- what they add up to ----------------------------------------------------------------------------------------------
+    # -- where they stand ----------------------------------------------------------------------------------------------
 
     def log(self, key: LogKey) -> TierLog | None:
         """Return one tier's view of one partition, or None when it has none."""
@@ -301,77 +301,9 @@ class Books:
         coverage = log.ranges.coverage()
         return coverage[-1][1] if coverage else log.begins_at
 
-    def topic_facts(
-        self,
-        topic: str,
-        *,
-        rules: tuple[TierRule, ...],
-        heard_all_ms: int | None,
-        listening_since_ms: int,
-        presumed_dead_ms: int,
-    ) -> TopicFacts:
-        """Return what is true of all windows of the topic."""
-        mine = [run for run in self.runs.values() if topic in run.topics]
-        ended = [run.closed_ms for run in mine if run.closed_ms is not None and not run.gaps]
-        going = sorted((run for run in mine if run.closed_ms is None or run.gaps), key=lambda run: run.key)
-        latest: dict[str, int] = {}
-        for run in self.runs.values():
-            latest[run.key.instance] = max(latest.get(run.key.instance, 0), run.key.epoch)
-        return TopicFacts(
-            topic=topic,
-            rules=rules,
-            progress={
-                tier: {
-                    partition: Progress(
-                        coverage=log.ranges.coverage(),
-                        begins_at=log.begins_at,
-                        moved_ms=log.moved_ms,
-                        caught_up_ms=log.caught_up_ms,
-                    )
-                    for partition, log in logs.items()
-                }
-                for tier, logs in self.topics[topic].logs.items()
-            },
-            runs=going,
-            closed_ms=max(ended, default=None),
-            superseded_at={run.key: latest[run.key.instance] for run in going if latest[run.key.instance] > run.key.epoch},
-            heard_all_ms=heard_all_ms,
-            listening_since_ms=listening_since_ms,
-            presumed_dead_ms=presumed_dead_ms,
-        )
-
-    def window_facts(self, topic: str, window_start_ms: int) -> WindowFacts:
-        """Return what is known of one window."""
-        book = self.topics[topic].windows[window_start_ms]
-        arrived: dict[RunKey, dict[int, int]] = {}
-        unaudited = 0
-        for producer_id, by_partition in book.live.items():
-            owner = self._by_producer_id.get(producer_id)
-            if owner is None or topic not in self.runs[owner].topics:
-                unaudited += sum(by_partition.values())
-                continue
-            mine = arrived.setdefault(owner, {})
-            for partition, count in by_partition.items():
-                mine[partition] = mine.get(partition, 0) + count
-        losses: dict[str, int] = {}
-        failed: dict[str, int] = {}
-        for key, cell in book.producers.items():
-            for name, count in cell.losses.items():
-                losses[name] = losses.get(name, 0) + count
-                if name == SEND_FAILED:
-                    failed[key.instance] = failed.get(key.instance, 0) + count
-        return WindowFacts(
-            window_start_ms=window_start_ms,
-            window_end_ms=window_start_ms + self.window_ms,
-            cells={tier: cells for tier, cells in book.cells.items() if cells},
-            acknowledged={key: cell.counts for key, cell in book.producers.items()},
-            arrived=arrived,
-            unaudited=unaudited,
-            losses=losses,
-            send_failed=failed,
-            reported_ms=max((cell.heard_ms for cell in book.producers.values()), default=None),
-            redelivered=book.redelivered,
-        )
+    def owner_of(self, producer_id: int) -> RunKey | None:
+        """Return whose records carry this producer id, None when nobody announced it."""
+        return self._by_producer_id.get(producer_id)
 
     def is_mentioned(self, topic: str, window_start_ms: int) -> bool:
         """Return whether any tier has said anything of the window: one that none mentions does not exist."""

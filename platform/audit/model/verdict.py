@@ -48,7 +48,7 @@ class _Judgement:
             elif rule.name == LIVE:
                 self.settled[LIVE] = self._live_read(rule)
                 if self.settled[LIVE] and rule.before is not None:
-                    self._compare_producers()
+                    self.settled[LIVE] = self._compare_producers(rule.deadline_ms)
             else:
                 self.settled[rule.name] = self._follows(rule)
             self.tiers[rule.name] = self._count(rule.name)
@@ -193,8 +193,10 @@ class _Judgement:
                 Difference(tier=tier, partition=partition, missing=max(0, came_in - went_out), extra=max(0, went_out - came_in))
             )
 
-    def _compare_producers(self) -> None:
+    def _compare_producers(self, deadline_ms: int) -> bool:
         """Compare what producers had acknowledged with what stands in the live log under their producer ids.
+
+        Return False where a producer that goes on may yet tell of the surplus: a late event, its report on its way.
 
         Instance by instance, its epochs added up. A record whose send was given up may have arrived after all: where all of
         them did the books balance, where some did nobody can say whether an acknowledged one is missing instead.
@@ -206,6 +208,9 @@ class _Judgement:
             spare = self.window.send_failed.get(instance, 0)
             surplus = {p: found.get(p, 0) - said.get(p, 0) for p in sorted(said.keys() | found.keys())}
             excess = sum(n for n in surplus.values() if n > 0)
+            if excess and self._may_yet_tell(instance, deadline_ms):
+                self.waiting.append(f"{PRODUCER}:{instance} may yet tell of {excess} late records in the live log")
+                return False
             if spare and excess:
                 if excess < spare:
                     self.doubts.append(f"{excess} of {spare} records that {PRODUCER}:{instance} gave up did arrive")
@@ -217,6 +222,13 @@ class _Judgement:
                     surplus[partition] = n - forgiven
             for partition, n in surplus.items():
                 self._differ(LIVE, partition, max(0, -n), max(0, n))
+        return True
+
+    def _may_yet_tell(self, instance: str, deadline_ms: int) -> bool:
+        if not any(run.key.instance == instance and not run.is_closed for run in self.topic.runs):
+            return False
+        counted_ms = max((cell.updated_ms for cell in self.window.cells.get(LIVE, {}).values()), default=0)
+        return self.heard_ms - max(counted_ms, self.topic.listening_since_ms) <= deadline_ms
 
     def _count(self, tier: str) -> int | None:
         """Return the tier's count of the window: None until it reported, 0 once it has passed it with none."""

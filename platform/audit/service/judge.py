@@ -12,6 +12,7 @@ from typing import Any
 from ...runtime.clock import Clock
 from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
+from ..model.balance import window_facts
 from ..model.facts import Verdict
 from ..model.verdict import decide
 from .ledger import Ledger
@@ -99,7 +100,7 @@ class Judge:
                 if not books.is_mentioned(topic, start):
                     gone.append(start)
                     continue
-                window = books.window_facts(topic, start)
+                window = window_facts(books, topic, start)
                 verdict = decide(facts, window, now_ms=now_ms)
                 judged[start] = Judged(start, window.window_end_ms, verdict)
                 change = self._change(topic, start, verdict, now_ms)

@@ -14,6 +14,7 @@ from ...client.fetched import TopicPartition
 from ...runtime.clock import Clock
 from ...runtime.layout import is_internal
 from ...runtime.logs import get_logger
+from ..model.balance import topic_facts
 from ..model.books import Books, LogKey, PartitionRead
 from ..model.codec import decode
 from ..model.errors import MalformedReport
@@ -220,7 +221,8 @@ class Ledger:
     def topic_facts(self, topic: str) -> TopicFacts:
         """Return what is true of all windows of the topic now."""
         with self._lock:
-            return self._books.topic_facts(
+            return topic_facts(
+                self._books,
                 topic,
                 rules=self.settings.rules(topic, set(self._books.topics[topic].logs)),
                 heard_all_ms=self._heard_all_ms,

@@ -4,10 +4,11 @@ A handler is a function (context, version, body, peer) that returns the answer's
 where the protocol has no answer. It runs on the loop thread, never blocks, and keeps no view of `body` after it has returned.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from ...wire.errors import MalformedFrame
 from ..catalog import Catalog
 from ..later import Chunks, Later
 from ..loop import Loop
@@ -89,3 +90,10 @@ class Context:
 def respond(body: bytes) -> tuple[bytes]:
     """Return one body as the chunks that a Later is completed with."""
     return (body,)
+
+
+def required(array: Sequence[Any] | None) -> Sequence[Any]:
+    """Return an array that may not be null. Raises: MalformedFrame; kio reads a null there without complaint."""
+    if array is None:
+        raise MalformedFrame("a null where an array must stand")
+    return array

@@ -3,6 +3,7 @@
 One replica a partition. Settings are checked against the table of `topic_settings`, and every fault is named in the answer's
 message."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from .. import topic_name, topic_settings
 from ..later import Later
-from .context import Context, respond
+from .context import Context, required, respond
 
 KEY = 19
 
@@ -26,15 +27,15 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     request = control.decode_request(KEY, version, body)
     results: dict[str, dict[str, Any]] = {}
     to_make: dict[str, tuple[int, dict[str, str]]] = {}
-    names = [str(topic.name) for topic in request.topics]
+    named = Counter(str(topic.name) for topic in required(request.topics))
     for topic in request.topics:
         name = str(topic.name)
-        refusal = (ErrorCode.INVALID_REQUEST, "named twice in one request") if names.count(name) > 1 else _refusal(context, topic)
+        refusal = (ErrorCode.INVALID_REQUEST, "named twice in one request") if named[name] > 1 else _refusal(context, topic)
         if refusal is not None:
             results[name] = _result(name, *refusal)
             continue
         partition_count = context.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
-        config = {str(one.name): str(one.value) for one in topic.configs}
+        config = {str(one.name): str(one.value) for one in required(topic.configs)}
         if request.validate_only:
             results[name] = _made(context, name, partition_count, config)
         else:
@@ -74,13 +75,13 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
     if name in context.topics.catalog.topics:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already"
-    if topic.assignments:
+    if required(topic.assignments):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster places partitions itself: give their number instead"
     if topic.num_partitions != BY_DEFAULT and not 1 <= topic.num_partitions <= MOST_PARTITIONS:
         return ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions: give 1 to {MOST_PARTITIONS}"
     if topic.replication_factor not in (BY_DEFAULT, 1):
         return ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {topic.replication_factor}: partitions have one replica"
-    faults = topic_settings.faults_of({str(one.name): one.value for one in topic.configs})
+    faults = topic_settings.faults_of({str(one.name): one.value for one in required(topic.configs)})
     if faults:
         return ErrorCode.INVALID_CONFIG, "; ".join(faults)
     return None

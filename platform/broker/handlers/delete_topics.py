@@ -5,7 +5,7 @@ from typing import Any
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..later import Later
-from .context import Context, respond
+from .context import Context, required, respond
 
 KEY = 20
 
@@ -14,7 +14,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     """Return what became of each topic, once it is out of ZooKeeper."""
     request = control.decode_request(KEY, version, body)
     results: dict[str, dict[str, Any]] = {}
-    waiting = {str(name) for name in request.topic_names}
+    waiting = {str(name) for name in required(request.topic_names)}
     if not waiting:
         return _answer(version, results)
     later = Later()

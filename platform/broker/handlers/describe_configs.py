@@ -10,7 +10,7 @@ from ...wire.errors import ErrorCode
 from .. import settings as broker_settings
 from .. import topic_settings
 from ..topic_settings import ConfigSource, ConfigType
-from .context import Context
+from .context import Context, required
 
 KEY = 32
 
@@ -20,7 +20,7 @@ TOPIC, BROKER = 2, 4
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
     """Return the settings of each resource asked for."""
     request = control.decode_request(KEY, version, body)
-    results = [_resource(context, request, resource) for resource in request.resources]
+    results = [_resource(context, request, resource) for resource in required(request.resources)]
     return control.encode_response(KEY, version, {"throttle_time_ms": 0, "results": results})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from .context import Context
+from .context import Context, required
 
 KEY = 10
 
@@ -21,7 +21,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     request = control.decode_request(KEY, version, body)
     kind = getattr(request, "key_type", GROUP)
     if version >= 4:
-        keys = [str(key) for key in request.coordinator_keys]
+        keys = [str(key) for key in required(request.coordinator_keys)]
         message = {"throttle_time_ms": 0, "coordinators": [{"key": key, **_coordinator(context, kind)} for key in keys]}
     else:
         message = {"throttle_time_ms": 0, **_coordinator(context, kind)}

@@ -9,7 +9,7 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from ..log import FolderFault
 from ..partitions import Partition
-from .context import Context
+from .context import Context, required
 
 KEY = 2
 
@@ -21,8 +21,11 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     """Return one offset and its timestamp for each partition asked about."""
     request = control.decode_request(KEY, version, body)
     topics = [
-        {"name": topic.name, "partitions": [_partition(context, str(topic.name), wanted) for wanted in topic.partitions]}
-        for topic in request.topics
+        {
+            "name": topic.name,
+            "partitions": [_partition(context, str(topic.name), wanted) for wanted in required(topic.partitions)],
+        }
+        for topic in required(request.topics)
     ]
     return control.encode_response(KEY, version, {"throttle_time_ms": 0, "topics": topics})
 

@@ -86,7 +86,9 @@ def _first_use(context: Context, name: str) -> tuple[int, dict[str, str]]:
 
 
 def _answer(context: Context, version: int, wanted: Sequence[str] | None, being_made: frozenset[str] = frozenset()) -> bytes:
-    """Return the answer, from memory where the same was asked before and nothing has changed: writing it takes 0.2 ms and more."""
+    """Return the answer, from memory where the same was asked before and nothing has changed: writing it takes 0.2 ms and
+    more.
+    """
     key = (version, None if wanted is None else tuple(wanted), being_made)
     answer = context.metadata_answers.get(key, context.topics.catalog)
     if answer is None:

@@ -10,7 +10,7 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from ..later import Later
 from ..offset_desk import Position
-from .context import Context, respond
+from .context import Context, required, respond
 from .group_id import is_usable
 
 KEY = 8
@@ -28,9 +28,9 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         return _answer(version, request, lambda topic, partition: ErrorCode.UNKNOWN_MEMBER_ID)
     refused: dict[Position, ErrorCode] = {}
     offsets: dict[Position, int] = {}
-    for topic in request.topics:
+    for topic in required(request.topics):
         entry = context.topics.catalog.topics.get(str(topic.name))
-        for partition in topic.partitions:
+        for partition in required(topic.partitions):
             position = (str(topic.name), int(partition.partition_index))
             if entry is None or position[1] not in entry.partitions:
                 refused[position] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -62,9 +62,9 @@ def _answer(version: int, request: Any, error_of: Callable[[str, int], ErrorCode
                     "partition_index": partition.partition_index,
                     "error_code": error_of(str(topic.name), int(partition.partition_index)),
                 }
-                for partition in topic.partitions
+                for partition in required(topic.partitions)
             ],
         }
-        for topic in request.topics
+        for topic in required(request.topics)
     ]
     return control.encode_response(KEY, version, {"throttle_time_ms": 0, "topics": topics})

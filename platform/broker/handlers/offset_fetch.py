@@ -10,7 +10,7 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from ..later import Later
 from ..offset_desk import Position
-from .context import Context, respond
+from .context import Context, required, respond
 from .group_id import is_usable
 
 KEY = 9
@@ -24,7 +24,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     """Return the offsets of each group once ZooKeeper has told them."""
     request = control.decode_request(KEY, version, body)
     groups = (
-        {str(group.group_id): _wanted(group.topics) for group in request.groups}
+        {str(group.group_id): _wanted(group.topics) for group in required(request.groups)}
         if version >= 8
         else {str(request.group_id): _wanted(request.topics)}
     )
@@ -60,7 +60,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
 def _wanted(topics: Any) -> Wanted:
     if topics is None:
         return None
-    return [(str(topic.name), int(index)) for topic in topics for index in topic.partition_indexes]
+    return [(str(topic.name), int(index)) for topic in topics for index in required(topic.partition_indexes)]
 
 
 def _is_known(context: Context, position: Position) -> bool:

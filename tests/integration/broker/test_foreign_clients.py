@@ -1,4 +1,6 @@
-"""Clients that nobody here wrote: confluent-kafka (librdkafka) and kafka-python, against a real broker process on a real ZooKeeper."""
+"""Clients that nobody here wrote: confluent-kafka (librdkafka) and kafka-python, against a real broker process on a real
+ZooKeeper.
+"""
 
 import time
 from collections.abc import Sequence
@@ -29,7 +31,7 @@ ROWS: list[Row] = [
 ]
 
 
-# -- confluent-kafka ---------------------------------------------------------------------------------------------------------------------
+# -- confluent-kafka ----------------------------------------
 
 
 def confluent_produce(broker: BrokerProcess, topic: str, rows: Sequence[Row], **config: Any) -> list[int]:
@@ -164,7 +166,7 @@ def test_confluent_kafka_is_told_when_a_message_is_too_large(broker: BrokerProce
     assert [error.code() for error in errors] == [confluent_kafka.KafkaError.MSG_SIZE_TOO_LARGE]
 
 
-# -- kafka-python ------------------------------------------------------------------------------------------------------------------------
+# -- kafka-python ----------------------------------------
 
 
 def kafka_python_produce(broker: BrokerProcess, topic: str, rows: Sequence[Row], **config: Any) -> list[int]:
@@ -239,7 +241,7 @@ def test_kafka_python_creates_and_deletes_a_topic(broker: BrokerProcess, topic: 
         admin.close()
 
 
-# -- together ----------------------------------------------------------------------------------------------------------------------------
+# -- together ----------------------------------------
 
 
 def test_what_one_client_writes_the_other_reads(broker: BrokerProcess, topic: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from headrace.audit.model.balance import topic_facts, window_facts
 from headrace.audit.model.books import Books, LogKey, PartitionRead, ReadWindow
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow
@@ -123,11 +124,12 @@ class Story:
         return self.tell("warehouse", 0, offset, windows)
 
     def verdict(self, window: int = 0) -> Verdict:
-        facts = self.books.topic_facts(
+        facts = topic_facts(
+            self.books,
             TOPIC,
             rules=rules(self.tiers, self.books.topics[TOPIC].logs, {"warehouse": 120_000}, DEADLINE_MS),
             heard_all_ms=self.now_ms if self.heard_ms is None else self.heard_ms,
             listening_since_ms=self.listening_since_ms,
             presumed_dead_ms=DEAD_MS,
         )
-        return decide(facts, self.books.window_facts(TOPIC, window * W), now_ms=self.now_ms)
+        return decide(facts, window_facts(self.books, TOPIC, window * W), now_ms=self.now_ms)

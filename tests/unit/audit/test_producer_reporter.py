@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from headrace.audit.model.balance import window_facts
 from headrace.audit.model.books import Books
 from headrace.audit.model.errors import AuditError
 from headrace.audit.model.messages import MAX_WINDOWS, ProducerReport
@@ -29,7 +30,7 @@ def books_of(reports: list[ProducerReport]) -> Books:
 
 
 def acknowledged(reports: list[ProducerReport], topic: str, window: int) -> int:
-    facts = books_of(reports).window_facts(topic, window)
+    facts = window_facts(books_of(reports), topic, window)
     return sum(sum(by_partition.values()) for by_partition in facts.acknowledged.values())
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.audit.model.balance import window_facts
 from headrace.audit.model.books import Books, LogKey
 from headrace.audit.model.errors import AuditError
 from headrace.audit.model.messages import MAX_WINDOWS, RangeReport, RangeWindow
@@ -33,7 +34,7 @@ def books_of(reports: list[RangeReport]) -> Books:
 
 
 def counted(reports: list[RangeReport], window: int = 0) -> int:
-    cells = books_of(reports).window_facts("clicks", window).cells.get("mirror", {})
+    cells = window_facts(books_of(reports), "clicks", window).cells.get("mirror", {})
     return sum(cell.found.count for cell in cells.values())
 
 

@@ -126,6 +126,18 @@ def test_a_late_event_opens_a_window_again() -> None:
     assert story.tell("warehouse", 100, 130, {0: 6}).verdict().kind is Kind.COMPLETE
 
 
+def test_a_late_event_of_a_producer_that_goes_on_is_not_extra_before_it_could_be_told() -> None:
+    """It stands in the live log as soon as it is written; the report that counts it comes a beat later."""
+    story = Story(("producer", "live")).producer(windows={0: {0: 5}}, past_ms=W).read("live", 100, {0: {7: 5}})
+    assert story.verdict().kind is Kind.COMPLETE
+    story.read("live", 120, {0: {7: 1}})
+    assert story.verdict().kind is Kind.OPEN
+    told = story.wait(1_000).producer(windows={0: {0: 6}}).read("live", 120).verdict()
+    assert told.kind is Kind.COMPLETE
+    story.read("live", 140, {0: {7: 2}}).beat(for_ms=DEADLINE_MS + 5_000)
+    assert (story.verdict().kind, story.verdict().extra) == (Kind.OVERCOUNTED, 2)
+
+
 def test_a_tier_that_stands_still_past_its_deadline_is_named_and_one_behind_it_is_not() -> None:
     story = Story().producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}}).tell("mirror", 0, 60, {0: 3})
     assert story.wait(DEADLINE_MS - 1_000).verdict().kind is Kind.OPEN

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
+from headrace.audit.model.balance import topic_facts, window_facts
 from headrace.audit.model.books import Books, LogKey, PartitionRead, ReadWindow
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow
@@ -304,11 +305,12 @@ class World:
         """Return the audit's verdict `later_ms` after the last word, the audit having listened all the time."""
         books = books or self.books
         now_ms = self.now_ms + 1 + later_ms
-        facts = books.topic_facts(
+        facts = topic_facts(
+            books,
             TOPIC,
             rules=rules([*CHAIN, GROUP], books.topics[TOPIC].logs, {"warehouse": 2 * DEADLINE_MS}, DEADLINE_MS),
             heard_all_ms=now_ms,
             listening_since_ms=0,
             presumed_dead_ms=3_600_000,
         )
-        return decide(facts, books.window_facts(TOPIC, window), now_ms=now_ms)
+        return decide(facts, window_facts(books, TOPIC, window), now_ms=now_ms)

@@ -106,7 +106,7 @@ class ServingBroker:
         self,
         folder: Path,
         *,
-        topics: Mapping[str, int | tuple[int, Mapping[str, str]]] | None = None,
+        topics: Mapping[str, int | tuple[int, dict[str, str]]] | None = None,
         settings: Mapping[str, object] | None = None,
     ) -> None:
         words = [f"{name}={value}" for name, value in (settings or {}).items()]
@@ -171,5 +171,10 @@ class ServingBroker:
     def on_loop(self, function: Callable[[], None]) -> None:
         """Run `function` on the loop thread and return when it has run."""
         ran = threading.Event()
-        self.loop.post(lambda: (function(), ran.set())[1])
+
+        def run() -> None:
+            function()
+            ran.set()
+
+        self.loop.post(run)
         assert ran.wait(10)

@@ -19,7 +19,7 @@ from tests.unit.broker.serving import ServingBroker
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[ServingBroker]:
-    topics = {
+    topics: dict[str, int | tuple[int, dict[str, str]]] = {
         "clicks": 1,
         "many": 50,
         "flushed": (1, {"flush.messages": "2", "flush.ms": "60000"}),
@@ -154,7 +154,7 @@ def test_an_unknown_partition_is_answered_at_once(client: RawClient) -> None:
     assert answers["clicks", 0].error_code == 0
 
 
-# -- long polls --------------------------------------------------------------------------------------------------------------------------
+# -- long polls ----------------------------------------
 
 
 def test_a_fetch_waits_at_the_tail_and_wakes_with_the_next_append(broker: ServingBroker, client: RawClient) -> None:
@@ -226,7 +226,7 @@ def test_many_parked_fetches_and_early_answers_leave_few_timers(broker: ServingB
     assert len(broker.loop._timers) < 20
 
 
-# -- visibility --------------------------------------------------------------------------------------------------------------------------
+# -- visibility ----------------------------------------
 
 
 def test_under_a_forced_flush_policy_a_message_is_shown_once_it_is_on_disk(broker: ServingBroker, client: RawClient) -> None:
@@ -249,7 +249,7 @@ def test_flush_messages_alone_does_not_keep_a_bursts_last_messages_unseen(tmp_pa
         assert values(answer) == [b"one"]
 
 
-# -- offsets -----------------------------------------------------------------------------------------------------------------------------
+# -- offsets ----------------------------------------
 
 
 def asked(client: RawClient, topic: str, timestamp_ms: int, version: int = 7, partition: int = 0) -> tuple[int, int, int]:

@@ -1,5 +1,7 @@
 """A pending answer ends once; timers come due in order."""
 
+from functools import partial
+
 from headrace.broker.later import Later
 from headrace.broker.timers import Timers
 
@@ -34,7 +36,7 @@ def test_an_abandoned_later_delivers_nothing_any_more() -> None:
 def test_timers_come_due_in_the_order_of_their_times_then_of_their_setting() -> None:
     timers, calls = Timers(), list[str]()
     for at_ms, name in ((20, "c"), (10, "a"), (10, "b"), (30, "d")):
-        timers.call_at(at_ms, lambda name=name: calls.append(name))
+        timers.call_at(at_ms, partial(calls.append, name))
     assert timers.wait_ms(0, 1_000) == 10
     for function in timers.due(20):
         function()

@@ -17,7 +17,7 @@ from tests.unit.broker.serving import ServingBroker
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[ServingBroker]:
-    topics = {
+    topics: dict[str, int | tuple[int, dict[str, str]]] = {
         "clicks": 2,
         "small": (1, {"max.message.bytes": "200"}),
         "copied": (1, {"headrace.mirror": "true"}),
@@ -177,7 +177,7 @@ def test_produce_before_record_batches_is_refused_in_its_own_words(client: RawCl
     assert bytes(answer) == struct.pack(">i", 1) + name + struct.pack(">i", 1) + error + time + throttle
 
 
-# -- mirrored topics ---------------------------------------------------------------------------------------------------------------------
+# -- mirrored topics ----------------------------------------
 
 
 def fetched_from_source(client: RawClient, *batches: bytes) -> list[bytes]:

@@ -45,7 +45,7 @@ def created(client: RawClient, name: str, version: int = 7, **more: Any) -> Any:
     return answer
 
 
-# -- metadata ----------------------------------------------------------------------------------------------------------------------------
+# -- metadata ----------------------------------------
 
 
 @pytest.mark.parametrize("version", range(1, 10))
@@ -64,9 +64,7 @@ def test_a_topic_asked_for_by_name_is_made_and_the_answer_has_it(client: RawClie
     assert client.produce("fresh", batch(b"one"), partition=2).error_code == 0
 
 
-def test_a_topic_of_the_platform_is_made_with_one_partition_that_never_expires(
-    broker: ServingBroker, client: RawClient
-) -> None:
+def test_a_topic_of_the_platform_is_made_with_one_partition_that_never_expires(broker: ServingBroker, client: RawClient) -> None:
     (topic,) = metadata(client, "_headrace.audit").topics
     assert (len(topic.partitions), topic.is_internal) == (1, True)
     assert broker.partition("_headrace.audit").settings.retention_ms == -1
@@ -108,7 +106,7 @@ def test_new_partitions_go_round_the_brokers() -> None:
     assert assignment(2, [1, 2], first=1) == {0: (2,), 1: (1,)}
 
 
-# -- creation and deletion ---------------------------------------------------------------------------------------------------------------
+# -- creation and deletion ----------------------------------------
 
 
 @pytest.mark.parametrize("version", range(2, 8))
@@ -179,7 +177,7 @@ def test_a_topic_is_deleted_in_each_version(client: RawClient, version: int) -> 
     assert client.produce("clicks", batch(b"one")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-# -- settings shown ----------------------------------------------------------------------------------------------------------------------
+# -- settings shown ----------------------------------------
 
 
 @pytest.mark.parametrize("version", range(1, 5))
@@ -207,7 +205,7 @@ def test_a_brokers_settings_are_shown_and_other_resources_refused(client: RawCli
     assert {one.name: one.value for one in results[0].configs}["num.partitions"] == "3"
 
 
-# -- producer ids, coordinators ----------------------------------------------------------------------------------------------------------
+# -- producer ids, coordinators ----------------------------------------
 
 
 @pytest.mark.parametrize("version", range(5))

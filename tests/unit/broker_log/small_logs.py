@@ -1,5 +1,6 @@
 """Small real logs for the tests of this room: batches with known values, small segments, everything read back by a fetch loop."""
 
+import os
 import random
 import time
 from pathlib import Path
@@ -76,6 +77,13 @@ def fetched(
             offset = header.base_offset + header.record_count if dense else header.next_offset
         assert got == len(data), "a slice ends with a whole batch"
     return found
+
+
+def held_open(folder: Path) -> list[str]:
+    """Return the names of the files in `folder` that this process holds open."""
+    links = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+    targets = sorted(os.readlink(link) for link in links if os.path.lexists(link))
+    return [Path(target).name for target in targets if target.startswith(f"{folder}/")]
 
 
 def values(batches: list[tuple[BatchHeader, bytes]]) -> list[bytes | None]:

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.broker.log import FolderFault, LogUnusable
 
-from .small_logs import NOW_MS, batch, fetched, open_log, values
+from .small_logs import NOW_MS, batch, fetched, held_open, open_log, values
 
 
 class Syncs:
@@ -123,6 +123,30 @@ def test_a_flush_goes_on_although_its_segments_are_rolled_and_deleted_meanwhile(
     assert log.flushed_offset == log.log_end_offset == 138
 
 
+def test_what_stays_is_on_disk_before_what_expires_goes(tmp_path: Path, syncs: Syncs, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log(tmp_path, retention_ms=1_000)
+    log.append(batch(b"a"), NOW_MS)
+    rename = os.rename
+
+    def noted(old: Path, new: Path) -> None:
+        syncs.names.append("renamed")
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", noted)
+    syncs.names.clear()
+    log.expire(NOW_MS + 5_000)
+    assert syncs.names == [tmp_path.name, "renamed", tmp_path.name]
+
+
+def test_closed_segments_stay_open_until_they_are_on_disk_so_that_no_error_is_missed(tmp_path: Path, syncs: Syncs) -> None:
+    log = open_log(tmp_path, segment_bytes=64, flush_on_roll=False)
+    for number in range(4):
+        log.append(batch(b"%d" % number), NOW_MS)
+    assert len(held_open(tmp_path)) == 4
+    log.flush()
+    assert held_open(tmp_path) == [f"{3 * 69:020d}.log"]
+
+
 def test_a_failed_flush_ends_all_appends_because_a_second_one_would_lie(tmp_path: Path, syncs: Syncs) -> None:
     log = open_log(tmp_path)
     log.append(batch(b"a"), NOW_MS)
@@ -176,8 +200,7 @@ def test_closing_flushes_and_lets_go_of_every_file(tmp_path: Path, syncs: Syncs)
     syncs.names.clear()
     log.close()
     assert syncs.names == [f"{0:020d}.log"]
-    held = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{fd}")]
-    assert not [name for name in held if name.startswith(str(tmp_path))]
+    assert held_open(tmp_path) == []
     log.close()
 
 

@@ -57,6 +57,7 @@ def test_a_failed_or_short_write_leaves_the_log_as_it_was(tmp_path: Path, monkey
             log.append(batch(b"b", producer_id=4, epoch=0, sequence=1), NOW_MS + 60_000)
     assert caught.value.retriable
     assert (tmp_path / FIRST).read_bytes() == before
+    assert (tmp_path / FIRST).stat().st_mtime_ns == NOW_MS * 1_000_000, "a failed append makes nothing younger"
     assert check(tmp_path) == []
     assert log.segments[0].last_append_ms == NOW_MS
     again = batch(b"b", producer_id=4, epoch=0, sequence=1)

@@ -279,6 +279,14 @@ def test_without_that_note_the_segment_before_tells_the_age(tmp_path: Path, note
     assert open_log(tmp_path).segments[-1].first_append_ms == NOW_MS - DAY_MS
 
 
+def test_a_first_append_is_never_later_than_the_last(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"a"), NOW_MS)
+    log.close()
+    (tmp_path / "first-append").write_text(f"{0:020d} {NOW_MS + 99 * DAY_MS}\n")
+    assert open_log(tmp_path).segments[0].first_append_ms == NOW_MS
+
+
 def test_producers_are_remembered_from_the_batches_alone(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=200)
     for sequence in range(8):
@@ -289,18 +297,32 @@ def test_producers_are_remembered_from_the_batches_alone(tmp_path: Path) -> None
         assert again.producers.judge(header) == log.producers.judge(header)
 
 
-def test_a_header_that_changes_under_a_running_log_is_not_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("at", "junk"), [(8, b"\x7f\xff\xff\xff"), (6, b"\x55"), (7, b"\x01"), (16, b"\x00"), (23, b"\x00\x00\x00\x00")]
+)
+def test_a_header_that_changes_under_a_running_log_is_not_followed(tmp_path: Path, at: int, junk: bytes) -> None:
     log = open_log(tmp_path, index_interval_bytes=1 << 20)
     for number in range(6):
         log.append(batch(b"%d" % number), NOW_MS)
     with (tmp_path / FIRST).open("r+b") as file:
-        file.seek(2 * 69 + 8)
-        file.write(b"\x7f\xff\xff\xff")
+        file.seek(2 * 69 + at)
+        file.write(junk)
     # Without an entry near, the damage hides the rest of its stretch from readers; what comes later is there.
     assert values(fetched(log, max_bytes=100)) == [b"0", b"1"]
     log.append(batch(b"later"), NOW_MS)
     assert values(fetched(log, max_bytes=100)) == [b"0", b"1", b"later"]
     assert log.bad_ranges[0][:2] == (2 * 69, 6 * 69)
+
+
+def test_reading_goes_on_behind_damage_that_it_has_just_found(tmp_path: Path) -> None:
+    log = open_log(tmp_path, index_interval_bytes=200)
+    for number in range(6):
+        log.append(batch(b"%d" % number), NOW_MS)
+    with (tmp_path / FIRST).open("r+b") as file:
+        file.seek(2 * 69 + 8)
+        file.write(b"\x7f")
+    assert values(fetched(log, max_bytes=100)) == [b"0", b"1", b"3", b"4", b"5"]
+    assert [bad[:2] for bad in log.bad_ranges] == [(2 * 69, 3 * 69)]
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
