@@ -29,7 +29,7 @@ from .columns import SYSTEM_COLUMNS
 from .errors import LoadSuperseded, LoadUnproven, SparkFailed
 from .log_ends import check_still_there, log_ends
 from .offset_ranges import OffsetRange, new_ranges, ranges_to_json, split_ranges
-from .run_folder import RunFolder, sweep
+from .run_folder import SCRATCH, RunFolder, sweep
 from .subject_schemas import event_columns, schemas_by_id, subject_schemas
 from .warehouse import TopicTable, Warehouse
 
@@ -106,37 +106,33 @@ class LoadJob:
         Raises WarehouseError, ClientError, RegistryError; then nothing was committed.
         """
         topic = self._settings.topic
-        try:
-            for _ in range(ROUNDS):
-                table = self._warehouse.table(topic)
-                ends = log_ends(self._settings.bootstrap, topic)
-                loaded = table.offsets() if table is not None else {}
-                new = new_ranges(loaded=loaded, log_start=ends.start, log_end=ends.end, topic=topic)
-                if not new:
-                    return LoadOutcome(topic=topic)
-                _warn_of_expired(topic, loaded, new)
-                # Partitions with nothing new are named too: an empty range says that the warehouse stands at their end.
-                moved = {one.partition: one for one in new}
-                ranges = [
-                    moved.get(partition)
-                    or OffsetRange(partition=partition, from_offset=max(end, loaded.get(partition, 0)), to_offset=end)
-                    for partition, end in sorted(ends.end.items())
-                ]
-                outcome = self._load(table, ranges)
-                if outcome is not None:
-                    return outcome
-                log.info("load_superseded", topic=topic)
-            raise LoadSuperseded(topic, ROUNDS)
-        finally:
-            if self._session is not None:
-                self._session.stop()
+        for _ in range(ROUNDS):
+            table = self._warehouse.table(topic)
+            ends = log_ends(self._settings.bootstrap, topic)
+            loaded = table.offsets() if table is not None else {}
+            new = new_ranges(loaded=loaded, log_start=ends.start, log_end=ends.end, topic=topic)
+            if not new:
+                return LoadOutcome(topic=topic)
+            _warn_of_expired(topic, loaded, new)
+            # Partitions with nothing new are named too: an empty range says that the warehouse stands at their end.
+            moved = {one.partition: one for one in new}
+            ranges = [
+                moved.get(partition)
+                or OffsetRange(partition=partition, from_offset=max(end, loaded.get(partition, 0)), to_offset=end)
+                for partition, end in sorted(ends.end.items())
+            ]
+            outcome = self._load(table, ranges)
+            if outcome is not None:
+                return outcome
+            log.info("load_superseded", topic=topic)
+        raise LoadSuperseded(topic, ROUNDS)
 
     def _load(self, table: TopicTable | None, ranges: Sequence[OffsetRange]) -> LoadOutcome | None:
         """Write and commit `ranges`; None when another load committed first."""
         settings = self._settings
         data_folder = self._warehouse.data_folder(settings.topic)
         folder = RunFolder(data_folder).open()
-        is_committed = False
+        is_ours_to_discard = True
         try:
             sweep(data_folder, self._referenced)
             log.info("load_began", topic=settings.topic, run=folder.name, ranges=ranges_to_json(ranges))
@@ -145,6 +141,9 @@ class LoadJob:
             if table is None:
                 table = self._warehouse.table_with(settings.topic, columns)
             failpoints.reach("load.before_commit", settings.home)
+            # An error in the commit may come after it has landed: then the files are left to the sweep, which looks who names
+            # them.
+            is_ours_to_discard = False
             is_committed = table.commit_load(
                 run=folder.name,
                 files=files,
@@ -154,6 +153,7 @@ class LoadJob:
                 event_columns=columns,
             )
             if not is_committed:
+                is_ours_to_discard = True
                 return None
             log.info("load_committed", topic=settings.topic, run=folder.name, rows=total.row_count, files=len(files))
             failpoints.reach("load.after_commit", settings.home)
@@ -167,7 +167,8 @@ class LoadJob:
                 ranges=tuple(ranges),
             )
         finally:
-            folder.close(discard=not is_committed)
+            self._stop_session()
+            folder.close(discard=is_ours_to_discard)
 
     def _write(
         self, table: TopicTable | None, ranges: Sequence[OffsetRange], folder: Path
@@ -206,9 +207,7 @@ class LoadJob:
 
         settings = self._settings
         if self._session is None:
-            scratch = self._warehouse.folder / "scratch"
-            scratch.mkdir(parents=True, exist_ok=True)
-            self._session = start_session(f"headrace load {settings.topic}", scratch, master=settings.master)
+            self._session = start_session(f"headrace load {settings.topic}", target.with_name(SCRATCH), master=settings.master)
         schema = from_arrow_schema(pa.schema([*columns, *SYSTEM_COLUMNS]))
         options = {
             "bootstrap": settings.bootstrap,
@@ -228,6 +227,14 @@ class LoadJob:
             raise SparkFailed(settings.topic, _first_lines(error)) from error
         except (Py4JError, OSError, EOFError) as error:
             raise SparkFailed(settings.topic, f"its JVM is gone ({type(error).__name__}: {error})") from error
+
+    def _stop_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            try:
+                session.stop()
+            except Exception as error:  # its JVM may be gone, which was told already
+                log.warning("spark_not_stopped", reason=str(error).splitlines()[:1])
 
     def _files(self, target: Path, row_count: int) -> list[Path]:
         files = sorted(target.glob("_hour=*/*.parquet"))

@@ -25,7 +25,8 @@ from ..runtime.layout import Layout
 from ..runtime.logs import get_logger
 from .errors import AuditUnreachable
 from .gate import AuditedWindow, HourDecision, decide
-from .warehouse import Published, TopicTable, Warehouse, hour_name
+from .hours import hour_name
+from .warehouse import Published, TopicTable, Warehouse
 
 log = get_logger(__name__)
 

@@ -18,6 +18,8 @@ from ..runtime.logs import get_logger
 log = get_logger(__name__)
 
 LOCK = ".lock"
+SCRATCH = "scratch"
+"""What Spark spills: in the run's own folder, so that it goes when the run is swept."""
 
 
 class RunFolder:
@@ -41,8 +43,8 @@ class RunFolder:
         """Let go of the folder; `discard` removes it: nothing of it was committed."""
         if discard:
             shutil.rmtree(self.path, ignore_errors=True)
-        for counted in self.path.glob("receipts-*"):
-            shutil.rmtree(counted, ignore_errors=True)
+        for used_up in (*self.path.glob("receipts-*"), self.path / SCRATCH):
+            shutil.rmtree(used_up, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
 

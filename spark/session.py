@@ -19,7 +19,7 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     # A load's JVM lives for seconds: without the optimising compiler it takes 13 s of CPU instead of 22 (Python decodes).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "
-    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').resolve()}",
+    f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").resolve()}"',
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     # The older INT96 has no statistics, and Iceberg takes each file's hour from them.
@@ -40,6 +40,7 @@ def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSessi
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     if not is_submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    scratch.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.appName(name)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)

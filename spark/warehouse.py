@@ -5,8 +5,8 @@
     <warehouse>/tables/<topic>/metadata/             Iceberg's own
     table property   headrace.offsets                {"<partition>": loaded up to}: set in the commit that adds the files
     table property   headrace.reported               id of the last snapshot whose counts the audit has been told
-    table property   headrace.published              {"snapshot_id", "hours": ["2015-05-17T10", ...]}
-    snapshot summary headrace.run, .ranges, .quarantined, .rows   one load's own part
+    table property   headrace.published              {"snapshot_id", "hours": ["2015-05-17T10", "2015-05-18T00/2015-05-19T23",
+    ...]} snapshot summary headrace.run, .ranges, .quarantined, .rows   one load's own part
 
 Traps (`facts/dependencies_and_traps.md`): a summary is not carried on, hence the property; pyiceberg rebases a conflicting
 append, which would load twice, hence no commit retries here and the offsets are compared again.
@@ -18,8 +18,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
@@ -32,6 +32,7 @@ from pyiceberg.transforms import HourTransform
 
 from .columns import SYSTEM_COLUMNS, settled
 from .errors import NoSuchTable, WarehouseError
+from .hours import hours_names, hours_of_names
 from .offset_ranges import OffsetRange, ranges_from_json, ranges_to_json
 
 NAMESPACE = "warehouse"
@@ -45,6 +46,11 @@ _RUN = "headrace.run"
 _RANGES = "headrace.ranges"
 _QUARANTINED = "headrace.quarantined"
 _ROWS = "headrace.rows"
+_PROPERTIES = {
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
@@ -82,7 +88,7 @@ class Warehouse:
         with self.locked("catalog"):
             catalog = SqlCatalog(
                 NAMESPACE,
-                uri=f"sqlite:///{self.folder / 'catalog.db'}?timeout=30",
+                uri=f"sqlite:///{quote(str(self.folder / 'catalog.db'))}?timeout=30",
                 warehouse=f"file://{self.folder}",
             )
             try:
@@ -138,7 +144,7 @@ class Warehouse:
                     (NAMESPACE, topic),
                     schema=schema,
                     location=f"file://{self.folder / 'tables' / topic}",
-                    properties={"commit.retry.num-retries": "0", "write.parquet.compression-codec": "zstd"},
+                    properties=_PROPERTIES,
                 ) as transaction:
                     with transaction.update_spec() as spec:
                         spec.add_field("_timestamp", HourTransform(), "hour")
@@ -264,12 +270,10 @@ class TopicTable:
 
     def published(self) -> Published:
         words = json.loads(self._table.properties.get(_PUBLISHED, "{}"))
-        return Published(
-            snapshot_id=words.get("snapshot_id"), hours=frozenset(hour_of_name(name) for name in words.get("hours", ()))
-        )
+        return Published(snapshot_id=words.get("snapshot_id"), hours=frozenset(hours_of_names(words.get("hours", ()))))
 
     def set_published(self, published: Published) -> None:
-        words = {"snapshot_id": published.snapshot_id, "hours": [hour_name(hour) for hour in sorted(published.hours)]}
+        words = {"snapshot_id": published.snapshot_id, "hours": hours_names(published.hours)}
         self._set_property(_PUBLISHED, json.dumps(words))
 
     def files_added_by(self, snapshot_id: int) -> list[Path]:
@@ -350,14 +354,3 @@ def hour_of(file: DataFile) -> int:
     """Return the hour since the epoch that all rows of the file belong to."""
     hour: int = file.partition[0]
     return hour
-
-
-def hour_name(hour: int) -> str:
-    """Return an hour as `2015-05-17T10`, in UTC."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)).strftime("%Y-%m-%dT%H")
-
-
-def hour_of_name(name: str) -> int:
-    """Return the hour since the epoch that `hour_name` wrote."""
-    at = datetime.strptime(name, "%Y-%m-%dT%H").replace(tzinfo=UTC)
-    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(hours=1)

@@ -24,7 +24,7 @@ from .offset_desk import OffsetDesk
 from .partitions import PartitionTable
 from .producer_id_desk import ProducerIdDesk
 from .router import SUPPORTED, Router
-from .server import Server
+from .server import FINISH_MS, Server
 from .settings import BrokerSettings
 from .topic_keeper import TopicKeeper
 from .upkeep import Upkeep
@@ -113,7 +113,7 @@ class Broker:
             topics=keeper,
             offsets=OffsetDesk(OffsetRegistry(session), desk),
             producer_ids=producer_ids,
-            host=settings.host,
+            host=settings.advertised_host,
             port=settings.port,
             supported=SUPPORTED,
         )
@@ -129,16 +129,20 @@ class Broker:
         loop.post(producer_ids.stock_up)
         _spare_the_collector()
         self._loop_thread.start()
-        started("loop", self._stop_loop)
+        started("loop", lambda: self._stop_loop(server))
 
-        brokers.register(settings.broker_id, settings.host, self.port, identity.folder_id, on_refused=self._refused)
+        brokers.register(settings.broker_id, settings.advertised_host, self.port, identity.folder_id, on_refused=self._refused)
         started("registration", brokers.withdraw)
         for end in (topics.watch(lambda: loop.post(keeper.refresh)), brokers.watch(lambda: loop.post(keeper.refresh))):
             started("watch", end)
         self._status.write("ready", port=self.port, broker_id=settings.broker_id, folder_id=identity.folder_id)
         log.info("broker_ready", broker_id=settings.broker_id, host=settings.host, port=self.port, partitions=len(table))
 
-    def _stop_loop(self) -> None:
+    def _stop_loop(self, server: Server) -> None:
+        finished = threading.Event()
+        self._loop.post(lambda: server.finish(finished.set))
+        if self._loop_thread.is_alive():
+            finished.wait(FINISH_MS / 1000 + 1)
         self._loop.stop()
         self._loop_thread.join(10)
 

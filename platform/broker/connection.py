@@ -151,6 +151,15 @@ class Connection:
             self._pending = None
         self._shared.closed(self)
 
+    def finish(self) -> bool:
+        """Answer what is pending now, read no more; return whether everything is sent and the connection therefore closed."""
+        self._saw_end = True
+        if not self.is_closed and self._pending is not None:
+            self._pending.hurry()
+        if not self.is_closed and not self.is_waiting:
+            self.close()
+        return self.is_closed
+
     def refuse(self, event: str, why: str) -> None:
         """Close, and say why in the log."""
         self._shared.rejections.warning(event, peer=self.peer, why=why)

@@ -6,6 +6,7 @@ arrive, and unfinished requests that together hold too much memory. Knows no API
 import errno
 import os
 import socket
+from collections.abc import Callable
 from select import EPOLLIN
 
 from ..runtime.logs import get_logger
@@ -20,6 +21,8 @@ log = get_logger(__name__)
 
 SWEEP_EVERY_MS = 1_000
 ACCEPTS_A_TURN = 64
+FINISH_MS, FINISH_LOOK_MS = 2_000, 5
+"""How long a stop waits for answers under way, and how often it looks."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -78,6 +81,20 @@ class Server:
             self.loop.unregister(self._listener.fileno())
             self._listener.close()
             self._listener = None
+
+    def finish(self, done: Callable[[], None], within_ms: int = FINISH_MS) -> None:
+        """Accept and read no more, answer what is pending, send what is answered, then call `done`; or when the time is over."""
+        self.stop_listening()
+        deadline_ms = self.loop.now_ms + within_ms
+
+        def look() -> None:
+            still = [connection for connection in list(self._connections.values()) if not connection.finish()]
+            if not still or self.loop.now_ms >= deadline_ms:
+                done()
+            else:
+                self.loop.call_at(self.loop.now_ms + FINISH_LOOK_MS, look)
+
+        look()
 
     def close(self) -> None:
         """Close everything. The loop has ended or this is its thread."""

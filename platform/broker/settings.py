@@ -54,7 +54,9 @@ class BrokerSettings:
     zookeeper: str
     """`host:port[,host:port][/chroot]`."""
     host: str = "127.0.0.1"
-    """Address listened on, and told to clients."""
+    """Address listened on."""
+    advertised_host: str = "127.0.0.1"
+    """Address told to clients and other brokers: the one listened on, unless that means 'all of them'."""
     port: int = 9092
     """0 lets the system choose; the status file tells which."""
     broker_id: int = 1
@@ -93,6 +95,7 @@ def from_words(
     zookeeper: str,
     host: str = "127.0.0.1",
     port: int = 9092,
+    advertised_host: str | None = None,
     broker_id: int = 1,
     status_file: Path | None = None,
     words: Sequence[str] = (),
@@ -109,6 +112,8 @@ def from_words(
         faults.append(f"--id {broker_id} is not from 0 to {topic_settings.LARGEST_INT32}")
     if not host:
         faults.append("--host is empty")
+    if advertised_host is None and host in ("0.0.0.0", "::"):
+        faults.append(f"--host {host} means every address of this machine: say with --advertised-host where clients find it")
     if not zookeeper.split("/")[0]:
         faults.append(f"--zookeeper {zookeeper!r} names no host:port")
     named = _from_environment(environment or {}, faults) | _from_flags(words, faults)
@@ -122,6 +127,7 @@ def from_words(
         data=data,
         zookeeper=zookeeper,
         host=host,
+        advertised_host=advertised_host or host,
         port=port,
         broker_id=broker_id,
         status_file=status_file,

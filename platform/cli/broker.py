@@ -30,7 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--data", type=Path, required=True, help="folder of the logs, this broker's only")
     run.add_argument("--zookeeper", default=layout.live_zookeeper, metavar="HOST:PORT[/CHROOT]", help="(default: %(default)s)")
-    run.add_argument("--host", default="127.0.0.1", help="address to listen on and to tell clients (default: %(default)s)")
+    run.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    run.add_argument("--advertised-host", metavar="HOST", help="address told to clients (default: that of --host)")
     run.add_argument(
         "--id", type=int, default=1, dest="broker_id", help="this broker's number in its cluster (default: %(default)s)"
     )
@@ -45,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         data=arguments.data,
         zookeeper=arguments.zookeeper,
         host=arguments.host,
+        advertised_host=arguments.advertised_host,
         port=arguments.port,
         broker_id=arguments.broker_id,
         status_file=arguments.status_file,

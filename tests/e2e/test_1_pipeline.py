@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.support.access_logs import WINDOW_MS, real_or_like_it, time_ms, window_counts
 from tests.support.platform import Platform
@@ -93,6 +97,29 @@ def test_the_live_count_of_requests_per_minute_is_that_of_the_file(platform: Pla
             minutes[at_ms - at_ms % 60_000] += 2  # the demo has run twice
     rates = json.loads(platform.headrace("rates", "--topic", "access_log", "--json"))
     assert {row["minute_start_ms"]: row["requests"] for row in rates} == minutes
+
+
+def test_confluent_s_own_deserializer_decodes_every_event_through_our_registry(platform: Platform) -> None:
+    registry = SchemaRegistryClient({"url": platform.layout.registry_url})
+    decode = AvroDeserializer(registry)
+    ends = platform.log_ends(platform.layout.live_bootstrap, "access_log")
+    consumer = Consumer({"bootstrap.servers": platform.layout.live_bootstrap, "group.id": "decode", "enable.partition.eof": True})
+    consumer.assign([TopicPartition("access_log", partition, 0) for partition in ends])
+    statuses: Counter[int] = Counter()
+    open_partitions = set(ends)
+    while open_partitions:
+        message = consumer.poll(30)
+        assert message is not None, f"nothing came from partitions {open_partitions}"
+        if message.error() is not None:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            open_partitions.discard(message.partition())
+            continue
+        event = decode(message.value(), SerializationContext("access_log", MessageField.VALUE))
+        statuses[event["status"]] += 1
+        assert message.timestamp()[1] == int(event["event_time"].timestamp() * 1000)
+    consumer.close()
+    rows = platform.query("SELECT status, count(*) AS n FROM access_log_all GROUP BY status")
+    assert statuses == {row["status"]: row["n"] for row in rows}
 
 
 def test_the_demo_without_a_log_drives_a_frontend_and_is_complete_though_its_hour_still_runs(platform: Platform) -> None:

@@ -28,4 +28,4 @@ def test_200_000_events_balance_in_every_window_and_survive_restarts(platform: P
     assert platform.log_ends(platform.layout.live_bootstrap, TOPIC) == ends
     assert platform.log_ends(platform.layout.offline_bootstrap, TOPIC) == ends
     per_hour = platform.query(f"SELECT count(*) AS n, count(DISTINCT date_trunc('hour', _timestamp)) AS hours FROM {TOPIC}")
-    assert per_hour == [{"n": 200_000, "hours": 12}]
+    assert per_hour == [{"n": 200_000, "hours": len({start // 3_600_000 for start in counts})}]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.local import books, control
-from headrace.local.state import ProcessState
+from headrace.local.state import PlatformState, ProcessState
 from headrace.runtime.layout import Layout
 from tests.support.processes import Process, eventually
 
@@ -27,6 +27,9 @@ class Platform:
 
     def down(self) -> None:
         control.down(self.layout)
+
+    def state(self) -> PlatformState:
+        return control.running(self.layout)
 
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "headrace.cli.main", *words]

@@ -1,4 +1,5 @@
-"""CreateTopics, key 19, versions 2-7 (0 and 1 are advertised by nobody any more): topics with their partitions and settings.
+"""CreateTopics, key 19, versions 2-7 (0 and 1 are advertised, not read: no client of today asks for them): topics with their
+partitions and settings.
 
 One replica a partition. Settings are checked against the table of `topic_settings`, and every fault is named in the answer's
 message."""

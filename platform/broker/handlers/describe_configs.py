@@ -76,6 +76,9 @@ def _of_broker(context: Context) -> Iterable[dict[str, Any]]:
     values = {name: str(getattr(settings, number.field)) for name, number in broker_settings.NUMBERS.items()}
     values["auto.create.topics.enable"] = str(settings.auto_create_topics).lower()
     values["broker.id"] = str(settings.broker_id)
+    for setting in topic_settings.TABLE.values():
+        if setting.broker_name is not None:
+            values[setting.broker_name] = settings.topic_defaults.get(setting.name, setting.default)
     for name, value in sorted(values.items()):
         yield {
             "name": name,

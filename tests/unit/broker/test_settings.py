@@ -54,3 +54,10 @@ def test_auto_creation_is_true_or_false_and_nothing_else() -> None:
     assert given("auto.create.topics.enable=false").auto_create_topics is False
     with pytest.raises(SettingsRefused, match="neither true nor false"):
         given("auto.create.topics.enable=yes")
+
+
+def test_listening_on_every_address_needs_one_to_tell_clients() -> None:
+    with pytest.raises(SettingsRefused, match="--advertised-host"):
+        broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host="0.0.0.0")
+    settings = broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host="0.0.0.0", advertised_host="broker.example")
+    assert (settings.host, settings.advertised_host) == ("0.0.0.0", "broker.example")

@@ -10,6 +10,8 @@ from headrace.wire.record_batch import HEADER_SIZE, iter_batches, read_header
 
 from .small_logs import NOW_MS, batch, fetched, held_open, open_log, values
 
+pytestmark = pytest.mark.usefixtures("no_fsync")
+
 
 def test_a_batch_gets_its_byte_position_as_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")

@@ -10,6 +10,8 @@ from headrace.broker.log import AlreadyThere, Appended, AppendFailed, PartitionL
 
 from .small_logs import DAY_MS, NOW_MS, batch, fetched, more_records_than_bytes, open_log, values
 
+pytestmark = pytest.mark.usefixtures("no_fsync")
+
 
 @pytest.fixture
 def source(tmp_path: Path) -> PartitionLog:
@@ -109,6 +111,17 @@ def test_a_log_that_never_held_anything_starts_where_its_source_starts(source: P
     again = open_log(copy.folder)
     assert (again.log_start_offset, again.log_end_offset) == (header.base_offset, header.next_offset)
     assert [path.name for path in sorted(copy.folder.glob("*.log"))] == [f"{header.base_offset:020d}.log"]
+
+
+def test_where_a_log_starts_is_on_disk_after_a_flush(
+    source: PartitionLog, copy: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+    header, data = fetched(source)[6]
+    copy.append_at(data, header.base_offset, header.base_offset, NOW_MS)
+    copy.flush()
+    assert synced == [str(copy.folder)]
 
 
 def test_a_batch_before_the_sources_start_is_refused(source: PartitionLog, copy: PartitionLog) -> None:

@@ -10,6 +10,8 @@ from headrace.wire.record_batch import iter_records
 
 from .small_logs import NOW_MS, batch, claiming, fetched, more_records_than_bytes, open_log
 
+pytestmark = pytest.mark.usefixtures("no_fsync")
+
 
 def test_a_batch_takes_as_many_offsets_as_it_has_records(tmp_path: Path) -> None:
     log = open_log(tmp_path)

@@ -11,6 +11,8 @@ from headrace.wire.record_batch import iter_records
 
 from .small_logs import MAY_2015_MS, NOW_MS, batch, fetched, open_log
 
+pytestmark = pytest.mark.usefixtures("no_fsync")
+
 
 def test_each_time_finds_the_first_record_then_or_later(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=1_000, flush_on_roll=False)

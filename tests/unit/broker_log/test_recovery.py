@@ -11,6 +11,8 @@ from headrace.wire.record_batch import BatchHeader, with_dense_last_offset_delta
 
 from .small_logs import DAY_MS, MAY_2015_MS, NOW_MS, batch, claiming, fetched, headers, open_log, values
 
+pytestmark = pytest.mark.usefixtures("no_fsync")
+
 FIRST = f"{0:020d}.log"
 
 
@@ -23,7 +25,7 @@ def a_small_log(folder: Path) -> list[tuple[BatchHeader, bytes]]:
     return fetched(log)
 
 
-def test_a_log_cut_at_any_byte_recovers_to_whole_batches_and_goes_on(tmp_path: Path, no_fsync: None) -> None:
+def test_a_log_cut_at_any_byte_recovers_to_whole_batches_and_goes_on(tmp_path: Path) -> None:
     made = a_small_log(tmp_path / "whole")
     data = (tmp_path / "whole" / FIRST).read_bytes()
     for length in range(len(data) + 1):
@@ -41,7 +43,7 @@ def test_a_log_cut_at_any_byte_recovers_to_whole_batches_and_goes_on(tmp_path: P
 
 
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
-def test_a_byte_damaged_anywhere_costs_its_own_batch_and_no_other(tmp_path: Path, no_fsync: None, flip: int) -> None:
+def test_a_byte_damaged_anywhere_costs_its_own_batch_and_no_other(tmp_path: Path, flip: int) -> None:
     made = a_small_log(tmp_path / "whole")
     data = (tmp_path / "whole" / FIRST).read_bytes()
     for at in range(len(data)):
@@ -316,13 +318,14 @@ def test_a_header_that_changes_under_a_running_log_is_not_followed(tmp_path: Pat
 
 def test_reading_goes_on_behind_damage_that_it_has_just_found(tmp_path: Path) -> None:
     log = open_log(tmp_path, index_interval_bytes=200)
-    for number in range(6):
+    for number in range(8):
         log.append(batch(b"%d" % number), NOW_MS)
+    # The fourth batch is a remembered start, so nobody looks at it before it is read; the next remembered one is the seventh.
     with (tmp_path / FIRST).open("r+b") as file:
-        file.seek(2 * 69 + 8)
+        file.seek(3 * 69 + 8)
         file.write(b"\x7f")
-    assert values(fetched(log, max_bytes=100)) == [b"0", b"1", b"3", b"4", b"5"]
-    assert [bad[:2] for bad in log.bad_ranges] == [(2 * 69, 3 * 69)]
+    assert values(fetched(log, max_bytes=10)) == [b"0", b"1", b"2", b"6", b"7"]
+    assert [bad[:2] for bad in log.bad_ranges] == [(3 * 69, 6 * 69)]
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:

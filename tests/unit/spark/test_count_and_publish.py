@@ -13,9 +13,10 @@ from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.spark.count_job import count_and_report
 from headrace.spark.errors import AuditUnreachable
 from headrace.spark.gate import AuditedWindow
+from headrace.spark.hours import hour_name
 from headrace.spark.publish_job import Gate, ask_audit
 from headrace.spark.query import query
-from headrace.spark.warehouse import Warehouse, hour_name
+from headrace.spark.warehouse import Warehouse
 from tests.support.processes import free_port
 
 from .stored_rows import HOUR_MS, span, store

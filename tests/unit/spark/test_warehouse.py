@@ -6,8 +6,10 @@ import duckdb
 import pytest
 
 from headrace.spark.errors import NoSuchTable, WarehouseError
+from headrace.spark.hours import hour_name, hour_of_name, hours_names, hours_of_names
+from headrace.spark.query import query
 from headrace.spark.run_folder import RunFolder, sweep
-from headrace.spark.warehouse import Published, Warehouse, hour_name, hour_of_name
+from headrace.spark.warehouse import Published, Warehouse
 from headrace.spark.written_counts import count_written
 
 from .stored_rows import EVENT, HOUR_MS, span, store, write_rows
@@ -59,6 +61,14 @@ def test_a_change_of_properties_in_between_does_not_refuse_a_load(tmp_path: Path
     gate.set_published(Published(snapshot_id=gate.snapshot_id, hours=frozenset({0})))
     assert store(warehouse, "r1", [(0, 100, 7)], [span(0, 100, 200)], table=loading)
     assert warehouse.existing_table("clicks").published().hours == {0}
+
+
+def test_a_folder_s_name_may_hold_blanks_and_percent_signs(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "my data%20here")
+    assert store(warehouse, "r1", ROWS, [span(0, 0, 100)])
+    assert existing(warehouse) == 3
+    assert len(warehouse.existing_table("clicks").iceberg.scan().to_arrow()) == 3
+    assert len(list(query(warehouse, "SELECT * FROM clicks_all").rows)) == 3
 
 
 def test_offsets_without_rows_are_a_commit_too(tmp_path: Path) -> None:
@@ -131,3 +141,11 @@ def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("hour", "name"), [(0, "1970-01-01T00"), (397_834, "2015-05-21T10"), (-1, "1969-12-31T23")])
 def test_hours_have_names(hour: int, name: str) -> None:
     assert (hour_name(hour), hour_of_name(name)) == (name, hour)
+
+
+def test_hours_that_follow_each_other_are_written_together() -> None:
+    hours = {5, 6, 7, 20, 30, 31}
+    names = hours_names(hours)
+    assert names == ["1970-01-01T05/1970-01-01T07", "1970-01-01T20", "1970-01-02T06/1970-01-02T07"]
+    assert hours_of_names(names) == hours
+    assert hours_of_names(hours_names(set())) == set()
