@@ -36,8 +36,15 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit contract integration e2e: install
-	$(BIN)/pytest tests/$@
+# Integration tests wait more than they work, so three workers share two cores; end-to-end tests share one platform.
+unit: install
+	$(BIN)/pytest tests/unit -n 2 --dist loadfile
+
+contract integration: install
+	$(BIN)/pytest tests/$@ -n 3 --dist loadfile
+
+e2e: install
+	$(BIN)/pytest tests/e2e
 
 bench: install
 	@$(BIN)/python -m bench

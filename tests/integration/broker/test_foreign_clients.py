@@ -17,7 +17,6 @@ from kafka.admin import NewTopic as KafkaPythonTopic
 from tests.support.broker import BrokerProcess
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-KAFKA_PYTHON_CODECS = ["none", "gzip", "zstd"]
 """For snappy and lz4 it wants wheels that the lock does not hold; librdkafka and kcat try those."""
 Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
 """Key, value, timestamp, headers."""
@@ -196,7 +195,7 @@ def kafka_python_read(broker: BrokerProcess, topic: str, count: int, offset: int
 
 
 @pytest.mark.parametrize("idempotent", [False, True], ids=["plain", "idempotent"])
-@pytest.mark.parametrize("codec", KAFKA_PYTHON_CODECS)
+@pytest.mark.parametrize("codec", CODECS)
 def test_kafka_python_writes_and_reads_everything_in_each_codec(
     broker: BrokerProcess, topic: str, codec: str, idempotent: bool
 ) -> None:
