@@ -76,6 +76,13 @@ class NoSuchTable(WarehouseError):
         )
 
 
+class EmptyWarehouse(WarehouseError):
+    """The warehouse has no table at all yet."""
+
+    def __init__(self) -> None:
+        super().__init__("the warehouse has no table yet: `headrace load TOPIC` makes one from the topic's events")
+
+
 class AuditUnreachable(WarehouseError):
     """The audit service does not answer, so nothing can be published."""
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyiceberg.manifest import DataFile
 
-from .errors import BadQuery, NoSuchTable, WarehouseError
+from .errors import BadQuery, EmptyWarehouse, WarehouseError
 from .warehouse import TopicTable, Warehouse, hour_of, local_path
 
 ALL = "_all"
@@ -33,10 +33,10 @@ class Answer:
 
 
 def query(warehouse: Warehouse, sql: str) -> Answer:
-    """Run one SQL statement. Raises BadQuery with DuckDB's words, NoSuchTable when the warehouse has no table at all."""
+    """Run one SQL statement. Raises BadQuery with DuckDB's words, EmptyWarehouse when there is no table yet."""
     topics = warehouse.topics()
     if not topics:
-        raise NoSuchTable("any", [])
+        raise EmptyWarehouse
     connection = duckdb.connect(":memory:")
     for topic in topics:
         _offer(connection, warehouse, topic, sql, topics)

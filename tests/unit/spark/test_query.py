@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
-from headrace.spark.errors import BadQuery, NoSuchTable
+from headrace.spark.errors import BadQuery, EmptyWarehouse
 from headrace.spark.query import query
 from headrace.spark.warehouse import Warehouse
 
@@ -74,5 +74,5 @@ def test_sql_cannot_read_or_write_files(warehouse: Warehouse, tmp_path: Path) ->
 
 
 def test_an_empty_warehouse_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(NoSuchTable, match="headrace load"):
+    with pytest.raises(EmptyWarehouse, match="headrace load"):
         query(Warehouse(tmp_path / "none"), "SELECT 1")
