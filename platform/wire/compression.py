@@ -50,7 +50,10 @@ def compress(codec: Codec, data: _Bytes) -> bytes:
         case Codec.SNAPPY:
             return _to_xerial(memoryview(data))
         case Codec.LZ4:
-            return bytes(cramjam.lz4.compress(data))
+            # Kafka's own reader takes independent blocks only; the library links them by default, and librdkafka does not mind.
+            frame = cramjam.lz4.Compressor(block_linked=False)
+            frame.compress(bytes(data))
+            return bytes(frame.finish())
         case Codec.ZSTD:
             return bytes(cramjam.zstd.compress(data, 3))
     raise WireError(f"cannot compress with codec {codec!r}: Kafka knows 0 (none) to 4 (zstd)")

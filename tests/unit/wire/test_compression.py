@@ -48,6 +48,15 @@ def test_a_bomb_is_refused_without_unpacking_it(codec: Codec) -> None:
         decompress(codec, bomb, max_bytes=100_000)
 
 
+def test_lz4_blocks_are_independent_as_apache_kafka_demands() -> None:
+    """Found with Apache Kafka 4.1: 'Dependent block stream is unsupported', and every batch was refused."""
+    frame = compress(Codec.LZ4, b"block " * 100_000)
+    assert frame[:4] == bytes.fromhex("04224d18")
+    flags = frame[4]
+    assert flags >> 6 == 1, "frame format version 1"
+    assert flags & 0x20, "block independence"
+
+
 def test_a_snappy_length_that_lies_is_refused_before_anything_is_allocated() -> None:
     four_gigabytes = b"\xff\xff\xff\xff\x0f" + b"abc"
     with pytest.raises(Bomb):
