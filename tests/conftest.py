@@ -1,13 +1,26 @@
 """Fixtures that every kind of test may use: a real ZooKeeper, once per session, and a chroot of one's own in it."""
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from headrace.local import zookeeper
 from tests.support.processes import Process, accepts, eventually, free_port
+
+# No clock decides over a test here. CI takes the same examples every time, so that what lands does not hang on luck; every other
+# run searches anew and prints what reproduces a failure.
+settings.register_profile(
+    "headrace",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("headrace")
 
 
 @pytest.fixture(scope="session")
