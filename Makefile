@@ -36,12 +36,9 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Integration tests wait more than they work, so three workers share two cores; end-to-end tests share one platform.
-unit: install
-	$(BIN)/pytest tests/unit -n 2 --dist loadfile
-
-contract integration: install
-	$(BIN)/pytest tests/$@ -n 3 --dist loadfile
+# A worker a core, each with its own ZooKeeper and brokers; the end-to-end tests share one platform.
+unit contract integration: install
+	$(BIN)/pytest tests/$@ -n 2 --dist loadfile
 
 e2e: install
 	$(BIN)/pytest tests/e2e
