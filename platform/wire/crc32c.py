@@ -27,7 +27,7 @@ try:
     from crc32c import crc32c as _native
 
     _compute = cast("Callable[[bytes | bytearray | memoryview, int], int]", _native)
-except ImportError:  # pragma: no cover - the wheel is in the lock file
+except ImportError:  # no wheel for this machine: the portable fallback
     _compute = _portable()
 
 

@@ -42,6 +42,6 @@ def is_refused_at_every_prefix(data: bytes, read: Callable[[bytes], object]) -> 
             read(data[:end])
         except WireError:
             continue
-        except HeadraceError as error:  # pragma: no cover - the failure itself
+        except HeadraceError as error:
             raise AssertionError(f"prefix of {end} bytes raised {error!r}") from error
         raise AssertionError(f"a prefix of {end} of {len(data)} bytes was accepted")
