@@ -10,7 +10,7 @@ LOG           ?=
 KEEP          ?=
 export PORT_SHIFT HEADRACE_HOME KEEP
 
-.PHONY: install demo up down status test lint unit contract integration e2e bench
+.PHONY: install demo up down status test lint unit contract integration e2e test-clients bench
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -42,6 +42,10 @@ unit contract integration: install
 
 e2e: install
 	$(BIN)/pytest tests/e2e
+
+# Clients of other languages: wants a JDK with Maven, and Go; both bring what they need from their registries.
+test-clients: install
+	$(BIN)/pytest tests/clients
 
 bench: install
 	@$(BIN)/python -m bench

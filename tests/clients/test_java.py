@@ -1,0 +1,78 @@
+"""Apache Kafka's own Java client (its tests are in java/) and the console tools that come with it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import BrokerProcess
+
+JAVA = Path(__file__).parent / "java"
+
+
+def maven(build_folder: Path, *words: str) -> None:
+    command = ["mvn", "-q", "-B", "-f", str(JAVA / "pom.xml"), f"-Dbuild.folder={build_folder}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
+
+
+@pytest.mark.parametrize("suite", ["RecordsTest", "GroupsTest", "AdminTest"])
+def test_java_client(broker: BrokerProcess, build_folder: Path, suite: str) -> None:
+    maven(
+        build_folder / "java",
+        "test",
+        f"-Dtest={suite}",
+        f"-DargLine=-Dbootstrap={broker.address} -Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "-DtrimStackTrace=true",
+    )
+
+
+@pytest.fixture(scope="session")
+def jars(build_folder: Path) -> str:
+    """Class path of the console tools."""
+    folder = build_folder / "jars"
+    maven(build_folder / "java", "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime")
+    return f"{folder}/*"
+
+
+def tool(jars: str, main: str, *words: str, stdin: str = "") -> str:
+    """Run a console tool by its main class and return what it printed."""
+    command = [shutil.which("java") or "java", "-cp", jars, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", main, *words]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-5_000:]
+    return done.stdout
+
+
+def test_console_tools(broker: BrokerProcess, jars: str) -> None:
+    """What people type first: kafka-topics, -console-producer, -console-consumer, -consumer-groups, -configs, -get-offsets,
+    -delete-records, -log-dirs, -broker-api-versions, -producer-perf-test, by the classes behind them.
+    """
+    server = ("--bootstrap-server", broker.address)
+    tools = "org.apache.kafka.tools"
+    tool(
+        jars, f"{tools}.TopicCommand", *server, "--create", "--topic", "tools", "--partitions", "2", "--config", "retention.ms=-1"
+    )
+    listed = tool(jars, f"{tools}.TopicCommand", *server, "--describe", "--topic", "tools")
+    assert "PartitionCount: 2" in listed
+    assert "retention.ms=-1" in listed
+    tool(jars, f"{tools}.TopicCommand", *server, "--alter", "--topic", "tools", "--partitions", "3")
+    lines = [f"line {number}" for number in range(50)]
+    tool(jars, f"{tools}.ConsoleProducer", *server, "--topic", "tools", stdin="\n".join(lines) + "\n")
+    read = ("--topic", "tools", "--group", "readers", "--from-beginning", "--max-messages", "50", "--timeout-ms", "30000")
+    got = tool(jars, f"{tools}.consumer.ConsoleConsumer", *server, *read)
+    assert sorted(got.splitlines()) == sorted(lines)
+    described = tool(jars, f"{tools}.consumer.group.ConsumerGroupCommand", *server, "--describe", "--group", "readers")
+    assert "tools" in described
+    reset = ("--group", "readers", "--reset-offsets", "--to-earliest", "--topic", "tools", "--execute")
+    tool(jars, f"{tools}.consumer.group.ConsumerGroupCommand", *server, *reset)
+    got = tool(jars, f"{tools}.consumer.ConsoleConsumer", *server, *(word for word in read if word != "--from-beginning"))
+    assert sorted(got.splitlines()) == sorted(lines)
+    tool(jars, f"{tools}.consumer.group.ConsumerGroupCommand", *server, "--delete", "--group", "readers")
+    ends = tool(jars, f"{tools}.GetOffsetShell", *server, "--topic", "tools", "--time", "earliest")
+    assert ends.split() == ["tools:0:0", "tools:1:0", "tools:2:0"]
+    assert "tools-0" in tool(jars, f"{tools}.LogDirsCommand", *server, "--describe", "--topic-list", "tools")
+    perf = ("--topic", "perf", "--num-records", "20000", "--record-size", "200", "--throughput", "-1")
+    sent = tool(jars, f"{tools}.ProducerPerformance", *perf, *("--producer-props", f"bootstrap.servers={broker.address}"))
+    assert "20000 records sent" in sent
+    tool(jars, f"{tools}.TopicCommand", *server, "--delete", "--topic", "tools")
