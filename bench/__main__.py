@@ -1,67 +1,114 @@
-"""`make bench`: produce and fetch at three batch sizes beside the machine's own limits, interleaved, as a table and as JSON."""
+"""`make bench`: ours, Apache Kafka, RabbitMQ, ActiveMQ, NATS JetStream and Redis Streams side by side in one run, on this
+machine.
+
+Writes JSON, draws the figures and writes docs/BENCHMARKS.md from it. Installs nothing: what is missing is skipped by name.
+"""
 
 import argparse
 import json
-import statistics
+import os
+import resource
+import signal
 import sys
-import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from . import machine, produce_fetch
-from .produce_fetch import Figure
+from . import document, figures, machine, runner, targets
+from .measures import ALL
+from .stage import Stage
 
-
-def _median(figures: list[Figure]) -> dict[str, float]:
-    rows = [asdict(figure) for figure in figures]
-    return {name: round(statistics.median(row[name] for row in rows), 3) for name in rows[0]}
+_RESULT = Path("bench/results/broker.json")
+_PAGE = Path("docs/BENCHMARKS.md")
+_FILES = 65_536
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds, of which the medians are taken (default: 5)")
-    parser.add_argument("--json", type=Path, default=Path("bench/results/broker.json"), help="where the result is written")
+    names = [measure.name for measure in ALL]
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"measures: {', '.join(names)}\n\nexample: python -m bench --only produce,consume --rounds 7",
+    )
+    parser.add_argument("--rounds", type=int, help="interleaved rounds, of which the medians are taken (default: 5, quick: 1)")
+    parser.add_argument(
+        "--only", default="", metavar="MEASURES", help="measure these alone, commas between; nothing is written to docs/"
+    )
+    parser.add_argument("--quick", action="store_true", help="a fifth of the messages, one round: does it all run?")
+    parser.add_argument("--ours", action="store_true", help="measure no peer; nothing is written to docs/")
+    parser.add_argument("--json", type=Path, help=f"where the result is written (default: {_RESULT} for a full run)")
+    parser.add_argument("--draw", type=Path, metavar="JSON", help="measure nothing: figures and page from this result")
+    parser.add_argument("--lock", type=Path, help="hold this file locked while something is measured, where others measure too")
     arguments = parser.parse_args()
+    if arguments.draw is not None:
+        _publish(json.loads(arguments.draw.read_text()), arguments.draw)
+        return 0
+    wanted = [word for word in arguments.only.split(",") if word]
+    unknown = [word for word in wanted if word not in names]
+    if unknown:
+        parser.error(f"no measure called {', '.join(unknown)} (there are: {', '.join(names)})")
+    rounds = arguments.rounds or (1 if arguments.quick else 5)
+    if rounds < 1:
+        parser.error("--rounds is at least 1")
 
-    figures: dict[str, list[Figure]] = {}
-    loopback: list[float] = []
-    page_cache: list[float] = []
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder, produce_fetch.broker(Path(folder)) as broker:
-        for turn in range(arguments.rounds):
-            loopback.append(machine.loopback_mb_per_s())
-            page_cache.append(machine.page_cache_mb_per_s())
-            for shape, (count, settings) in produce_fetch.SHAPES.items():
-                print(f"round {turn + 1} of {arguments.rounds}: {shape}, {count:,} messages", file=sys.stderr, flush=True)
-                topic = f"bench-{shape.replace(' ', '-')}-{turn}"
-                produced = produce_fetch.produce(broker.address, broker.pid, topic, count, settings)
-                fetched = produce_fetch.fetch(broker.address, broker.pid, topic, count)
-                figures.setdefault(f"produce, {shape}", []).append(produced)
-                figures.setdefault(f"fetch, {shape}", []).append(fetched)
-
-    limit = statistics.median(loopback)
-    medians = {name: _median(found) for name, found in figures.items()}
-    print(f"{'200-byte messages, medians':<28} {'messages/s':>12} {'MB/s':>8} {'of loopback':>12} {'broker CPU s/M':>15}")
-    for name, row in medians.items():
-        share = row["mb_per_s"] / limit
-        row["share_of_loopback"] = round(share, 4)
-        print(
-            f"{name:<28} {row['messages_per_s']:>12,.0f} {row['mb_per_s']:>8.1f} {share:>11.1%} "
-            f"{row['broker_cpu_s_per_million']:>15.2f}"
-        )
-    print(f"loopback TCP {limit:,.0f} MB/s, page-cache write {statistics.median(page_cache):,.0f} MB/s, in the same run")
-    result = {
+    _allow_many_files()
+    # SIGTERM as an exception: servers that were started are stopped whatever happens.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    began = time.monotonic()
+    stage = Stage(rounds=rounds, quick=arguments.quick, only_ours=arguments.ours)
+    result: dict[str, Any] = {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "rounds": rounds,
+        "quick": arguments.quick,
+        "message_bytes": 200,
         "machine": machine.description(),
-        "rounds": arguments.rounds,
-        "message_bytes": len(produce_fetch.MESSAGE),
-        "limits_mb_per_s": {"loopback": round(limit, 1), "page_cache_write": round(statistics.median(page_cache), 1)},
-        "medians": medians,
+        "limits_mb_per_s": machine.limits(),
+        "measures": {},
     }
-    arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    arguments.json.write_text(json.dumps(result, indent=2) + "\n")
-    print(f"written to {arguments.json}")
-    return 0
+    try:
+        for measure in ALL:
+            if not wanted or measure.name in wanted:
+                result["measures"][measure.name] = runner.run(measure, stage, runner.Lock(arguments.lock))
+    finally:
+        stage.close()
+    result |= {"versions": stage.versions, "skipped": stage.skipped, "took_s": round(time.monotonic() - began, 1)}
+
+    for found in result["measures"].values():
+        print(f"\n{found['title']}\n{document.measure_table(found)}")
+    if not wanted:
+        verdicts = targets.verdicts(targets.medians_of(result["measures"]))
+        print(document.verdict_table(verdicts) + targets.summary(verdicts))
+    for name, reason in stage.skipped.items():
+        print(f"skipped: {name}: {reason}")
+    complete = not wanted and not arguments.ours
+    path = arguments.json or (_RESULT if complete and not arguments.quick else None)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        print(f"written to {path}")
+        if complete and path == _RESULT:
+            _publish(result, path)
+    failed = [
+        name
+        for name, found in result["measures"].items()
+        if found.get("failed") or any(row.get("failed") for row in found["rows"])
+    ]
+    if failed:
+        print(f"failed in part: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _publish(result: dict[str, Any], source: Path) -> None:
+    drawn = figures.write(result, _PAGE.parent / "figures")
+    document.write(result, _PAGE, source=os.path.relpath(source), figures=drawn)
+    print(f"written to {_PAGE} with {len(drawn)} figures")
+
+
+def _allow_many_files() -> None:
+    """Thousands of partitions and connections need descriptors: as many as this user may have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES if most == resource.RLIM_INFINITY else min(_FILES, most), most))
 
 
 if __name__ == "__main__":

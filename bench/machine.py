@@ -32,9 +32,14 @@ def description() -> dict[str, Any]:
         "memory_gib": round(memory_kib / 2**20, 1),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "load_average": os.getloadavg()[0],
+        "load_average_before": round(os.getloadavg()[0], 2),
         "confluent_kafka": importlib.metadata.version("confluent-kafka"),
     }
+
+
+def limits() -> dict[str, float]:
+    """Return what nothing here can exceed, in MB/s: loopback TCP, and writing to the page cache."""
+    return {"loopback_tcp": round(loopback_mb_per_s(), 1), "page_cache_write": round(page_cache_mb_per_s(), 1)}
 
 
 def loopback_mb_per_s(total_bytes: int = 512 * 2**20) -> float:

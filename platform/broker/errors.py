@@ -65,3 +65,13 @@ class BeingDeleted(BrokerError):
     def __init__(self, topic: str) -> None:
         self.topic = topic
         super().__init__(f"topic {topic!r} is still being deleted: try again in a moment")
+
+
+class NotMorePartitions(BrokerError):
+    """A topic is to get partitions, and has as many already."""
+
+    def __init__(self, topic: str, present: int, wanted: int) -> None:
+        self.topic, self.present, self.wanted = topic, present, wanted
+        super().__init__(
+            f"topic {topic!r} has {present} partitions and was to have {wanted}: partitions are only ever added, give more"
+        )

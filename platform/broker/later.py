@@ -27,16 +27,17 @@ Chunks = Sequence[Chunk]
 class Later:
     """A pending answer.
 
-    `at_deadline` returns the answer to give when `deadline_ms` (monotonic) has come; `hurry` asks for the answer at once, for
-    a peer that has finished sending. `abandoned` is called when the connection is gone and nobody will read an answer."""
+    `at_deadline` returns the answer to give when `deadline_ms` (monotonic) has come, None when it comes by itself, soon; `hurry`
+    asks for the answer at once, for a peer that has finished sending. `abandoned` is called when the connection is gone and
+    nobody will read an answer."""
 
-    __slots__ = ("_abandoned", "_at_deadline", "_deliver", "_wrap", "answer", "deadline_ms", "ended")
+    __slots__ = ("_abandoned", "_at_deadline", "_deliver", "_wrap", "answer", "deadline_ms", "ended", "expected_bytes")
 
     def __init__(
         self,
         *,
         deadline_ms: int | None = None,
-        at_deadline: Callable[[], Chunks] | None = None,
+        at_deadline: Callable[[], Chunks | None] | None = None,
         abandoned: Callable[[], None] | None = None,
     ) -> None:
         self.deadline_ms = deadline_ms
@@ -46,6 +47,8 @@ class Later:
         self._wrap: Callable[[Chunks], Chunks] | None = None
         self.answer: Chunks | None = None
         self.ended = False
+        self.expected_bytes = 0
+        """What the answer counts for among those that wait on one connection, where more than one may."""
 
     def complete(self, answer: Chunks) -> None:
         """Give the answer's body. A second one, or one after the end, is ignored."""
@@ -58,8 +61,8 @@ class Later:
 
     def expire(self) -> None:
         """The deadline has come."""
-        if not self.ended and self._at_deadline is not None:
-            self.complete(self._at_deadline())
+        if not self.ended and self._at_deadline is not None and (answer := self._at_deadline()) is not None:
+            self.complete(answer)
 
     hurry = expire
 

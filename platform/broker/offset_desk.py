@@ -1,12 +1,13 @@
 """Where consumers' committed offsets go in and out: the offset registry in ZooKeeper, asked on the worker's thread.
 
 Commits that arrive while a write is under way wait and go together with the next one, the last value of each partition only.
-A commit is answered when ZooKeeper has it. Bounded: a connection has at most one request pending, and `CAPACITY` refuses
-beyond that."""
+A commit is answered when ZooKeeper has it. Bounded by the number of commits that wait and by what they take in memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
+from ..coordination.committed_offset import CommittedOffset
+from ..errors import HeadraceError
 from ..runtime.logs import get_logger
 from .errors import Overloaded
 from .worker import Worker
@@ -15,72 +16,120 @@ log = get_logger(__name__)
 
 CAPACITY = 10_000
 """Commits that may wait."""
+CAPACITY_BYTES = 64 << 20
+"""What they may take, roughly."""
+OFFSET_BYTES = 300
+"""What one offset takes besides its metadata."""
 
 Position = tuple[str, int]
 """Topic and partition."""
+Offsets = Mapping[Position, CommittedOffset]
 
 
 class OffsetStore(Protocol):
     """What is used of `coordination.consumers.OffsetRegistry`."""
 
-    def get_many(self, group: str, partitions: Sequence[Position]) -> Mapping[Position, int]: ...
+    def read(self, group: str, partitions: Sequence[Position] | None) -> Offsets: ...
 
-    def get_all(self, group: str) -> Mapping[Position, int]: ...
+    def commit(self, offsets: Mapping[str, Offsets]) -> None: ...
 
-    def put_many(self, group: str, offsets: Mapping[Position, int]) -> None: ...
+    def forget(self, group: str, partitions: Collection[Position]) -> Collection[Position]: ...
+
+    def forget_topic(self, topic: str) -> None: ...
 
 
 class _Commit:
-    __slots__ = ("done", "group", "offsets")
+    __slots__ = ("done", "group", "offsets", "size_bytes")
 
-    def __init__(self, group: str, offsets: Mapping[Position, int], done: Callable[[Exception | None], None]) -> None:
+    def __init__(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None]) -> None:
         self.group, self.offsets, self.done = group, offsets, done
+        self.size_bytes = sum(OFFSET_BYTES + len(one.metadata) for one in offsets.values())
 
 
 class OffsetDesk:
-    """Commits and reads offsets for handlers; everything but the store's calls happens on the loop thread."""
+    """Commits, reads and forgets offsets for handlers; everything but the store's calls happens on the loop thread."""
 
     def __init__(self, store: OffsetStore, worker: Worker) -> None:
         self._store = store
         self._worker = worker
         self._waiting: list[_Commit] = []
+        self._waiting_bytes = 0
         self._is_writing = False
 
-    def commit(self, group: str, offsets: Mapping[Position, int], done: Callable[[Exception | None], None]) -> bool:
+    def commit(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None]) -> bool:
         """Have the offsets written, then `done(None)`, or `done(error)`. Return False when too many wait: nothing will
         happen.
         """
-        if len(self._waiting) >= CAPACITY:
+        commit = _Commit(group, offsets, done)
+        if len(self._waiting) >= CAPACITY or self._waiting_bytes + commit.size_bytes > CAPACITY_BYTES:
             return False
-        self._waiting.append(_Commit(group, offsets, done))
+        self._waiting.append(commit)
+        self._waiting_bytes += commit.size_bytes
         self._write_next()
         return True
 
     def fetch(
         self,
-        group: str,
-        partitions: Sequence[Position] | None,
-        done: Callable[[Mapping[Position, int]], None],
+        wanted: Mapping[str, Sequence[Position] | None],
+        done: Callable[[Mapping[str, Offsets | Exception]], None],
         failed: Callable[[Exception], None],
     ) -> bool:
-        """Have the group's offsets of these partitions (None: of all) read. Return False when the worker is overloaded."""
+        """Have groups' offsets of these partitions (None: of all) read, each group for itself. Return False when the worker is
+        overloaded.
+        """
 
-        def read() -> Mapping[Position, int]:
-            return self._store.get_all(group) if partitions is None else self._store.get_many(group, partitions)
+        def read() -> dict[str, Offsets | Exception]:
+            found: dict[str, Offsets | Exception] = {}
+            for group, partitions in wanted.items():
+                try:
+                    found[group] = self._store.read(group, partitions)
+                except Exception as error:
+                    if _is_away(error):
+                        raise
+                    found[group] = error
+            return found
 
         return self._worker.submit(read, done, failed)
+
+    def forget(
+        self,
+        group: str,
+        partitions: Collection[Position],
+        done: Callable[[Collection[Position]], None],
+        failed: Callable[[Exception], None],
+    ) -> bool:
+        """Have offsets removed, then `done` with those that were there. Return False when the worker is overloaded."""
+        return self._worker.submit(lambda: self._store.forget(group, partitions), done, failed)
+
+    def forget_topic(self, topic: str) -> None:
+        """Have all groups' offsets of a deleted topic removed. What cannot be done is logged: they do no harm but to a later
+        topic of that name, whose readers begin where these say.
+        """
+
+        def failed(error: Exception) -> None:
+            log.warning("offsets_of_deleted_topic_stay", topic=topic, why=str(error))
+
+        if not self._worker.submit(lambda: self._store.forget_topic(topic), lambda done: None, failed):
+            failed(Overloaded())
 
     def _write_next(self) -> None:
         if self._is_writing or not self._waiting:
             return
-        batch, self._waiting = self._waiting, []
+        batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
         merged = coalesced([(commit.group, commit.offsets) for commit in batch])
 
         def write() -> dict[str, Exception]:
+            try:
+                self._store.commit(merged)
+            except Exception as error:
+                if len(merged) == 1 or _is_away(error):
+                    return dict.fromkeys(merged, error)
+            else:
+                return {}
             errors: dict[str, Exception] = {}
             for group, offsets in merged.items():
                 try:
-                    self._store.put_many(group, offsets)
+                    self._store.commit({group: offsets})
                 except Exception as error:
                     errors[group] = error  # one group's fault is not another's
             return errors
@@ -101,9 +150,14 @@ class OffsetDesk:
             refused(Overloaded())
 
 
-def coalesced(commits: Sequence[tuple[str, Mapping[Position, int]]]) -> dict[str, dict[Position, int]]:
+def _is_away(error: Exception) -> bool:
+    """Return whether ZooKeeper is away: asking it again for each group would keep everybody waiting that many times as long."""
+    return isinstance(error, HeadraceError) and error.retriable
+
+
+def coalesced(commits: Sequence[tuple[str, Offsets]]) -> dict[str, dict[Position, CommittedOffset]]:
     """Return the offsets to write, by group: of several for one partition the last that was committed. Pure."""
-    merged: dict[str, dict[Position, int]] = {}
+    merged: dict[str, dict[Position, CommittedOffset]] = {}
     for group, offsets in commits:
         merged.setdefault(group, {}).update(offsets)
     return merged

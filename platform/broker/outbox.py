@@ -21,12 +21,14 @@ class FileEnded(Exception):
 class Outbox:
     """What is still to be sent."""
 
-    __slots__ = ("_chunks", "_head_sent", "waiting_bytes")
+    __slots__ = ("_chunks", "_head_sent", "held_bytes", "waiting_bytes")
 
     def __init__(self) -> None:
         self._chunks: deque[Chunk] = deque()
         self._head_sent = 0
         self.waiting_bytes = 0
+        self.held_bytes = 0
+        """Of those waiting, what is in memory: all but file slices."""
 
     def __bool__(self) -> bool:
         return bool(self._chunks)
@@ -36,57 +38,80 @@ class Outbox:
             if (length := len(chunk)) > 0:
                 self._chunks.append(chunk)
                 self.waiting_bytes += length
+                if isinstance(chunk, bytes):
+                    self.held_bytes += length
 
     def put_bytes(self, data: bytes) -> None:
         self._chunks.append(data)
         self.waiting_bytes += len(data)
+        self.held_bytes += len(data)
 
     def send(self, to: socket.socket) -> bool:
-        """Send what the socket takes now, at most a turn's share; return whether everything is gone.
+        """Send what the socket takes now, at most a turn's share; return whether everything is gone. Hot: once a turn.
 
-        Raises: OSError when the peer is gone; FileEnded.
+        A short send means a full socket: it is not asked again to hear so. Raises: OSError when the peer is gone; FileEnded.
         """
+        chunks = self._chunks
         left = SENDFILE_TURN_BYTES
         try:
-            while self._chunks and left > 0:
-                left -= self._send_some(to, left)
+            while chunks and left > 0:
+                head = chunks[0]
+                if isinstance(head, bytes):
+                    if (sent := self._send_bytes(to)) < 0:
+                        return False
+                    left -= sent
+                    continue
+                at = self._head_sent
+                rest = len(head) - at
+                wanted = rest if rest < left else left
+                sent = os.sendfile(to.fileno(), head.fd, head.position + at, wanted)
+                if sent == 0:
+                    raise FileEnded(f"file slice at {head.position} of {len(head)} bytes ended after {at}")
+                self.waiting_bytes -= sent
+                if sent == rest:
+                    chunks.popleft()
+                    self._head_sent = 0
+                else:
+                    self._head_sent = at + sent
+                    if sent < wanted:
+                        return False
+                left -= sent
         except BlockingIOError:
             return False
-        return not self._chunks
+        return not chunks
 
     def drop(self) -> None:
         self._chunks.clear()
-        self.waiting_bytes = 0
-
-    def _send_some(self, to: socket.socket, at_most: int) -> int:
-        head = self._chunks[0]
-        if isinstance(head, bytes):
-            sent = self._send_bytes(to)
-        else:
-            sent = os.sendfile(to.fileno(), head.fd, head.position + self._head_sent, min(len(head) - self._head_sent, at_most))
-            if sent == 0:
-                raise FileEnded(f"file slice at {head.position} of {len(head)} bytes ended after {self._head_sent}")
-            self._advance(sent)
-        return sent
+        self.waiting_bytes = self.held_bytes = 0
 
     def _send_bytes(self, to: socket.socket) -> int:
-        run: list[bytes | memoryview] = []
-        length = 0
-        for chunk in self._chunks:
-            if not isinstance(chunk, bytes) or length >= JOIN_BYTES:
-                break
-            run.append(chunk)
-            length += len(chunk)
-        if self._head_sent:
+        """Send the bytes before the first slice, or some; return how many went, or -1 when the socket is full."""
+        chunks = self._chunks
+        count = len(chunks)
+        if not self._head_sent and (count == 1 or not isinstance(chunks[1], bytes)):
+            data: bytes | memoryview = chunks[0]  # type: ignore[assignment]  # send has looked
+            joined = 1
+        else:
+            run: list[bytes | memoryview] = []
+            length = joined = 0
+            for chunk in chunks:
+                if not isinstance(chunk, bytes) or length >= JOIN_BYTES:
+                    break
+                run.append(chunk)
+                length += len(chunk)
+                joined += 1
             run[0] = memoryview(run[0])[self._head_sent :]
-        more = socket.MSG_MORE if len(run) < len(self._chunks) else 0
-        sent = to.send(run[0] if len(run) == 1 else b"".join(run), more)
-        self._advance(sent)
-        return sent
-
-    def _advance(self, sent: int) -> None:
+            data = run[0] if joined == 1 else b"".join(run)
+        sent = to.send(data, socket.MSG_MORE if joined < count else 0)
         self.waiting_bytes -= sent
-        sent += self._head_sent
-        while self._chunks and sent >= len(self._chunks[0]):
-            sent -= len(self._chunks.popleft())
-        self._head_sent = sent
+        self.held_bytes -= sent
+        if sent == len(data):
+            self._head_sent = 0
+            for _ in range(joined):
+                chunks.popleft()
+            return sent
+        sent_of_head = sent + self._head_sent
+        while sent_of_head >= len(chunks[0]):
+            sent_of_head -= len(chunks.popleft())
+        self._head_sent = sent_of_head
+        return -1

@@ -1,5 +1,5 @@
 """Log lines that a misbehaving peer could otherwise repeat without end: at most one a second for each event, with a count of
-those left out.
+those left out. Every one is counted, logged or not.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,13 @@ class RateLimitedLog:
         self._now_ms = now_ms
         self._next_ms: dict[str, int] = {}
         self._left_out: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        """How often each event came, under its `reason` where it has one; for metrics."""
 
     def warning(self, event: str, **fields: Any) -> None:
         """Log the event, unless it was logged within the last second."""
+        counted_as = fields.get("reason", event)
+        self.counts[counted_as] = self.counts.get(counted_as, 0) + 1
         now_ms = self._now_ms()
         if now_ms < self._next_ms.get(event, 0):
             self._left_out[event] = self._left_out.get(event, 0) + 1

@@ -31,3 +31,8 @@ def body_start(frame: memoryview, client_id_length: int, *, flexible: bool) -> i
         if at > len(frame):
             raise MalformedFrame("tagged fields that run past the frame's end")
     return at
+
+
+def client_id(frame: memoryview, length: int) -> str:
+    """Return what the client calls itself, empty when it does not say; `body_start` has checked the length."""
+    return str(frame[FRONT_SIZE : FRONT_SIZE + length], "utf-8", "replace") if length > 0 else ""

@@ -38,6 +38,11 @@ class Server:
         self._settings = settings
         self._pool = BufferPool()
         self._connections: dict[int, Connection] = {}
+        self._held: dict[Connection, int] = {}
+        self.held_bytes = 0
+        """Memory held by answers that peers have not taken yet, file slices left out: of connections whose socket is full."""
+        self.accepted_count = 0
+        """Connections taken so far; for metrics."""
         self._listener: socket.socket | None = None
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         """Given up for a moment to accept and close a connection when no descriptor is left, else the loop would spin."""
@@ -57,6 +62,11 @@ class Server:
     def input_bytes(self) -> int:
         """Memory held by requests that are still arriving."""
         return self._pool.lent_bytes
+
+    @property
+    def output_bytes(self) -> int:
+        """Answers that peers have not taken yet, file slices included."""
+        return sum(connection.unsent_bytes for connection in self._connections.values())
 
     def listen(self) -> None:
         """Begin to accept. Raises: AddressInUse."""
@@ -108,6 +118,16 @@ class Server:
 
     def closed(self, connection: Connection) -> None:
         self._connections.pop(connection.fd, None)
+        self.held_bytes -= self._held.pop(connection, 0)
+
+    def output_held(self, connection: Connection, held_bytes: int) -> None:
+        self.held_bytes += held_bytes - self._held.pop(connection, 0)
+        if held_bytes:
+            self._held[connection] = held_bytes
+        while self.held_bytes > self._settings.unread_answers_max_bytes:
+            most = max(self._held, key=self._held.__getitem__)
+            why = f"of {self.held_bytes} bytes of answers in memory that nobody reads {self._held[most]} are for this connection"
+            most.refuse("unread_answers_too_large", why)
 
     def input_grew(self, connection: Connection) -> None:
         if self._pool.lent_bytes <= self._settings.unfinished_requests_max_bytes:
@@ -138,6 +158,7 @@ class Server:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(accepted, peer, self)
             self._connections[connection.fd] = connection
+            self.accepted_count += 1
             connection.start()
 
     def _turn_away(self) -> None:

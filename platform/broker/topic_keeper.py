@@ -1,48 +1,25 @@
-"""Topics: the truth in ZooKeeper, the logs in the data folder, and the loop's picture of both, kept in step.
+"""Topics on the loop's thread: created, extended, configured, followed, deleted; the loop's tables in step with ZooKeeper.
 
-ZooKeeper is read and logs are opened on the worker's thread, one job after the other; what comes of it is put into the loop's
-tables on the loop's thread. A folder is never deleted because ZooKeeper does not know its topic: only a DeleteTopics request
-deletes data, anything else sets it aside."""
+What may take long is `log_shelf`'s and runs on the worker's thread, one job after the other; what comes of it is put into the
+tables here, in the same order."""
 
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ..coordination.brokers import BrokerRegistry
-from ..coordination.topics import TopicInfo, TopicRegistry
+from ..coordination.topics import TopicRegistry
 from ..runtime.logs import get_logger
-from . import topic_settings
-from .catalog import BrokerAddress, Catalog, TopicEntry, assignment
-from .errors import BeingDeleted, Overloaded
-from .log import LogConfig, LogError, PartitionLog
+from .catalog import Catalog, Places, assignment, extension
+from .errors import Overloaded
+from .log_shelf import Change, LogShelf, Seen, log_config
 from .partitions import AskFlush, Partition, PartitionTable
-from .topic_settings import TopicSettings
 from .worker import Worker
 
 log = get_logger(__name__)
 
 Done = Callable[[bool | Exception], None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """What a look at ZooKeeper found, with this broker's logs opened."""
-
-    topics: Mapping[str, TopicInfo]
-    brokers: Mapping[int, BrokerAddress]
-    opened: Mapping[tuple[str, int], PartitionLog]
-
-
-def log_config(settings: TopicSettings) -> LogConfig:
-    """Return what the log below is told of a topic's settings."""
-    return LogConfig(
-        segment_bytes=settings.segment_bytes,
-        segment_ms=settings.segment_ms,
-        retention_ms=settings.retention_ms,
-        retention_bytes=settings.retention_bytes,
-        flush_on_roll=False,
-    )
 
 
 class TopicKeeper:
@@ -65,59 +42,96 @@ class TopicKeeper:
     ) -> None:
         """`dispose` runs what takes long and nobody waits for (closing, deleting) off the loop."""
         self.catalog = Catalog(cluster_id=cluster_id)
-        self._data = data
         self._broker_id = broker_id
-        self._defaults = defaults
-        self._topics = topics
-        self._brokers = brokers
         self._table = table
         self._worker = worker
-        self._now_ms = now_ms
         self._ask_flush = ask_flush
         self._dispose = dispose
-        self._open: dict[tuple[str, int], PartitionLog] = {}
-        """Every open log. The worker's thread alone uses this, and the next."""
-        self._retiring: set[str] = set()
-        """Topics that are out of ZooKeeper and whose old logs are not yet set aside: not to be opened before they are."""
+        self._shelf = LogShelf(data=data, broker_id=broker_id, defaults=defaults, topics=topics, brokers=brokers, now_ms=now_ms)
         self._creating: dict[str, list[Done]] = {}
+        self._stale: set[str] = set()
+        """Topics that may have changed since they were read."""
         self._is_looking = False
         self._look_again = False
 
-    # On the thread that starts the broker, before worker and loop run.
+    # On the thread that starts the broker, before worker and loop run, and on the one that stops it, after they have ended.
 
     def load(self) -> None:
         """Open this broker's logs, recovering what needs it. Raises: CoordinationError, LogError."""
-        self._take_in(self._look())
-        known = set(self.catalog.topics)
-        for folder in sorted(self._data.iterdir()):
-            topic, dash, index = folder.name.rpartition("-")
-            if dash and index.isdigit() and topic not in known and folder.is_dir():
-                log.warning("folder_of_unknown_topic", folder=str(folder), kept=True)
+        self._take_in(self._shelf.load())
+        for folder in self._shelf.strangers():
+            log.warning("folder_of_unknown_topic", folder=str(folder), kept=True)
+
+    def close(self) -> None:
+        """Flush and close every log."""
+        self._shelf.close()
 
     # On the loop's thread.
 
-    def refresh(self) -> None:
-        """Look at ZooKeeper again soon. Asked for while a look is under way, it looks once more."""
+    def refresh(self, topic: str | None = None) -> None:
+        """Look at ZooKeeper again soon: which topics and brokers there are, and what has become of this one.
+
+        Asked for while a look is under way, it looks once more; whatever was asked for meanwhile is one look.
+        """
+        if topic is not None:
+            self._stale.add(topic)
         if self._is_looking:
             self._look_again = True
             return
-        self._is_looking = True
-        if not self._worker.submit(self._look, self._looked, self._not_looked):
-            self._is_looking = False
+        stale, self._stale = self._stale, set()
 
-    def create(self, topic: str, partition_count: int, config: Mapping[str, str], done: Done) -> None:
-        """Register the topic, open its logs, then tell `done`: True, False where it existed before, or the error."""
+        def not_looked(error: Exception) -> None:
+            log.warning("cluster_not_read", why=str(error))
+            self._stale |= stale
+            self._look_done()
+
+        self._is_looking = self._worker.submit(lambda: self._shelf.look(stale), self._looked, not_looked)
+        if not self._is_looking:
+            self._stale |= stale
+
+    def create(
+        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, places: Places | None = None
+    ) -> None:
+        """Register the topic, open its logs, then tell `done`: True, False where it existed before, or the error.
+
+        `places` says which brokers keep which partition; without it they go round.
+        """
         if topic in self._creating:
             self._creating[topic].append(lambda outcome: done(False if outcome is True else outcome))
             return
         self._creating[topic] = [done]
-        places = assignment(partition_count, {self._broker_id, *self.catalog.brokers}, first=len(self.catalog.topics))
+        if places is None:
+            places = assignment(partition_count, self._broker_ids, first=len(self.catalog.topics))
+        where = places
         if not self._worker.submit(
-            lambda: self._create(topic, places, config),
+            lambda: self._shelf.create(topic, where, config),
             lambda created: self._created(topic, *created),
             lambda error: self._tell(topic, error),
         ):
             self._tell(topic, Overloaded())
+
+    def extend(self, topic: str, partition_count: int, places: Sequence[tuple[int, ...]] | None, done: Done) -> None:
+        """Add partitions until there are so many, open their logs, then tell `done`: True, False where there is no such topic, or
+        the error (`NotMorePartitions`). `places` has the brokers of each new one; without it they go round.
+        """
+        broker_ids = self._broker_ids
+        if not self._worker.submit(
+            lambda: self._shelf.extend(topic, lambda present: extension(topic, present, partition_count, broker_ids, places)),
+            lambda extended: self._changed(topic, "topic_extended", done, *extended),
+            done,
+        ):
+            done(Overloaded())
+
+    def configure(self, topic: str, change: Change, done: Done) -> None:
+        """Change the topic's own settings, have its open partitions go by them, then tell `done`: True, False where there is no
+        such topic, or the error.
+        """
+        if not self._worker.submit(
+            lambda: self._shelf.configure(topic, change),
+            lambda configured: self._changed(topic, "topic_configured", done, *configured),
+            done,
+        ):
+            done(Overloaded())
 
     def delete(self, topic: str, done: Done) -> None:
         """Take the topic out of ZooKeeper and delete its data here, then tell `done`: True, False where there was none, or
@@ -128,10 +142,14 @@ class TopicKeeper:
             self._remove(topic, "deleted")
             done(existed)
 
-        if not self._worker.submit(lambda: self._unregister(topic), unregistered, done):
+        if not self._worker.submit(lambda: self._shelf.unregister(topic), unregistered, done):
             done(Overloaded())
 
-    def _created(self, topic: str, is_new: bool, seen: _Seen) -> None:
+    @property
+    def _broker_ids(self) -> set[int]:
+        return {self._broker_id, *self.catalog.brokers}
+
+    def _created(self, topic: str, is_new: bool, seen: Seen) -> None:
         self._take_in(seen, only=topic)
         if is_new:
             entry = self.catalog.topics.get(topic)
@@ -144,12 +162,15 @@ class TopicKeeper:
         for done in self._creating.pop(topic, []):
             done(outcome)
 
-    def _looked(self, seen: _Seen) -> None:
-        self._take_in(seen)
-        self._look_done()
+    def _changed(self, topic: str, event: str, done: Done, existed: bool, seen: Seen) -> None:
+        self._take_in(seen, only=topic)
+        entry = self.catalog.topics.get(topic)
+        if existed and entry is not None:
+            log.info(event, topic=topic, partitions=len(entry.partitions), config=dict(entry.config))
+        done(existed)
 
-    def _not_looked(self, error: Exception) -> None:
-        log.warning("cluster_not_read", why=str(error))
+    def _looked(self, seen: Seen) -> None:
+        self._take_in(seen)
         self._look_done()
 
     def _look_done(self) -> None:
@@ -158,23 +179,21 @@ class TopicKeeper:
             self._look_again = False
             self.refresh()
 
-    def _take_in(self, seen: _Seen, only: str | None = None) -> None:
+    def _take_in(self, seen: Seen, only: str | None = None) -> None:
         """Put what was seen into the tables; with `only`, nothing is concluded from other topics' absence."""
-        entries = {
-            name: TopicEntry(name=name, partitions=info.partitions, config=info.config) for name, info in seen.topics.items()
-        }
-        if only is None:
-            for gone in self.catalog.topics.keys() - entries.keys():
+        known = self.catalog.topics
+        if only is not None:
+            if any(known.get(name) is not entry for name, entry in seen.topics.items()):
+                self.catalog = replace(self.catalog, topics={**known, **seen.topics})
+        elif seen.topics != known or seen.brokers != self.catalog.brokers:
+            for gone in known.keys() - seen.topics.keys():
                 self._remove(gone, "gone")
-            self.catalog = replace(self.catalog, topics=entries, brokers=seen.brokers)
-        else:
-            self.catalog = replace(self.catalog, topics={**self.catalog.topics, **entries})
-        for (topic, index), partition_log in seen.opened.items():
-            settings = topic_settings.settings_of(entries[topic].config, self._defaults)
+            self.catalog = replace(self.catalog, topics=seen.topics, brokers=seen.brokers)
+        for (topic, index), (partition_log, settings) in seen.opened.items():
             present = self._table.get(topic, index)
             if present is None:
                 self._table.add(Partition(topic, index, partition_log, settings, self._ask_flush))
-            elif present.settings != settings:
+            elif present.settings is not settings:
                 present.log.config = log_config(settings)
                 present.configure(settings)
 
@@ -195,80 +214,5 @@ class TopicKeeper:
         def failed(error: Exception) -> None:
             log.error("topic_not_set_aside", topic=topic, why=str(error))
 
-        if not self._worker.submit(lambda: self._set_aside(topic, why), set_aside, failed):
+        if not self._worker.submit(lambda: self._shelf.set_aside(topic, why), set_aside, failed):
             failed(Overloaded())
-
-    # On the worker's thread.
-
-    def _look(self) -> _Seen:
-        topics = {name: info for name, info in self._topics.read_many(self._topics.list()).items() if name not in self._retiring}
-        brokers = {
-            broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
-            for broker in self._brokers.list()
-        }
-        self._retiring |= {topic for topic, _ in self._open} - topics.keys()
-        return _Seen(topics=topics, brokers=brokers, opened=self._opened(topics))
-
-    def _create(self, topic: str, places: Mapping[int, tuple[int, ...]], config: Mapping[str, str]) -> tuple[bool, _Seen]:
-        if topic in self._retiring:
-            raise BeingDeleted(topic)
-        is_new = self._topics.create(topic, places, config)
-        info = self._topics.read(topic)
-        topics = {} if info is None else {topic: info}
-        return is_new, _Seen(topics=topics, brokers={}, opened=self._opened(topics))
-
-    def _opened(self, topics: Mapping[str, TopicInfo]) -> dict[tuple[str, int], PartitionLog]:
-        opened = {}
-        for topic, info in topics.items():
-            if topic in self._retiring:
-                continue
-            settings = topic_settings.settings_of(info.config, self._defaults)
-            for index, replicas in info.partitions.items():
-                if self._broker_id not in replicas[:1]:
-                    continue
-                key = (topic, index)
-                if key not in self._open:
-                    self._open[key] = self._recovered(topic, index, log_config(settings))
-                opened[key] = self._open[key]
-        return opened
-
-    def _recovered(self, topic: str, index: int, config: LogConfig) -> PartitionLog:
-        folder = self._data / f"{topic}-{index}"
-        partition_log = PartitionLog.open(folder, topic=topic, partition=index, config=config, now_ms=self._now_ms())
-        report = partition_log.recovery
-        if report.cut_bytes or report.bad_ranges:
-            log.warning(
-                "log_recovered",
-                topic=topic,
-                partition=index,
-                cut_from_offset=report.cut_from_offset,
-                cut_bytes=report.cut_bytes,
-                cut_reason=report.cut_reason,
-                bad_ranges=[list(bad) for bad in report.bad_ranges],
-            )
-        return partition_log
-
-    def _unregister(self, topic: str) -> bool:
-        existed = self._topics.delete(topic)
-        self._retiring.add(topic)
-        return existed
-
-    def _set_aside(self, topic: str, why: str) -> list[Path]:
-        """Close a topic's logs and rename their folders, so that a new topic of that name begins empty. Return the folders."""
-        aside = []
-        for key in [key for key in self._open if key[0] == topic]:
-            partition_log = self._open.pop(key)
-            try:
-                partition_log.close()
-            except LogError as error:
-                log.warning("log_not_closed", topic=topic, partition=key[1], why=str(error))
-            folder = self._data / f"{key[0]}-{key[1]}"
-            aside.append(folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}")))
-        self._retiring.discard(topic)
-        return aside
-
-    def close(self) -> None:
-        """Flush and close every log. Worker and loop have ended."""
-        for partition_log in self._open.values():
-            partition_log.close()
-        self._open.clear()

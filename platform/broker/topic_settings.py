@@ -11,6 +11,10 @@ from enum import IntEnum
 UNLIMITED = -1
 LARGEST_INT32 = 2**31 - 1
 LARGEST_INT64 = 2**63 - 1
+FLUSH_INTERVAL_MS = 1_000
+"""Of flush.ack=interval where neither flush.ms nor flush.messages says another, and of the last few messages under
+flush.messages alone, which would stay unseen until more come.
+"""
 
 
 class ConfigType(IntEnum):
@@ -37,11 +41,15 @@ Check = Callable[[str], str | None]
 """Returns what is wrong with a value, or None."""
 
 
+_LONGEST_NUMBER = 20
+"""Characters: more do not fit 64 bits, and Python refuses to read thousands of them."""
+
+
 def _whole(lowest: int, highest: int) -> Check:
     def check(value: str) -> str | None:
         digits = value.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()):
-            return f"{value!r} is not a whole number"
+        if not (digits.isascii() and digits.isdigit()) or len(value) > _LONGEST_NUMBER:
+            return f"{value[:40]!r} is not a whole number of at most 64 bits"
         return None if lowest <= int(value) <= highest else f"{value} is not from {lowest} to {highest}"
 
     return check
@@ -77,7 +85,7 @@ TABLE: Mapping[str, TopicSetting] = {
             type=ConfigType.LIST,
             default="delete",
             check=_one_of("delete", why=_NO_COMPACTION),
-            doc="Old segments are deleted whole, by time or size.",
+            doc="Only delete: old segments are deleted whole, by time or size. Compaction would break byte offsets.",
         ),
         TopicSetting(
             name="retention.ms",
@@ -117,7 +125,8 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(LARGEST_INT64),
             check=_whole(1, LARGEST_INT64),
             broker_name="log.flush.interval.messages",
-            doc="The log is forced to disk after so many messages, or a second; consumers see what is on disk. Default: never.",
+            doc="The log is forced to disk after so many messages, or a second; consumers see what is on disk. Default: never. 1 "
+            "says the same as flush.ack=always.",
         ),
         TopicSetting(
             name="flush.ms",
@@ -126,6 +135,17 @@ TABLE: Mapping[str, TopicSetting] = {
             check=_whole(0, LARGEST_INT64),
             broker_name="log.flush.interval.ms",
             doc="The log is forced to disk after this long; consumers see what is on disk. Default: not forced.",
+        ),
+        TopicSetting(
+            name="flush.ack",
+            type=ConfigType.STRING,
+            default="none",
+            check=_one_of("none", "interval", "always"),
+            broker_name="log.flush.ack",
+            doc="What an acknowledgement promises. always: the message is on disk and outlives a power cut; one flush serves all "
+            "that wait. interval: it is in the log, which is on disk within flush.ms (a second where that is not set). none: it "
+            "is in the log and outlives a killed broker, but the system writes it in its own time and a power cut may take the "
+            "last half minute. With always and interval consumers see only what is on disk.",
         ),
         TopicSetting(
             name="max.message.bytes",
@@ -140,21 +160,42 @@ TABLE: Mapping[str, TopicSetting] = {
             type=ConfigType.STRING,
             default="CreateTime",
             check=_one_of("CreateTime", why=": a record's time is its event's, the broker never rewrites it"),
-            doc="A record's timestamp is the one its producer gave.",
+            doc="Only CreateTime: a record's timestamp is the one its producer gave.",
         ),
         TopicSetting(
             name="compression.type",
             type=ConfigType.STRING,
             default="producer",
             check=_one_of("producer", why=": the broker never decodes or re-encodes records"),
-            doc="Batches stay compressed as their producer sent them.",
+            doc="Only producer: batches stay compressed as their producer sent them.",
         ),
         TopicSetting(
             name="min.insync.replicas",
             type=ConfigType.INT,
             default="1",
             check=_one_of("1", why=": partitions have one replica"),
-            doc="How many replicas must have a message before it is acknowledged.",
+            doc="Only 1: how many replicas must have a message before it is acknowledged; partitions have one.",
+        ),
+        TopicSetting(
+            name="unclean.leader.election.enable",
+            type=ConfigType.BOOLEAN,
+            default="false",
+            check=_one_of("false", why=": a replica that lacks acknowledged messages never leads"),
+            doc="Only false: a replica that lacks acknowledged messages never leads.",
+        ),
+        TopicSetting(
+            name="preallocate",
+            type=ConfigType.BOOLEAN,
+            default="false",
+            check=_one_of("false", why=": a segment's length says where it ends"),
+            doc="Only false: a segment file grows as it is written.",
+        ),
+        TopicSetting(
+            name="remote.storage.enable",
+            type=ConfigType.BOOLEAN,
+            default="false",
+            check=_one_of("false", why=": all segments are on the broker's own disk"),
+            doc="Only false: all segments are on the broker's own disk.",
         ),
         TopicSetting(
             name="headrace.mirror",
@@ -167,13 +208,49 @@ TABLE: Mapping[str, TopicSetting] = {
 }
 
 
+_ONLY_COMPACTION = "it steers compaction, which is not offered: removing batches would break byte offsets"
+_ONLY_REPLICAS = "it steers replication, and partitions have one replica"
+_OLD_FORMAT = "it is about message formats before 2, which no client of today sends and this broker does not take"
+_OWN_INDEX = "it is about Kafka's index files, and there are none: an offset is a position in the file"
+_ONLY_TIERS = "it steers tiered storage, and all segments are on the broker's own disk"
+_ANY_TIME = "a record's time is its event's own, and events of any age are taken: old ones are replayed every day"
+
+REFUSED: Mapping[str, str] = {
+    "min.cleanable.dirty.ratio": _ONLY_COMPACTION,
+    "min.compaction.lag.ms": _ONLY_COMPACTION,
+    "max.compaction.lag.ms": _ONLY_COMPACTION,
+    "delete.retention.ms": _ONLY_COMPACTION,
+    "leader.replication.throttled.replicas": _ONLY_REPLICAS,
+    "follower.replication.throttled.replicas": _ONLY_REPLICAS,
+    "message.format.version": _OLD_FORMAT,
+    "message.downconversion.enable": _OLD_FORMAT,
+    "segment.index.bytes": _OWN_INDEX,
+    "index.interval.bytes": _OWN_INDEX,
+    "local.retention.ms": _ONLY_TIERS,
+    "local.retention.bytes": _ONLY_TIERS,
+    "remote.log.copy.disable": _ONLY_TIERS,
+    "remote.log.delete.on.disable": _ONLY_TIERS,
+    "message.timestamp.difference.max.ms": _ANY_TIME,
+    "message.timestamp.before.max.ms": _ANY_TIME,
+    "message.timestamp.after.max.ms": _ANY_TIME,
+    "segment.jitter.ms": "segments roll when their own age or size says so, without chance",
+    "file.delete.delay.ms": "a segment's file goes at once; whoever still reads it reads on",
+    "compression.gzip.level": "the broker never encodes records, their producer does",
+    "compression.lz4.level": "the broker never encodes records, their producer does",
+    "compression.zstd.level": "the broker never encodes records, their producer does",
+}
+"""Kafka's topic settings that are not taken, whatever the value, and why."""
+
+
 def faults_of(config: Mapping[str, str | None]) -> list[str]:
     """Return everything that is wrong with a topic's own settings, each fault naming its setting."""
     faults = []
     for name, value in config.items():
         setting = TABLE.get(name)
-        if setting is None:
-            faults.append(f"{name}: there is no such topic setting here (known: {', '.join(sorted(TABLE))})")
+        if name in REFUSED:
+            faults.append(f"{name}: not taken here: {REFUSED[name]}")
+        elif setting is None:
+            faults.append(f"{name[:100]}: there is no such topic setting here (known: {', '.join(sorted(TABLE))})")
         elif value is None:
             faults.append(f"{name}: has no value")
         elif (fault := setting.check(value)) is not None:
@@ -193,12 +270,14 @@ class TopicSettings:
     """None: not forced by count."""
     flush_ms: int | None
     """None: not forced by time."""
+    acks_on_disk: bool
+    """Nothing is acknowledged before it is on disk."""
     max_message_bytes: int
     is_mirror: bool
 
     @property
     def shows_only_what_is_flushed(self) -> bool:
-        return self.flush_messages is not None or self.flush_ms is not None
+        return self.acks_on_disk or self.flush_messages is not None or self.flush_ms is not None
 
 
 def values_in_force(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[str, ConfigSource]]:
@@ -225,13 +304,17 @@ def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> TopicSet
         number = int(values[name])
         return None if number == LARGEST_INT64 else number
 
+    flush_messages, flush_ms = unless_largest("flush.messages"), unless_largest("flush.ms")
+    if values["flush.ack"] == "interval" and flush_messages is None and flush_ms is None:
+        flush_ms = FLUSH_INTERVAL_MS
     return TopicSettings(
         retention_ms=int(values["retention.ms"]),
         retention_bytes=int(values["retention.bytes"]),
         segment_bytes=int(values["segment.bytes"]),
         segment_ms=int(values["segment.ms"]),
-        flush_messages=unless_largest("flush.messages"),
-        flush_ms=unless_largest("flush.ms"),
+        flush_messages=flush_messages,
+        flush_ms=flush_ms,
+        acks_on_disk=values["flush.ack"] == "always" or flush_messages == 1,
         max_message_bytes=int(values["max.message.bytes"]),
         is_mirror=values["headrace.mirror"] == "true",
     )

@@ -1,11 +1,13 @@
 """What logs need besides appends and reads: flushes as their topics' settings say, retention, closing of rolled segments. The
-slow part of each runs on the disk worker's thread, the decision and the bookkeeping on the loop's."""
+slow part of each runs on the disk workers' threads, the decision and the bookkeeping on the loop's."""
 
 from collections.abc import Callable
 
 from ..runtime.logs import get_logger
+from .flush_desk import FlushDesk
 from .log import DeletedSegment, LogError, erase_now
 from .loop import Loop
+from .metrics import Durations
 from .partitions import Partition, PartitionTable
 from .settings import BrokerSettings
 from .worker import Worker
@@ -14,6 +16,8 @@ log = get_logger(__name__)
 
 ROLLED_EVERY_MS = 5_000
 """How long a closed segment may wait for its flush: until then its file stays open."""
+FLUSH_THREADS = 4
+"""Flushes under way at once. See `docs/decisions/0010`."""
 PARTITIONS_A_TURN = 100
 """A pass over thousands of partitions gives way to requests after so many."""
 
@@ -21,60 +25,43 @@ PARTITIONS_A_TURN = 100
 class Upkeep:
     """Lives on the loop thread but for `dispose`, which may be called from any."""
 
-    def __init__(self, loop: Loop, worker: Worker, settings: BrokerSettings, now_ms: Callable[[], int]) -> None:
+    def __init__(self, loop: Loop, worker: Worker, flushers: Worker, settings: BrokerSettings, now_ms: Callable[[], int]) -> None:
+        """`worker` does what nobody waits for, `flushers` the flushes that acknowledgements and readers wait for."""
         self._loop = loop
         self._worker = worker
+        self._flushers = flushers
+        self._flushes = FlushDesk(loop, flushers, worker)
         self._settings = settings
         self._now_ms = now_ms
         self._table = PartitionTable()
-        self._flushing: dict[Partition, bool] = {}
-        """Partitions whose flush is under way, and whether another was asked for meanwhile."""
 
     def start(self, table: PartitionTable) -> None:
         """Begin the passes over this table's partitions. Before the loop runs."""
         self._table = table
         self._worker.start()
+        self._flushers.start()
         self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
         self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
 
     def stop(self) -> None:
+        self._flushers.stop()
         self._worker.stop()
 
+    @property
+    def flush_durations(self) -> Durations:
+        """How long flushes took; for metrics."""
+        return self._flushes.durations
+
+    @property
+    def failed_flush_count(self) -> int:
+        return self._flushes.failed_count
+
     def flush(self, partition: Partition, within_ms: int = 0) -> None:
-        """Have the partition's log on disk, as it is when the flush begins, within about this time."""
+        """Have the partition's log on disk, as it is when the flush begins, within about this time; 0: as soon as may be."""
         if within_ms > 0:
-            self._loop.call_at(self._loop.now_ms + within_ms, lambda: self.flush(partition))
-            return
-        if partition in self._flushing:
-            self._flushing[partition] = True
-            return
-        try:
-            job = partition.log.flush_job()
-        except LogError as error:
-            log.error("flush_failed", topic=partition.topic, partition=partition.index, why=str(error))
-            return
-        if job is None:
-            partition.flushed()
-            return
-
-        def done(_: None) -> None:
-            again = self._flushing.pop(partition)
-            partition.log.flush_done(job)
-            partition.flushed()
-            if again:
-                self.flush(partition)
-
-        def failed(error: Exception) -> None:
-            self._flushing.pop(partition)
-            cause = error if isinstance(error, OSError) else OSError(0, str(error))
-            log.error(
-                "flush_failed", topic=partition.topic, partition=partition.index, why=str(partition.log.flush_failed(cause))
-            )
-
-        self._flushing[partition] = False
-        if not self._worker.submit(job.run, done, failed):
-            del self._flushing[partition]
-            self.flush(partition, within_ms=ROLLED_EVERY_MS)
+            self._loop.call_at(self._loop.now_ms + within_ms, lambda: self._flushes.ask(partition))
+        else:
+            self._flushes.ask(partition)
 
     def dispose(self, job: Callable[[], None]) -> None:
         """Run `job` some time soon, off the loop; what goes wrong is logged."""
@@ -101,9 +88,8 @@ class Upkeep:
             self._loop.post(lambda: self._pass(rest, visit))
 
     def _flush_rolled(self, partition: Partition) -> None:
-        facts = partition.log.segments
-        if len(facts) > 1 and partition.log.flushed_offset < facts[-1].base_offset:
-            self.flush(partition)
+        if partition.log.has_unflushed_segments:
+            self._flushes.ask_quietly(partition)
 
     def _expire(self, partition: Partition) -> None:
         try:

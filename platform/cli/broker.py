@@ -1,64 +1,144 @@
-"""`headrace broker run`: one broker, in the foreground, until SIGTERM."""
+"""`headrace broker run`: one broker, in the foreground, until SIGTERM. `headrace broker config`: what it would run with."""
 
 import argparse
+import json
 import os
+import sys
 from pathlib import Path
 
 from ..broker import settings as broker_settings
-from ..broker.app import Broker
+from ..broker.errors import SettingsRefused
+from ..broker.setting_sources import Said
+from ..broker.settings import BrokerSettings
+from ..errors import HeadraceError
 from ..runtime.layout import Layout
-from ..runtime.lifecycle import StopSignal
+from ..runtime.lifecycle import StopSignal, end_at_latest
 from ..runtime.logs import configure as configure_logs
+from ..runtime.logs import get_logger
 
-HELP = "Run one broker alone: the Kafka wire protocol over byte-addressed logs."
+log = get_logger(__name__)
+
+HELP = "Run one broker alone: the Kafka wire protocol over byte-addressed logs. docs/BROKER.md is its manual."
+
+WRONG_SETTINGS, STOPPED_LATE = 2, 3
+"""Exit codes, besides 0 for a clean stop and 1 for everything else that ends a broker."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    layout = Layout.from_environment()
-    what = parser.add_subparsers(dest="what", required=True, metavar="run")
+    what = parser.add_subparsers(dest="what", required=True, metavar="run|config")
     run = what.add_parser(
         "run",
         help="run in the foreground until SIGTERM",
         description=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="settings for --set (also HEADRACE_BROKER_<NAME> in the environment, dots as underscores):\n  "
+        epilog="settings for --set, for the file (name=value a line) and for the environment (HEADRACE_BROKER_<NAME>, dots as\n"
+        "underscores); `headrace broker config` says what each means:\n  "
         + "\n  ".join(broker_settings.known_names())
-        + "\n\nexample: headrace broker run --port 9092 --data /var/lib/headrace --zookeeper 127.0.0.1:2181/live",
+        + "\n\nexit codes: 0 stopped as asked, 1 could not start or go on, 2 wrong settings, 3 stopped, but not within\n"
+        "shutdown.timeout.ms; killed by the signal when it comes twice\n\n"
+        "example: headrace broker run --port 9092 --data /var/lib/headrace --zookeeper 127.0.0.1:2181/live --http-port 9094",
     )
-    run.add_argument(
-        "--port", type=int, default=layout.port(9092), help="port to listen on, 0 for any free one (default: %(default)s)"
+    config = what.add_parser(
+        "config",
+        help="print the settings in force, where each was said and what it means",
+        description="Print the settings that `headrace broker run` with the same flags, environment and file would run with.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: headrace broker config --config /etc/headrace/broker.properties --changed",
     )
-    run.add_argument("--data", type=Path, required=True, help="folder of the logs, this broker's only")
-    run.add_argument("--zookeeper", default=layout.live_zookeeper, metavar="HOST:PORT[/CHROOT]", help="(default: %(default)s)")
-    run.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
-    run.add_argument("--advertised-host", metavar="HOST", help="address told to clients (default: that of --host)")
-    run.add_argument(
-        "--id", type=int, default=1, dest="broker_id", help="this broker's number in its cluster (default: %(default)s)"
+    for one in (run, config):
+        _add_flags(one)
+    config.add_argument("--changed", action="store_true", help="only settings that something was said about")
+    config.add_argument("--json", action="store_true", help="as JSON, with defaults and docs")
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    layout = Layout.from_environment()
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings, as in Kafka's server.properties")
+    parser.add_argument("--port", type=int, help=f"port to listen on, 0 for any free one (default: {layout.port(9092)})")
+    parser.add_argument("--data", type=Path, help="folder of the logs, this broker's only (setting log.dirs)")
+    parser.add_argument("--zookeeper", metavar="HOST:PORT[/CHROOT]", help=f"(default: {layout.live_zookeeper})")
+    parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--advertised-host", metavar="HOST", help="address told to clients (default: that of --host)")
+    parser.add_argument("--id", type=int, dest="broker_id", help="this broker's number in its cluster (default: 1)")
+    parser.add_argument(
+        "--http-port", type=int, help="port of /metrics, /healthz and /readyz, 0 for any free one (default: they are not served)"
     )
-    run.add_argument(
+    parser.add_argument(
         "--set", action="append", default=[], dest="words", metavar="NAME=VALUE", help="a setting, by Kafka's name; repeatable"
     )
-    run.add_argument("--status-file", type=Path, help="where to say 'ready', as JSON")
+    parser.add_argument("--status-file", type=Path, help="where to say 'ready', as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = broker_settings.from_words(
+    try:
+        settings = _settings(arguments)
+    except SettingsRefused as refused:
+        for fault in refused.faults:
+            print(f"headrace broker: {fault}", file=sys.stderr)
+        return WRONG_SETTINGS
+    return _print_settings(settings, arguments) if arguments.what == "config" else _serve(settings)
+
+
+def _settings(arguments: argparse.Namespace) -> BrokerSettings:
+    layout = Layout.from_environment()
+    shifted = "PORT_SHIFT" if layout.port_shift else "default"
+    file = None
+    if arguments.config is not None:
+        try:
+            file = (arguments.config.read_text(), str(arguments.config))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsRefused([f"--config {arguments.config} cannot be read: {error}"]) from error
+    return broker_settings.from_words(
         data=arguments.data,
         zookeeper=arguments.zookeeper,
         host=arguments.host,
         advertised_host=arguments.advertised_host,
         port=arguments.port,
         broker_id=arguments.broker_id,
+        http_port=arguments.http_port,
         status_file=arguments.status_file,
         words=arguments.words,
         environment=os.environ,
+        file=file,
+        defaults={
+            "listeners": Said(f"PLAINTEXT://{layout.address(9092)}", shifted),
+            "zookeeper.connect": Said(layout.live_zookeeper, shifted),
+        },
     )
-    configure_logs(f"broker-{settings.broker_id}")
-    stop = StopSignal().install()
+
+
+def _serve(settings: BrokerSettings) -> int:
+    # kio loads hypothesis where it finds it, for strategies that nobody asks for here: half a second of every start.
+    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
+    from ..broker.app import Broker
+
+    configure_logs(f"broker-{settings.broker_id}", settings.logging_level, settings.logging_format)
     broker = Broker(settings)
-    broker.start()
+
+    def end_in_time() -> None:
+        end_at_latest(settings.shutdown_timeout_ms, STOPPED_LATE, lambda: broker.doing)
+
+    stop = StopSignal(second_ends=True, then=end_in_time).install()  # during a long start too
     try:
+        broker.start()
         broker.wait(stop)
+    except HeadraceError as error:
+        log.error("broker_ends", why=str(error))
+        raise
     finally:
+        log.info("broker_stopping", signal=stop.name, within_ms=settings.shutdown_timeout_ms)
+        if not stop.is_set():
+            end_in_time()
         broker.stop()
+    return 0
+
+
+def _print_settings(settings: BrokerSettings, arguments: argparse.Namespace) -> int:
+    shown = [one for one in settings.effective if not arguments.changed or one.source != "default"]
+    if arguments.json:
+        rows = [{"name": s.name, "value": s.value, "source": s.source, "default": s.default, "doc": s.doc} for s in shown]
+        print(json.dumps(rows, indent=2))
+        return 0
+    for one in shown:
+        print(f"# {one.doc}\n# from: {one.source}\n{one.name}={one.value}\n")
     return 0

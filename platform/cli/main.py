@@ -21,6 +21,7 @@ COMMANDS = {
     "restart": "restart one process of the running platform",
     "demo": "send real events through the pipeline and print the audited result",
     "broker": "run one broker alone",
+    "log": "check, show and repair logs on disk",
     "registry": "run the schema registry",
     "schema": "register, get and list schemas",
     "mirror": "run the mirror between two clusters",

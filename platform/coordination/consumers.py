@@ -6,14 +6,15 @@ Consumer and owner nodes are ephemeral and vanish with the session, together; of
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from . import paths
+from .committed_offset import CommittedOffset
 from .ephemeral import EphemeralNode
 from .errors import ConsumerIdTaken, CoordinationError, NotRegistered, UnreadableNode, VersionConflict
 from .session import Session
 from .tree import Check, Create, Operation, Write
-from .values import decimal, json_bytes, read_decimal, read_json
+from .values import decimal, json_bytes, read_json
 
 CHUNK = 500
 """Offsets of one transaction: far below the server's limit on a request's size."""
@@ -133,7 +134,9 @@ class OwnerRegistry:
 
 
 class OffsetRegistry:
-    """How far each group has read: the next offset of each partition, decimal, persistent."""
+    """How far each group has read: the next offset of each partition, persistent. The paper's consumers read and write bare
+    offsets; what Kafka's clients note beside them (`CommittedOffset`) stands in the same node and does not disturb them.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -144,17 +147,52 @@ class OffsetRegistry:
 
     def get_many(self, group: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Return the committed next offset of those of the partitions that have one."""
-        wanted = {paths.offset(group, topic, partition): (topic, partition) for topic, partition in partitions}
-        found = self._session.tree.read_many(wanted)
-        return {wanted[path]: read_decimal(path, node.data) for path, node in found.items()}
+        return {position: committed.offset for position, committed in self.read(group, partitions).items()}
 
     def get_all(self, group: str) -> dict[tuple[str, int], int]:
         """Return every committed next offset of the group."""
-        tree, root = self._session.tree, paths.group_offsets(group)
-        pairs = [
-            (topic, int(name)) for topic in tree.children(root) for name in tree.children(f"{root}/{topic}") if name.isdigit()
-        ]
-        return self.get_many(group, pairs)
+        return {position: committed.offset for position, committed in self.read(group, None).items()}
+
+    def read(self, group: str, partitions: Iterable[tuple[str, int]] | None) -> dict[tuple[str, int], CommittedOffset]:
+        """Return what is committed for those of the partitions (None: all) that have something, notes included."""
+        positions = self._positions(group) if partitions is None else partitions
+        wanted = {paths.offset(group, topic, partition): (topic, partition) for topic, partition in positions}
+        found = self._session.tree.read_many(wanted)
+        return {wanted[path]: CommittedOffset.read(path, node.data) for path, node in found.items()}
+
+    def commit(self, offsets: Mapping[str, Mapping[tuple[str, int], CommittedOffset]]) -> None:
+        """Commit offsets with their notes, by group; durable on return. The calls travel together, each on its own: after an
+        error some may be written. Raises ConnectionUnsure, ValueError below 0.
+        """
+        self._session.tree.put_many(
+            {
+                paths.offset(group, topic, partition): one.to_bytes()
+                for group, positions in offsets.items()
+                for (topic, partition), one in positions.items()
+            }
+        )
+
+    def forget(self, group: str, partitions: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
+        """Remove committed offsets; return those that were there. Raises ConnectionUnsure."""
+        wanted = {paths.offset(group, topic, partition): (topic, partition) for topic, partition in partitions}
+        gone = self._session.tree.delete_many(wanted)
+        root = paths.group_offsets(group)
+        self._session.tree.delete_many(f"{root}/{topic}" for topic in {topic for topic, _ in partitions})
+        return {wanted[path] for path in gone}
+
+    def forget_topic(self, topic: str) -> None:
+        """Remove every group's offsets of a topic that was deleted: one of its name that comes later has other records."""
+        tree = self._session.tree
+        groups = map(paths.group_of, tree.children(paths.CONSUMERS))
+        roots = [f"{paths.group_offsets(group)}/{paths.topic_step(topic)}" for group in groups]
+        below = tree.children_many(roots)
+        tree.delete_many(f"{root}/{name}" for root, names in below.items() for name in names)
+        tree.delete_many(root for root, names in below.items() if names)
+
+    def _positions(self, group: str) -> list[tuple[str, int]]:
+        root = paths.group_offsets(group)
+        below = self._session.tree.children_many(f"{root}/{topic}" for topic in self._session.tree.children(root))
+        return [(path.rpartition("/")[2], int(name)) for path, names in below.items() for name in names if name.isdigit()]
 
     def put(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Commit one next offset."""

@@ -4,20 +4,24 @@
     /brokers/topics/{topic}                      persistent  JSON partitions, config
     /consumers/{group}/ids/{consumer}            ephemeral   JSON subscription, instance, timestamp
     /consumers/{group}/owners/{topic}/{part}     ephemeral   consumer id
-    /consumers/{group}/offsets/{topic}/{part}    persistent  decimal: the next offset
+    /consumers/{group}/offsets/{topic}/{part}    persistent  decimal: the next offset; behind it maybe a client's notes, JSON
     /audit/positions/{tier}/{topic}/{part}       persistent  decimal: how far the tier has reported
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
+
+A group's id is written as `group_step` says.
 
 Source: the paper's registries under today's names of topic and partition (facts/zookeeper_paths_and_rebalance.md).
 """
 
 import re
+from urllib.parse import unquote
 
 from .errors import InvalidName
 
 BROKER_IDS = "/brokers/ids"
 BROKER_TOPICS = "/brokers/topics"
+CONSUMERS = "/consumers"
 CLUSTER_ID = "/cluster/id"
 NEXT_PRODUCER_ID = "/producer_ids/next"
 
@@ -33,6 +37,28 @@ def step(kind: str, name: str) -> str:
     if not name.isprintable():
         raise InvalidName(kind, name, "printable characters only")
     return name
+
+
+def group_step(group: str) -> str:
+    """Return a group's id as a step: Kafka takes any text there, so what no step can hold stands as %XX, and so does '%'.
+
+    Raises InvalidName for an empty one and for one of more than 249 characters.
+    """
+    if not 0 < len(group) <= 249:
+        raise InvalidName("group", group, "1 to 249 characters")
+    if group in (".", ".."):
+        return group.replace(".", "%2E")
+    return "".join(one if _is_plain(one) else "".join(f"%{byte:02X}" for byte in one.encode()) for one in group)
+
+
+def group_of(step: str) -> str:
+    """Return the group's id whose step this is."""
+    return unquote(step)
+
+
+def _is_plain(character: str) -> bool:
+    # ZooKeeper refuses U+FFF0 to U+FFFF; some of them are printable.
+    return character not in "%/" and character.isprintable() and not "\ufff0" <= character <= "\uffff"
 
 
 def topic_step(topic: str) -> str:
@@ -59,16 +85,24 @@ def topic(name: str) -> str:
     return f"{BROKER_TOPICS}/{topic_step(name)}"
 
 
+def group(name: str) -> str:
+    return f"{CONSUMERS}/{group_step(name)}"
+
+
 def consumer_ids(group: str) -> str:
-    return f"/consumers/{step('group', group)}/ids"
+    return f"/consumers/{group_step(group)}/ids"
 
 
 def consumer(group: str, consumer_id: str) -> str:
     return f"{consumer_ids(group)}/{step('consumer id', consumer_id)}"
 
 
+def group_owners(group: str) -> str:
+    return f"/consumers/{group_step(group)}/owners"
+
+
 def owners(group: str, topic: str) -> str:
-    return f"/consumers/{step('group', group)}/owners/{topic_step(topic)}"
+    return f"{group_owners(group)}/{topic_step(topic)}"
 
 
 def owner(group: str, topic: str, partition: int) -> str:
@@ -76,7 +110,7 @@ def owner(group: str, topic: str, partition: int) -> str:
 
 
 def group_offsets(group: str) -> str:
-    return f"/consumers/{step('group', group)}/offsets"
+    return f"/consumers/{group_step(group)}/offsets"
 
 
 def offset(group: str, topic: str, partition: int) -> str:

@@ -297,10 +297,14 @@ class Session:
                     watch.owes_call = True
             # Armed before it is read: a change in between fires again, none falls through. One call for all that share a
             # callback.
-            for callback in dict.fromkeys(watch.callback for watch in watches if watch.owes_call):
+            owing: dict[Callable[[], None], list[_Watch]] = {}
+            for watch in watches:
+                if watch.owes_call:
+                    owing.setdefault(watch.callback, []).append(watch)
+            for callback, owed in owing.items():
                 if self._stopping.is_set():
                     return
-                self._call(callback, [watch for watch in watches if watch.owes_call and watch.callback == callback])
+                self._call(callback, owed)
         except (ConnectionUnsure, SessionClosed) as error:
             # What is not armed, or owes a call, is seen to at the next turn.
             log.info("watches_postponed", extra={"fields": {"session": self.name, "error": str(error)}})

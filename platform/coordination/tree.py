@@ -138,6 +138,41 @@ class Tree:
         """Return the names below `path`, sorted; none when there is no such node."""
         return sorted(self._repeatable("list", path, lambda: self._client.get_children_async(path), absent=()))
 
+    def children_many(self, paths: Iterable[str]) -> dict[str, list[str]]:
+        """Return the sorted names below each path, none where there is no such node; the calls travel together."""
+        wanted = list(paths)
+        found: dict[str, list[str]] = {}
+        for start in range(0, len(wanted), PIPELINE):
+            some = wanted[start : start + PIPELINE]
+            self._open("list", some[0])
+            sent = [(path, self._client.get_children_async(path)) for path in some]
+            for path, answer in sent:
+                try:
+                    found[path] = sorted(self._await("list", path, answer))
+                except NoNodeError:
+                    found[path] = []
+                except _UNSURE:
+                    found[path] = self.children(path)
+        return found
+
+    def delete_many(self, paths: Iterable[str]) -> set[str]:
+        """Remove the nodes; return those that are gone by this call. One that has children stays; the calls travel together."""
+        wanted = list(paths)
+        gone: set[str] = set()
+        for start in range(0, len(wanted), PIPELINE):
+            some = wanted[start : start + PIPELINE]
+            self._open("delete", some[0])
+            sent = [(path, self._client.delete_async(path)) for path in some]
+            for path, answer in sent:
+                try:
+                    self._await("delete", path, answer)
+                except (NoNodeError, NotEmptyError):
+                    continue
+                except _UNSURE as error:
+                    raise ConnectionUnsure("delete", path, str(error) or type(error).__name__) from error
+                gone.add(path)
+        return gone
+
     def ensure(self, path: str) -> None:
         """Have persistent, empty nodes down to `path`; what is there stays as it is."""
         self._repeatable("create", path, lambda: self._client.ensure_path_async(path), absent=None)

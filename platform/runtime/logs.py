@@ -1,4 +1,4 @@
-"""Logs as events with fields: one JSON object a line on stderr, one line per notable fact, never one per record.
+"""Logs as events with fields: one JSON object (or one plain line) each on stderr, one per notable fact, never one per record.
 
 log = get_logger(__name__)
 log.info("segment_rolled", topic="clicks", partition=0, base_offset=1048576)
@@ -31,6 +31,20 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+class _PlainLines(logging.Formatter):
+    """For people at a terminal: the same facts in the same order."""
+
+    def __init__(self, process: str) -> None:
+        super().__init__()
+        self._process = process
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(record.created))
+        fields = "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
+        line = f"{at}.{int(record.msecs):03d}Z {record.levelname:<7} {self._process} {record.getMessage()}{fields}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
 class EventLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger whose keyword arguments become fields of the line."""
 
@@ -44,10 +58,12 @@ def get_logger(name: str) -> EventLogger:
     return EventLogger(logging.getLogger(name), {})
 
 
-def configure(process: str, level: str = "INFO") -> None:
-    """Send this process's events to stderr as JSON lines. Called once, by the process's composition root."""
+def configure(process: str, level: str = "INFO", form: str = "json") -> None:
+    """Send this process's events of at least `level` to stderr; `form` is `json` or `text`. Called once, by the process's
+    composition root.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines(process))
+    handler.setFormatter(_PlainLines(process) if form == "text" else _JsonLines(process))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

@@ -6,6 +6,8 @@ reader.
 """
 
 import struct
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
@@ -38,8 +40,20 @@ _SIZES = {
 }
 
 
-def check(entity_type: Any, message: bytes) -> None:
-    """Raise `MalformedFrame` unless `message` holds a whole `entity_type` whose every array and string fits into it."""
+class _Budget(threading.local):
+    """How many more elements the arrays of the message at hand may have together; each thread walks one message at a time."""
+
+    left = 0
+
+
+_budget = _Budget()
+
+
+def check(entity_type: Any, message: bytes, *, most_elements: int = sys.maxsize) -> None:
+    """Raise `MalformedFrame` unless `message` holds a whole `entity_type` whose every array and string fits into it, and whose
+    arrays together have at most `most_elements`: four megabytes of the smallest ones keep kio busy for seconds.
+    """
+    _budget.left = most_elements
     try:
         end = _entity(entity_type)[0](message, 0)
     except (IndexError, struct.error):
@@ -118,6 +132,10 @@ def _skip(size: int) -> Walk:
 def _array(each: Walk, least: int, flexible: bool) -> Walk:
     def walk(message: bytes, at: int) -> int:
         number, at = read_count(message, at, flexible=flexible, each=least)
+        if number > 0:
+            _budget.left -= number
+            if _budget.left < 0:
+                raise MalformedFrame(f"arrays with more elements than are taken at once, the last of {number} at byte {at}")
         for _ in range(number):
             at = each(message, at)
         return at

@@ -6,8 +6,9 @@ table of what a server supports: that is the broker's.
 """
 
 import io
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Literal
@@ -18,6 +19,8 @@ from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 
+from . import old_versions
+from .answer_bytes import AnswerBytes
 from .array_bounds import check
 from .errors import ErrorCode, MalformedFrame, UnsupportedVersion
 from .headers import (
@@ -34,11 +37,20 @@ from .primitives import Body
 Fields = Mapping[str, Any]
 Side = Literal["request", "response"]
 
+MOST_ELEMENTS = 50_000
+"""Of all arrays of one request together. Ten thousand partitions, each a topic of its own, are 20,000."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode_request(api_key: int, version: int, body: Body) -> Any:
-    """Return the request as kio's dataclass; bytes behind it are ignored. Raises `UnsupportedVersion`, `MalformedFrame`."""
+    """Return the request as kio's dataclass; bytes behind it are ignored. Raises `UnsupportedVersion`, `MalformedFrame`.
+
+    A version that kio no longer has comes as the next one up, see `old_versions`.
+    """
+    old = old_versions.TABLE.get((api_key, version))
+    if old is not None:
+        return replace(_decode("request", api_key, old.read_as, bytes(body) + old.missing), **old.settled)
     return _decode("request", api_key, version, body)
 
 
@@ -53,8 +65,14 @@ def encode_request(api_key: int, version: int, message: Any) -> bytes:
 
 
 def encode_response(api_key: int, version: int, message: Any) -> bytes:
-    """Return the response's body from kio's dataclass or a mapping (see `make`). Raises as `encode_request` does."""
-    return _encode("response", api_key, version, message)
+    """Return the response's body from kio's dataclass or a mapping (see `make`); `AnswerBytes` where a mapping holds errors.
+
+    Raises as `encode_request` does.
+    """
+    old = old_versions.TABLE.get((api_key, version))
+    if old is not None and old.write is not None:
+        return AnswerBytes.of(old.write(message), message)
+    return AnswerBytes.of(_encode("response", api_key, version, message), message)
 
 
 def make(side: Side, api_key: int, version: int, message: Fields) -> Any:
@@ -78,6 +96,11 @@ def message_type(side: Side, api_key: int, version: int) -> type[Any]:
             api_key=api_key,
             version=version,
         ) from None
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return what travelled: kio reads a number of ms into a `timedelta`."""
+    return round(duration / timedelta(milliseconds=1))
 
 
 def encode_api_versions(version: int, ranges: Mapping[int, tuple[int, int]]) -> bytes:
@@ -107,7 +130,7 @@ def decode_api_versions(version: int, body: Body) -> tuple[int, dict[int, tuple[
 def _decode(side: Side, api_key: int, version: int, body: Body) -> Any:
     entity_type: Any = message_type(side, api_key, version)
     data = bytes(body)
-    check(entity_type, data)
+    check(entity_type, data, most_elements=MOST_ELEMENTS if side == "request" else sys.maxsize)
     try:
         return entity_reader(entity_type)(data, 0)[0]
     except Exception as error:
@@ -204,6 +227,7 @@ __all__ = [
     "is_flexible",
     "make",
     "message_type",
+    "milliseconds",
     "read_request_header",
     "read_response_header",
     "write_request_header",

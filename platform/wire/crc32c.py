@@ -27,8 +27,10 @@ try:
     from crc32c import crc32c as _native
 
     _compute = cast("Callable[[bytes | bytearray | memoryview, int], int]", _native)
+    _is_native = True
 except ImportError:  # no wheel for this machine: the portable fallback
     _compute = _portable()
+    _is_native = False
 
 
 def crc32c(data: bytes | bytearray | memoryview, value: int = 0) -> int:
@@ -39,11 +41,20 @@ def crc32c(data: bytes | bytearray | memoryview, value: int = 0) -> int:
 def patched(crc: int, change: int, bytes_after: int) -> int:
     """Return what `crc` becomes when a 32-bit big-endian field is XORed with `change` and `bytes_after` bytes follow that field.
 
-    Hot: 1 to 3 microseconds whatever the size. A message that was corrupt before the patch is still corrupt after it, which a
-    recomputed CRC would hide.
+    A message that was corrupt before the patch is still corrupt after it, which a recomputed CRC would hide.
+    """
+    return crc ^ crc_change(change, bytes_after)
+
+
+def crc_change(change: int, bytes_after: int) -> int:
+    """Return what is XORed into a message's CRC when the same is done to a field of it, as in `patched`. Hot: where it is short
+    the zeros are really read (0.4 µs at 200 bytes, 0.9 at 10 KB), else 3.8 µs by tables whatever the size.
     """
     # The register that started at zero and has read the four changed bytes; zeros are then all that it still has to read.
-    register = _compute(change.to_bytes(4, "big"), _MASK) ^ _MASK
+    started = _compute(change.to_bytes(4, "big"), _MASK)
+    if bytes_after <= _ZEROS_READ:
+        return _compute(_ZEROS[:bytes_after], started) ^ _MASK
+    register = started ^ _MASK
     power = 0
     while bytes_after:
         if bytes_after & 1:
@@ -53,7 +64,12 @@ def patched(crc: int, change: int, bytes_after: int) -> int:
             )
         bytes_after >>= 1
         power += 1
-    return crc ^ register
+    return register
+
+
+_ZEROS_READ = 48 * 1024 if _is_native else 128
+"""Up to here reading zeros is faster than the tables."""
+_ZEROS = memoryview(bytes(_ZEROS_READ))
 
 
 _Tables = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]

@@ -6,22 +6,52 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import (
+    AlterConfigsRequest,
+    AlterConfigsResponse,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
 )
 from kafka.protocol.consumer import (
     FetchRequest,
     FetchResponse,
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     OffsetCommitRequest,
     OffsetCommitResponse,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
     OffsetFetchRequest,
     OffsetFetchResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
 )
 from kafka.protocol.metadata import (
     ApiVersionsRequest,
@@ -32,6 +62,12 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 from kafka.protocol.producer import InitProducerIdRequest, InitProducerIdResponse, ProduceRequest, ProduceResponse
+from kafka.protocol.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
 
 from headrace.broker import topic_settings
 from headrace.broker.router import TABLE
@@ -79,6 +115,37 @@ def fields_of(api_key: int, version: int) -> dict[str, Any]:
             return {"groups": [{"group_id": "g", "topics": topics}]} if version >= 8 else {"group_id": "g", "topics": topics}
         case 10:
             return {"key_type": 0, "coordinator_keys": ["g"]} if version >= 4 else {"key": "g", "key_type": 0}
+        case 11:
+            return {
+                "group_id": f"joined-{version}",
+                "session_timeout_ms": 10_000,
+                "rebalance_timeout_ms": 10_000,
+                "member_id": "",
+                "group_instance_id": None,
+                "protocol_type": "consumer",
+                "protocols": [{"name": "range", "metadata": b"\0\0"}],
+            }
+        case 12:
+            return {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+        case 13:
+            members = [{"member_id": "m", "group_instance_id": None}]
+            return {"group_id": "g", "member_id": "m"} if version < 3 else {"group_id": "g", "members": members}
+        case 14:
+            return {
+                "group_id": "g",
+                "generation_id": 1,
+                "member_id": "m",
+                "group_instance_id": None,
+                "protocol_type": "consumer",
+                "protocol_name": "range",
+                "assignments": [{"member_id": "m", "assignment": b""}],
+            }
+        case 15:
+            return {"groups": ["g"], "include_authorized_operations": True}
+        case 16:
+            return {"states_filter": []}
+        case 17:
+            return {"mechanism": "PLAIN"}
         case 18:
             return {"client_software_name": "test", "client_software_version": "1"} if version >= 3 else {}
         case 19:
@@ -86,10 +153,36 @@ def fields_of(api_key: int, version: int) -> dict[str, Any]:
             return {"topics": [topic], "timeout_ms": 1_000, "validate_only": False}
         case 20:
             return {"topic_names": [f"made-{version}"], "timeout_ms": 1_000}
+        case 21:
+            return {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": 0}]}], "timeout_ms": 1_000}
         case 22:
             return {"transactional_id": None, "transaction_timeout_ms": 1_000}
+        case 23:
+            partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
+            return {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [partition]}]}
+        case 33:
+            configs = [{"name": "retention.ms", "value": "5000"}]
+            resource = {"resource_type": 2, "resource_name": TOPIC, "configs": configs}
+            return {"resources": [resource], "validate_only": False}
+        case 35:
+            return {"topics": [{"topic": TOPIC, "partitions": [0]}]}
+        case 36:
+            return {"auth_bytes": b"\0user\0secret"}
+        case 37:
+            topic = {"name": TOPIC, "count": 2, "assignments": None}
+            return {"topics": [topic], "timeout_ms": 1_000, "validate_only": True}
+        case 44:
+            configs = [{"name": "retention.ms", "config_operation": 0, "value": "5000"}]
+            resource = {"resource_type": 2, "resource_name": TOPIC, "configs": configs}
+            return {"resources": [resource], "validate_only": False}
+        case 60:
+            return {"include_cluster_authorized_operations": False, "endpoint_type": 1}
         case 32:
             return {"resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}]}
+        case 42:
+            return {"groups_names": [f"gone-{version}"]}
+        case 47:
+            return {"group_id": "gone", "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]}
     raise AssertionError(f"no request for API {api_key} here: add one for every line of the broker's table")
 
 
@@ -101,14 +194,41 @@ MESSAGES: dict[int, tuple[Any, Any]] = {
     8: (OffsetCommitRequest, OffsetCommitResponse),
     9: (OffsetFetchRequest, OffsetFetchResponse),
     10: (FindCoordinatorRequest, FindCoordinatorResponse),
+    11: (JoinGroupRequest, JoinGroupResponse),
+    12: (HeartbeatRequest, HeartbeatResponse),
+    13: (LeaveGroupRequest, LeaveGroupResponse),
+    14: (SyncGroupRequest, SyncGroupResponse),
+    15: (DescribeGroupsRequest, DescribeGroupsResponse),
+    16: (ListGroupsRequest, ListGroupsResponse),
+    17: (SaslHandshakeRequest, SaslHandshakeResponse),
     18: (ApiVersionsRequest, ApiVersionsResponse),
     19: (CreateTopicsRequest, CreateTopicsResponse),
     20: (DeleteTopicsRequest, DeleteTopicsResponse),
+    21: (DeleteRecordsRequest, DeleteRecordsResponse),
     22: (InitProducerIdRequest, InitProducerIdResponse),
+    23: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
     32: (DescribeConfigsRequest, DescribeConfigsResponse),
+    33: (AlterConfigsRequest, AlterConfigsResponse),
+    35: (DescribeLogDirsRequest, DescribeLogDirsResponse),
+    36: (SaslAuthenticateRequest, SaslAuthenticateResponse),
+    37: (CreatePartitionsRequest, CreatePartitionsResponse),
+    42: (DeleteGroupsRequest, DeleteGroupsResponse),
+    44: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
+    47: (OffsetDeleteRequest, OffsetDeleteResponse),
+    60: (DescribeClusterRequest, DescribeClusterResponse),
 }
 
-SERVED = [(key, version) for key, api in TABLE.items() for version in range(api.served_from, api.highest + 1)]
+UNKNOWN_THERE = {(8, 1), (19, 0), (19, 1), (20, 0), (32, 0)}
+"""Versions that kafka-python cannot write; each has a test of its own beside its decoder's."""
+ERRORS = {11: {79}, 12: {25}, 13: {25}, 14: {25}, 17: {34}, 20: {3}, 36: {34}, 42: {69}, 47: {69}}
+"""What these requests may be answered with besides 0: an id comes first, there is no such member, topic, group."""
+
+SERVED = [
+    (key, version)
+    for key, api in TABLE.items()
+    for version in range(api.served_from, api.highest + 1)
+    if (key, version) not in UNKNOWN_THERE
+]
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +268,7 @@ def test_kafka_python_can_ask_and_read_every_served_version(broker: ServingBroke
     with broker.client() as client:
         body = bytes(client.request(api_key, version, bytes(request.encode(version=version, header=False))))
     response = response_type.decode(body, version=version)
-    assert errors_in(response) <= {0} if api_key != 20 else errors_in(response) <= {0, 3}
+    assert errors_in(response) <= {0} | ERRORS.get(api_key, set())
     response._header = None  # an answer that was read has no header of its own, and the writer looks for one
     assert bytes(response.encode(version=version, header=False)) == body, "nothing is left over or missing"
 

@@ -9,15 +9,22 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...wire.errors import MalformedFrame
-from ..catalog import Catalog
+from ..catalog import Catalog, Places, TopicEntry
+from ..cold_reads import ColdReads
+from ..group_desk import GroupDesk
+from ..group_traces import GroupTraces
+from ..known_fetches import KnownFetches
 from ..later import Chunks, Later
 from ..loop import Loop
+from ..metrics import BrokerMetrics
 from ..offset_desk import OffsetDesk
 from ..partitions import PartitionTable
 from ..producer_id_desk import ProducerIdDesk
 from ..settings import BrokerSettings
+from ..worker import Worker
 
 Answer = bytes | Chunks | Later | None
+Done = Callable[[bool | Exception], None]
 
 
 class TopicKeeper(Protocol):
@@ -29,37 +36,74 @@ class TopicKeeper(Protocol):
         ...
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Callable[[bool | Exception], None]
+        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, places: Places | None = None
     ) -> None:
         """Make a topic, then call `done` on the loop: True it is there now, False it was there before, or why it could not be
-        made.
+        made. `places` says which brokers keep which partition.
         """
         ...
 
-    def delete(self, topic: str, done: Callable[[bool | Exception], None]) -> None:
+    def extend(self, topic: str, partition_count: int, places: Sequence[tuple[int, ...]] | None, done: Done) -> None:
+        """Add partitions until there are so many, then call `done`: True, False there is no such topic, or why not. `places` has
+        the brokers of each new one.
+        """
+        ...
+
+    def configure(self, topic: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], done: Done) -> None:
+        """Put what `change` makes of the topic's own settings in their place, then call `done`: True they are in force, False
+        there is no such topic, or why not.
+        """
+        ...
+
+    def delete(self, topic: str, done: Done) -> None:
         """Remove a topic and its data, then call `done` on the loop: True it is gone, False there was none, or why it could
         not be.
         """
         ...
 
 
-class MetadataAnswers:
-    """Answers that hold as long as the catalog is the same object. Bounded."""
+Pieces = dict[str, tuple[TopicEntry, bytes]]
+"""Topics as they stand in an answer, each with the entry that it was written from."""
 
-    CAPACITY = 500
+
+class MetadataAnswers:
+    """Answers that hold as long as the catalog is the same object, and topics in them that hold as long as their entry is.
+
+    Bounded: answers by their bytes and those of what was asked, topics by those of the catalog."""
+
+    CAPACITY_BYTES = 8 << 20
+    FORGOTTEN_TOPICS = 1_000
+    """So many topics that are no more may be remembered before all are forgotten."""
 
     def __init__(self) -> None:
         self._catalog: Catalog | None = None
         self._answers: dict[object, bytes] = {}
+        self._held_bytes = 0
+        self._pieces: dict[int, Pieces] = {}
+        self._alive: frozenset[int] = frozenset()
 
     def get(self, key: object, catalog: Catalog) -> bytes | None:
         return self._answers.get(key) if catalog is self._catalog else None
 
-    def put(self, key: object, catalog: Catalog, answer: bytes) -> None:
-        if catalog is not self._catalog or len(self._answers) >= self.CAPACITY:
+    def put(self, key: object, catalog: Catalog, answer: bytes, key_bytes: int = 0) -> None:
+        cost = len(answer) + key_bytes
+        if catalog is not self._catalog or self._held_bytes + cost > self.CAPACITY_BYTES:
             self._catalog = catalog
             self._answers.clear()
-        self._answers[key] = answer
+            self._held_bytes = 0
+            known = len(catalog.topics)
+            for version in [one for one, pieces in self._pieces.items() if len(pieces) > known + self.FORGOTTEN_TOPICS]:
+                del self._pieces[version]
+        if cost <= self.CAPACITY_BYTES:
+            self._answers[key] = answer
+            self._held_bytes += cost
+
+    def pieces(self, version: int, alive: frozenset[int]) -> Pieces:
+        """Return what is remembered of topics, to be added to. All is forgotten when other brokers are `alive`."""
+        if alive != self._alive:
+            self._alive = alive
+            self._pieces.clear()
+        return self._pieces.setdefault(version, {})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,18 +117,40 @@ class Context:
     partitions: PartitionTable
     topics: TopicKeeper
     offsets: OffsetDesk
+    groups: GroupDesk
+    """Groups with members, of Kafka clients."""
+    group_traces: GroupTraces
+    """What ZooKeeper knows of groups."""
     producer_ids: ProducerIdDesk
+    disk: Worker
+    """Does what waits for the disk and is not a flush."""
     host: str
     port: int
     """Where clients are told to come: known once the socket listens."""
     supported: Mapping[int, tuple[int, int]]
     """API key to the lowest and highest version served: what ApiVersions answers, from the router's table."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
+    metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
+    known_fetches: KnownFetches = field(default_factory=KnownFetches)
+    cold_reads: ColdReads | None = None
+    """None: what is not in the page cache is read on the loop."""
+    client_id: str = ""
+    """What the client of the request in hand calls itself; the router sets it for APIs that ask for it."""
 
     def entry_config(self, topic: str) -> Mapping[str, str]:
         """Return a topic's own settings, empty when there is no such topic."""
         entry = self.topics.catalog.topics.get(topic)
         return {} if entry is None else entry.config
+
+    @property
+    def brokers(self) -> dict[int, tuple[str, int]]:
+        """Return host and port of every broker by id, this one among them whatever ZooKeeper says."""
+        known = {broker.broker_id: (broker.host, broker.port) for broker in self.topics.catalog.brokers.values()}
+        return known | {self.settings.broker_id: (self.host, self.port)}
+
+    @property
+    def broker_ids(self) -> set[int]:
+        return {self.settings.broker_id, *self.topics.catalog.brokers}
 
 
 def respond(body: bytes) -> tuple[bytes]:

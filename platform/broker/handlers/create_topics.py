@@ -1,73 +1,93 @@
-"""CreateTopics, key 19, versions 2-7 (0 and 1 are advertised, not read: no client of today asks for them): topics with their
-partitions and settings.
+"""CreateTopics, key 19, versions 0-7: topics with their partitions and settings.
 
-One replica a partition. Settings are checked against the table of `topic_settings`, and every fault is named in the answer's
-message."""
+One replica a partition; where each lies may be said by hand. Settings are checked against the table of `topic_settings`, and
+every fault is named in the answer's message."""
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from ...wire import control
+from ...wire import control, created_topics
+from ...wire.created_topics import Result
 from ...wire.errors import ErrorCode
 from .. import topic_name, topic_settings
+from ..catalog import Places
 from ..later import Later
-from .context import Context, required, respond
+from . import placement
+from .context import Context, required
+from .gathering import STILL_UNDER_WAY, Gathering, code_of
+from .placement import MOST_PARTITIONS, Refusal
 
 KEY = 19
 
-MOST_PARTITIONS = 10_000
-"""Of one topic; each costs a file and its share of memory."""
 BY_DEFAULT = -1
 
-Refusal = tuple[ErrorCode, str]
+
+MOST_AT_ONCE = 10_000
+"""Partitions that one request may ask for, of all its topics together; Kafka's controller has the same bound."""
+
+
+class _Wanted(NamedTuple):
+    partition_count: int
+    config: dict[str, str]
+    places: Places | None
 
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return what became of each topic, once ZooKeeper has them all."""
     request = control.decode_request(KEY, version, body)
-    results: dict[str, dict[str, Any]] = {}
-    to_make: dict[str, tuple[int, dict[str, str]]] = {}
     named = Counter(str(topic.name) for topic in required(request.topics))
+    results: dict[str, Result] = {}
+    to_make: dict[str, _Wanted] = {}
+    left = MOST_AT_ONCE
     for topic in request.topics:
         name = str(topic.name)
         refusal = (ErrorCode.INVALID_REQUEST, "named twice in one request") if named[name] > 1 else _refusal(context, topic)
+        wanted = None if refusal is not None else _wanted(context, topic)
+        if wanted is not None and wanted.partition_count > left:
+            refusal = (
+                ErrorCode.POLICY_VIOLATION,
+                f"one request makes at most {MOST_AT_ONCE} partitions: ask for the rest in another",
+            )
         if refusal is not None:
-            results[name] = _result(name, *refusal)
-            continue
-        partition_count = context.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
-        config = {str(one.name): str(one.value) for one in required(topic.configs)}
-        if request.validate_only:
-            results[name] = _made(context, name, partition_count, config)
-        else:
-            to_make[name] = (partition_count, config)
-    if not to_make:
-        return _answer(version, results)
-    return _make(context, version, results, to_make)
+            results[name] = Result(name, *refusal)
+        elif wanted is not None:
+            left -= wanted.partition_count
+            to_make[name] = wanted
+    if request.validate_only or not to_make:
+        made = [_made(context, version, name, wanted) for name, wanted in to_make.items()]
+        return created_topics.encode_response(version, [*results.values(), *made])
+    gathering = Gathering[str, Result](
+        context,
+        to_make,
+        timeout_ms=control.milliseconds(request.timeout),
+        overdue=lambda name: Result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
+        answer=lambda made: created_topics.encode_response(version, [*results.values(), *made.values()]),
+    )
+    for name, wanted in to_make.items():
+
+        def done(outcome: bool | Exception, name: str = name, wanted: _Wanted = wanted) -> None:
+            gathering.put(name, _outcome(context, version, name, wanted, outcome))
+
+        context.topics.create(name, wanted.partition_count, wanted.config, done, wanted.places)
+    return gathering.later
 
 
-def _make(
-    context: Context, version: int, results: dict[str, dict[str, Any]], to_make: Mapping[str, tuple[int, dict[str, str]]]
-) -> Later:
-    later = Later()
-    waiting = set(to_make)
-    for name, (partition_count, config) in to_make.items():
+def _outcome(context: Context, version: int, name: str, wanted: _Wanted, outcome: bool | Exception) -> Result:
+    if outcome is True:
+        return _made(context, version, name, wanted)
+    if outcome is False:
+        return Result(name, ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+    return Result(name, code_of(outcome), f"topic {name!r} could not be made now: {outcome}")
 
-        def done(
-            outcome: bool | Exception, name: str = name, partition_count: int = partition_count, config: dict[str, str] = config
-        ) -> None:
-            waiting.discard(name)
-            if outcome is True:
-                results[name] = _made(context, name, partition_count, config)
-            elif outcome is False:
-                results[name] = _result(name, ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
-            else:
-                results[name] = _result(name, ErrorCode.REQUEST_TIMED_OUT, f"topic {name!r} could not be made now: {outcome}")
-            if not waiting:
-                later.complete(respond(_answer(version, results)))
 
-        context.topics.create(name, partition_count, config, done)
-    return later
+def _wanted(context: Context, topic: Any) -> _Wanted:
+    config = {str(one.name): str(one.value) for one in required(topic.configs)}
+    if topic.assignments:
+        places = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
+        return _Wanted(len(places), config, dict(sorted(places.items())))
+    count = context.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
+    return _Wanted(count, config, None)
 
 
 def _refusal(context: Context, topic: Any) -> Refusal | None:
@@ -77,8 +97,9 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
     if name in context.topics.catalog.topics:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already"
     if required(topic.assignments):
-        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "this cluster places partitions itself: give their number instead"
-    if topic.num_partitions != BY_DEFAULT and not 1 <= topic.num_partitions <= MOST_PARTITIONS:
+        if (refusal := _placed_wrongly(context, topic)) is not None:
+            return refusal
+    elif topic.num_partitions != BY_DEFAULT and not 1 <= topic.num_partitions <= MOST_PARTITIONS:
         return ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions: give 1 to {MOST_PARTITIONS}"
     if topic.replication_factor not in (BY_DEFAULT, 1):
         return ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {topic.replication_factor}: partitions have one replica"
@@ -88,24 +109,28 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
     return None
 
 
-def _made(context: Context, name: str, partition_count: int, config: dict[str, str]) -> dict[str, Any]:
-    values = topic_settings.values_in_force(config, context.settings.topic_defaults)
-    return _result(
-        name,
-        ErrorCode.NONE,
-        None,
-        num_partitions=partition_count,
-        replication_factor=1,
-        configs=[
-            {"name": setting, "value": value, "read_only": False, "config_source": source, "is_sensitive": False}
-            for setting, (value, source) in values.items()
-        ],
-    )
+def _placed_wrongly(context: Context, topic: Any) -> Refusal | None:
+    if topic.num_partitions != BY_DEFAULT or topic.replication_factor != BY_DEFAULT:
+        return (
+            ErrorCode.INVALID_REQUEST,
+            "an assignment by hand stands for both numbers: give -1 partitions and -1 replicas with it",
+        )
+    if len(topic.assignments) > MOST_PARTITIONS:
+        return ErrorCode.INVALID_PARTITIONS, f"{len(topic.assignments)} partitions: give 1 to {MOST_PARTITIONS}"
+    by_index = {int(one.partition_index): required(one.broker_ids) for one in topic.assignments}
+    if sorted(by_index) != list(range(len(topic.assignments))):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 on, none left out, none twice"
+    return placement.fault_of([by_index[index] for index in sorted(by_index)], context.broker_ids)
 
 
-def _result(name: str, error: ErrorCode, message: str | None, **more: Any) -> dict[str, Any]:
-    return {"name": name, "topic_id": None, "error_code": error, "error_message": message, "configs": [], **more}
+def _made(context: Context, version: int, name: str, wanted: _Wanted) -> Result:
+    if version < created_topics.FIRST_FLEXIBLE:
+        return Result(name)
+    settings = _settings(tuple(wanted.config.items()), tuple(context.settings.topic_defaults.items()))
+    return Result(name, partition_count=wanted.partition_count, replication_factor=1, settings=settings)
 
 
-def _answer(version: int, results: Mapping[str, Mapping[str, Any]]) -> bytes:
-    return control.encode_response(KEY, version, {"throttle_time_ms": 0, "topics": list(results.values())})
+@lru_cache(100)
+def _settings(own: tuple[tuple[str, str], ...], defaults: tuple[tuple[str, str], ...]) -> bytes:
+    values = topic_settings.values_in_force(dict(own), dict(defaults))
+    return created_topics.settings((name, value, source) for name, (value, source) in values.items())

@@ -1,11 +1,13 @@
-"""DeleteTopics, key 20, versions 1-5 (6 names topics by id): a topic and its data go for good."""
+"""DeleteTopics, key 20, versions 0-5 (6 names topics by id): a topic and its data go for good."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..later import Later
-from .context import Context, required, respond
+from .context import Context, required
+from .gathering import STILL_UNDER_WAY, Gathering, code_of
 
 KEY = 20
 
@@ -13,31 +15,38 @@ KEY = 20
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return what became of each topic, once it is out of ZooKeeper."""
     request = control.decode_request(KEY, version, body)
-    results: dict[str, dict[str, Any]] = {}
-    waiting = {str(name) for name in required(request.topic_names)}
-    if not waiting:
-        return _answer(version, results)
-    later = Later()
-    for name in sorted(waiting):
+    names = list(dict.fromkeys(str(name) for name in required(request.topic_names)))
+    if not names:
+        return _answer(version, {})
+    gathering = Gathering[str, dict[str, Any]](
+        context,
+        names,
+        timeout_ms=control.milliseconds(request.timeout),
+        overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
+        answer=lambda results: _answer(version, results),
+    )
+    for name in names:
 
         def done(outcome: bool | Exception, name: str = name) -> None:
-            waiting.discard(name)
             if outcome is True:
-                results[name] = _result(name, ErrorCode.NONE, None)
-            elif outcome is False:
-                results[name] = _result(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-            else:
-                results[name] = _result(name, ErrorCode.REQUEST_TIMED_OUT, f"topic {name!r} could not be deleted now: {outcome}")
-            if not waiting:
-                later.complete(respond(_answer(version, results)))
+                context.offsets.forget_topic(name)
+            gathering.put(name, _outcome(name, outcome))
 
         context.topics.delete(name, done)
-    return later
+    return gathering.later
+
+
+def _outcome(name: str, outcome: bool | Exception) -> dict[str, Any]:
+    if outcome is True:
+        return _result(name, ErrorCode.NONE, None)
+    if outcome is False:
+        return _result(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+    return _result(name, code_of(outcome), f"topic {name!r} could not be deleted now: {outcome}")
 
 
 def _result(name: str, error: ErrorCode, message: str | None) -> dict[str, Any]:
     return {"name": name, "error_code": error, "error_message": message}
 
 
-def _answer(version: int, results: dict[str, dict[str, Any]]) -> bytes:
+def _answer(version: int, results: Mapping[str, Mapping[str, Any]]) -> bytes:
     return control.encode_response(KEY, version, {"throttle_time_ms": 0, "responses": list(results.values())})

@@ -1,5 +1,5 @@
-"""DescribeConfigs, key 32, versions 1-4: the settings in force of topics, and of this broker, each with its source and, if
-asked, its doc.
+"""DescribeConfigs, key 32, versions 0-4: the settings in force of topics, and of this broker, each with its source and, if
+asked, its synonyms and its doc.
 """
 
 from collections.abc import Iterable
@@ -7,20 +7,23 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from .. import settings as broker_settings
 from .. import topic_settings
+from ..setting_table import NUMBERS
 from ..topic_settings import ConfigSource, ConfigType
+from .config_changes import BROKER, TOPIC
 from .context import Context, required
 
 KEY = 32
 
-TOPIC, BROKER = 2, 4
+Synonym = tuple[str, str, ConfigSource]
 
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
     """Return the settings of each resource asked for."""
     request = control.decode_request(KEY, version, body)
-    results = [_resource(context, request, resource) for resource in required(request.resources)]
+    # Each once, however often it is named: the settings of one broker are a thousand times as long as its name.
+    wanted = {(int(one.resource_type), str(one.resource_name)): one for one in required(request.resources)}
+    results = [_resource(context, request, resource) for resource in wanted.values()]
     return control.encode_response(KEY, version, {"throttle_time_ms": 0, "results": results})
 
 
@@ -29,11 +32,12 @@ def _resource(context: Context, request: Any, resource: Any) -> dict[str, Any]:
     wanted = None if resource.configuration_keys is None else {str(key) for key in resource.configuration_keys}
     error, why, configs = ErrorCode.NONE, None, list[dict[str, Any]]()
     if kind == TOPIC and name in context.topics.catalog.topics:
-        configs = list(_of_topic(context, name, bool(request.include_synonyms)))
+        configs = list(_of_topic(context, name))
     elif kind == TOPIC:
         error, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
     elif kind == BROKER and name in ("", str(context.settings.broker_id)):
-        configs = list(_of_broker(context))
+        # The nameless broker stands for what was changed for all of them while they ran: nothing can be.
+        configs = list(_of_broker(context)) if name else []
     elif kind == BROKER:
         error, why = (
             ErrorCode.INVALID_REQUEST,
@@ -41,52 +45,58 @@ def _resource(context: Context, request: Any, resource: Any) -> dict[str, Any]:
         )
     else:
         error, why = ErrorCode.INVALID_REQUEST, f"settings of resource type {kind} are not served: topics (2) and brokers (4) are"
-    if not getattr(request, "include_documentation", False):
-        configs = [{**config, "documentation": None} for config in configs]
-    return {
-        "error_code": error,
-        "error_message": why,
-        "resource_type": kind,
-        "resource_name": name,
-        "configs": [config for config in configs if wanted is None or config["name"] in wanted],
-    }
+    with_docs, with_synonyms = getattr(request, "include_documentation", False), bool(request.include_synonyms)
+    shown = [config for config in configs if wanted is None or config["name"] in wanted]
+    for config in shown:
+        config |= {} if with_docs else {"documentation": None}
+        config |= {} if with_synonyms else {"synonyms": []}
+    return {"error_code": error, "error_message": why, "resource_type": kind, "resource_name": name, "configs": shown}
 
 
-def _of_topic(context: Context, topic: str, with_synonyms: bool) -> Iterable[dict[str, Any]]:
-    values = topic_settings.values_in_force(context.entry_config(topic), context.settings.topic_defaults)
+def _of_topic(context: Context, topic: str) -> Iterable[dict[str, Any]]:
+    own, defaults = context.entry_config(topic), context.settings.topic_defaults
+    values = topic_settings.values_in_force(own, defaults)
     for name, (value, source) in values.items():
         setting = topic_settings.TABLE[name]
-        synonyms = [{"name": name, "value": value, "source": source}]
-        if source is not ConfigSource.DEFAULT:
-            synonyms.append({"name": setting.broker_name or name, "value": setting.default, "source": ConfigSource.DEFAULT})
-        yield {
-            "name": name,
-            "value": value,
-            "read_only": False,
-            "config_source": source,
-            "is_sensitive": False,
-            "synonyms": synonyms if with_synonyms else [],
-            "config_type": setting.type,
-            "documentation": setting.doc,
-        }
+        for_all = setting.broker_name or name
+        synonyms: list[Synonym] = [(name, value, source)] if source is ConfigSource.TOPIC else []
+        if name in defaults:
+            synonyms.append((for_all, defaults[name], ConfigSource.STATIC_BROKER))
+        synonyms.append((for_all, setting.default, ConfigSource.DEFAULT))
+        yield _config(name, value, source, setting.type, setting.doc, synonyms, read_only=False)
 
 
 def _of_broker(context: Context) -> Iterable[dict[str, Any]]:
-    settings = context.settings
-    values = {name: str(getattr(settings, number.field)) for name, number in broker_settings.NUMBERS.items()}
-    values["auto.create.topics.enable"] = str(settings.auto_create_topics).lower()
-    values["broker.id"] = str(settings.broker_id)
-    for setting in topic_settings.TABLE.values():
-        if setting.broker_name is not None:
-            values[setting.broker_name] = settings.topic_defaults.get(setting.name, setting.default)
-    for name, value in sorted(values.items()):
-        yield {
-            "name": name,
-            "value": value,
-            "read_only": True,
-            "config_source": ConfigSource.STATIC_BROKER,
-            "is_sensitive": False,
-            "synonyms": [],
-            "config_type": ConfigType.BOOLEAN if value in ("true", "false") else ConfigType.LONG,
-            "documentation": None,
-        }
+    types = {one.broker_name: one.type for one in topic_settings.TABLE.values() if one.broker_name is not None}
+    for one in context.settings.effective:
+        is_default = one.source == "default"
+        source = ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
+        synonyms: list[Synonym] = [] if is_default else [(one.name, one.value, source)]
+        synonyms.append((one.name, one.default, ConfigSource.DEFAULT))
+        if one.name in NUMBERS:
+            kind = ConfigType.LONG
+        else:
+            kind = types.get(one.name, ConfigType.BOOLEAN if one.value in ("true", "false") else ConfigType.STRING)
+        yield _config(one.name, one.value, source, kind, one.doc, synonyms, read_only=True)
+
+
+def _config(
+    name: str,
+    value: str,
+    source: ConfigSource,
+    kind: ConfigType,
+    doc: str,
+    synonyms: Iterable[Synonym],
+    *,
+    read_only: bool,
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value or None,
+        "read_only": read_only,
+        "config_source": source,
+        "is_sensitive": False,
+        "synonyms": [{"name": one, "value": its, "source": whence} for one, its, whence in synonyms],
+        "config_type": kind,
+        "documentation": doc,
+    }

@@ -1,5 +1,4 @@
-"""FindCoordinator, key 10, versions 0-4: who keeps a group's offsets. This broker does: they lie in ZooKeeper, where every
-broker reaches them.
+"""FindCoordinator, key 10, versions 0-4: which broker keeps a group's members. Its offsets lie in ZooKeeper, for all of them.
 
 Transactions (key type 1) have no coordinator here. They are refused with an error that clients do not repeat for ever.
 """
@@ -17,21 +16,22 @@ NO_TRANSACTIONS = "transactions are not served by this broker: produce without a
 
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
-    """Return this broker for groups, an error for anything else."""
+    """Return the broker for each group, an error for anything else."""
     request = control.decode_request(KEY, version, body)
     kind = getattr(request, "key_type", GROUP)
     if version >= 4:
         keys = [str(key) for key in required(request.coordinator_keys)]
-        message = {"throttle_time_ms": 0, "coordinators": [{"key": key, **_coordinator(context, kind)} for key in keys]}
+        message = {"throttle_time_ms": 0, "coordinators": [{"key": key, **_coordinator(context, kind, key)} for key in keys]}
     else:
-        message = {"throttle_time_ms": 0, **_coordinator(context, kind)}
+        message = {"throttle_time_ms": 0, **_coordinator(context, kind, str(request.key))}
     return control.encode_response(KEY, version, message)
 
 
-def _coordinator(context: Context, kind: int) -> dict[str, Any]:
+def _coordinator(context: Context, kind: int, key: str) -> dict[str, Any]:
     if kind == GROUP:
-        found = {"node_id": context.settings.broker_id, "host": context.host, "port": context.port}
-        return {**found, "error_code": ErrorCode.NONE, "error_message": None}
+        broker_id = context.groups.coordinator_id(key)
+        host, port = context.brokers[broker_id]
+        return {"node_id": broker_id, "host": host, "port": port, "error_code": ErrorCode.NONE, "error_message": None}
     if kind == TRANSACTION:
         error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
     else:

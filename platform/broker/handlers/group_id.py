@@ -1,8 +1,23 @@
-"""Which group ids can be kept. Pure: a group is one step of a ZooKeeper path."""
+"""Which group ids can be kept, and which of them here."""
+
+from ...wire.errors import ErrorCode
+from .context import Context
 
 LONGEST = 249
+"""Characters; Kafka has no bound."""
+
+
+MOST_NAMED = 10_000
+"""Groups that one request is answered for by name; further ones are refused."""
 
 
 def is_usable(group: str) -> bool:
     """Return whether offsets can be kept under this group id."""
-    return 0 < len(group) <= LONGEST and group not in (".", "..") and "/" not in group and group.isprintable()
+    return 0 < len(group) <= LONGEST
+
+
+def refusal(context: Context, group: str) -> ErrorCode:
+    """Return why this broker does not answer for the group; NONE when it does."""
+    if not is_usable(group):
+        return ErrorCode.INVALID_GROUP_ID
+    return ErrorCode.NONE if context.groups.is_ours(group) else ErrorCode.NOT_COORDINATOR

@@ -1,45 +1,58 @@
-"""OffsetCommit, key 8, versions 2-8: a consumer notes how far it has read. Answered when ZooKeeper has it.
+"""OffsetCommit, key 8, versions 1-8: a consumer notes how far it has read, and what it wants to remember of it. Answered when
+ZooKeeper has it.
 
-The registry holds the offset alone: metadata and leader epochs that clients send along are not kept. Group members do not
-exist here yet, so a commit with a generation is refused."""
+Members commit for their generation; without one (-1) anybody may while the group has no members. Commit and retention times that
+old versions send are not kept: offsets do not expire."""
 
 from collections.abc import Callable
 from typing import Any
 
-from ...wire import control
+from ...coordination.committed_offset import CommittedOffset
+from ...wire import control, offset_commit_v1
 from ...wire.errors import ErrorCode
 from ..later import Later
 from ..offset_desk import Position
 from .context import Context, required, respond
-from .group_id import is_usable
+from .group_id import refusal
 
 KEY = 8
 
-LONGEST_METADATA = 4_096
+_AS_KIO = 2
+"""The version whose classes version 1 is put into."""
 
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return each partition's error code once the offsets are durable."""
-    request = control.decode_request(KEY, version, body)
+    if version == 1:
+        fields = {**offset_commit_v1.decode(body), "retention_time_ms": -1}
+        request, version = control.make("request", KEY, _AS_KIO, fields), offset_commit_v1.ANSWERED_AS
+    else:
+        request = control.decode_request(KEY, version, body)
     group = str(request.group_id)
-    if not is_usable(group):
-        return _answer(version, request, lambda topic, partition: ErrorCode.INVALID_GROUP_ID)
-    if request.generation_id_or_member_epoch >= 0:
-        return _answer(version, request, lambda topic, partition: ErrorCode.UNKNOWN_MEMBER_ID)
+    error = refusal(context, group)
+    if error is ErrorCode.NONE:
+        instance_id = getattr(request, "group_instance_id", None)
+        generation = int(request.generation_id_or_member_epoch)
+        error = context.groups.may_commit(group, generation, str(request.member_id), instance_id)
+    if error is not ErrorCode.NONE:
+        return _answer(version, request, lambda topic, partition: error)
     refused: dict[Position, ErrorCode] = {}
-    offsets: dict[Position, int] = {}
+    offsets: dict[Position, CommittedOffset] = {}
+    longest_metadata = context.settings.offset_metadata_max_bytes
     for topic in required(request.topics):
         entry = context.topics.catalog.topics.get(str(topic.name))
         for partition in required(topic.partitions):
             position = (str(topic.name), int(partition.partition_index))
+            metadata = str(partition.committed_metadata or "")
             if entry is None or position[1] not in entry.partitions:
                 refused[position] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif partition.committed_offset < 0:
                 refused[position] = ErrorCode.OFFSET_OUT_OF_RANGE
-            elif len(partition.committed_metadata or "") > LONGEST_METADATA:
+            elif len(metadata) > longest_metadata:
                 refused[position] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                offsets[position] = int(partition.committed_offset)
+                leader_epoch = int(getattr(partition, "committed_leader_epoch", -1))
+                offsets[position] = CommittedOffset(int(partition.committed_offset), leader_epoch, metadata)
     if not offsets:
         return _answer(version, request, lambda topic, partition: refused[topic, partition])
     later = Later()

@@ -1,21 +1,25 @@
 """OffsetFetch, key 9, versions 1-8 (8 asks for many groups at once): how far consumers have read, from ZooKeeper.
 
 A partition without a committed offset is answered with offset -1 and no error, as Kafka does. Null topics (2 and later) mean
-all."""
+all. Metadata and leader epoch come back as they were committed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...coordination.committed_offset import CommittedOffset
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..errors import Overloaded
 from ..later import Later
-from ..offset_desk import Position
+from ..offset_desk import Offsets, Position
 from .context import Context, required, respond
-from .group_id import is_usable
+from .group_id import refusal
 
 KEY = 9
 
-NO_OFFSET = -1
+NOTHING = CommittedOffset(-1)
+MOST_GROUPS = 1_000
+"""Groups that one request is answered for; further ones are refused by name."""
 
 Wanted = list[Position] | None
 
@@ -28,32 +32,36 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         if version >= 8
         else {str(request.group_id): _wanted(request.topics)}
     )
-    answers: dict[str, dict[str, Any]] = {}
-    waiting = set(groups)
+    errors = {group: refusal(context, group) for group in groups}
+    for group in list(groups)[MOST_GROUPS:]:
+        errors[group] = ErrorCode.INVALID_REQUEST
+    asked = {
+        group: None if wanted is None else [position for position in wanted if _is_known(context, position)]
+        for group, wanted in groups.items()
+        if errors[group] is ErrorCode.NONE
+    }
+
+    def answer(found: Mapping[str, Offsets | Exception]) -> bytes:
+        answers = []
+        for group, wanted in groups.items():
+            offsets, error = found.get(group, {}), errors[group]
+            if isinstance(offsets, Exception):
+                offsets, error = {}, ErrorCode.COORDINATOR_NOT_AVAILABLE
+            answers.append(_group(version, group, wanted, error, offsets))
+        return _answer(version, answers)
+
+    if not asked:
+        return answer({})
     later = Later()
 
-    def settle(group: str, error: ErrorCode, found: Mapping[Position, int]) -> None:
-        answers[group] = _group(version, group, groups[group], error, found)
-        waiting.discard(group)
-        if not waiting:
-            later.complete(respond(_answer(version, groups, answers)))
+    def done(found: Mapping[str, Offsets | Exception]) -> None:
+        later.complete(respond(answer(found)))
 
-    if not groups:
-        return _answer(version, groups, answers)
-    for group, wanted in groups.items():
-        if not is_usable(group):
-            settle(group, ErrorCode.INVALID_GROUP_ID, {})
-            continue
+    def failed(error: Exception) -> None:
+        done(dict.fromkeys(asked, error))
 
-        def done(found: Mapping[Position, int], group: str = group) -> None:
-            settle(group, ErrorCode.NONE, found)
-
-        def failed(error: Exception, group: str = group) -> None:
-            settle(group, ErrorCode.COORDINATOR_NOT_AVAILABLE, {})
-
-        usable = None if wanted is None else [position for position in wanted if _is_known(context, position)]
-        if not context.offsets.fetch(group, usable, done, failed):
-            settle(group, ErrorCode.COORDINATOR_NOT_AVAILABLE, {})
+    if not context.offsets.fetch(asked, done, failed):
+        failed(Overloaded())
     return later
 
 
@@ -68,16 +76,17 @@ def _is_known(context: Context, position: Position) -> bool:
     return entry is not None and position[1] in entry.partitions
 
 
-def _group(version: int, group: str, wanted: Wanted, error: ErrorCode, found: Mapping[Position, int]) -> dict[str, Any]:
+def _group(version: int, group: str, wanted: Wanted, error: ErrorCode, found: Offsets) -> dict[str, Any]:
     positions = sorted(found) if wanted is None else wanted
     topics: dict[str, list[dict[str, Any]]] = {}
     for topic, index in positions:
+        committed = found.get((topic, index), NOTHING)
         topics.setdefault(topic, []).append(
             {
                 "partition_index": index,
-                "committed_offset": found.get((topic, index), NO_OFFSET),
-                "committed_leader_epoch": -1,
-                "metadata": "",
+                "committed_offset": committed.offset,
+                "committed_leader_epoch": committed.leader_epoch,
+                "metadata": committed.metadata,
                 "error_code": error if version < 2 else ErrorCode.NONE,
             }
         )
@@ -88,10 +97,10 @@ def _group(version: int, group: str, wanted: Wanted, error: ErrorCode, found: Ma
     }
 
 
-def _answer(version: int, groups: Mapping[str, Wanted], answers: Mapping[str, dict[str, Any]]) -> bytes:
+def _answer(version: int, answers: Sequence[dict[str, Any]]) -> bytes:
     if version >= 8:
-        message: dict[str, Any] = {"throttle_time_ms": 0, "groups": [answers[group] for group in groups]}
+        message: dict[str, Any] = {"throttle_time_ms": 0, "groups": answers}
     else:
-        (only,) = answers.values()
+        (only,) = answers
         message = {"throttle_time_ms": 0, "topics": only["topics"], "error_code": only["error_code"]}
     return control.encode_response(KEY, version, message)

@@ -1,4 +1,5 @@
-"""Produce, key 0, versions 3-9 (0-2 are advertised for old librdkafka's sake and answered with UNSUPPORTED_VERSION).
+"""Produce, key 0, versions 3-9: batches go to the ends of their logs. 0-2 are advertised for old librdkafka's sake and answered
+with UNSUPPORTED_VERSION.
 
 Checked here: size, magic, CRC, flags, counts. The log checks sequences and gives the batch its place. Records are never
 opened. Traps: acks=0 has no answer, so an error there closes the connection, as Kafka does, or the producer would never know;
@@ -6,12 +7,14 @@ a batch that is in the log already (idempotent retry, or a mirror's) is acknowle
 only conditional appends are taken."""
 
 import struct
+from functools import partial
 
 from ...wire import produce
 from ...wire.batch_header import MAGIC, MAGIC_AT
 from ...wire.errors import CorruptBatch, ErrorCode, MalformedFrame
 from ...wire.primitives import INT, SHORT, count, read_bytes, read_count, read_name, string
 from ...wire.record_batch import HEADER_SIZE, BatchHeader, crc_matches, iter_batches, read_header
+from ..later import Later
 from ..log import (
     Appended,
     AppendFailed,
@@ -42,16 +45,19 @@ _LAST_CODEC = 4
 Answer = produce.ProduceResponsePartition
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | None:
-    """Append what fits and return each partition's offset or error; None for acks=0. Hot: once a produce request."""
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later | None:
+    """Append what fits and return each partition's offset or error; later, where a topic's acknowledgements wait for the disk; None
+    for acks=0. Hot: once a request that is not part of a run (`produce_run`).
+    """
     request = produce.decode_request(version, body)
     acks = request.acks
     refusal = _refusal(request)
     now_ms = context.now_ms()
     find = context.partitions.get
-    topics = []
+    topics: list[produce.ProduceResponseTopic] = []
+    waits: list[tuple[Partition, list[Answer], int]] = []
     for name, partitions in request.topics:
-        answers = []
+        answers: list[Answer] = []
         for wanted in partitions:
             if refusal is not None:
                 answers.append(_error(wanted.index, *refusal))
@@ -63,11 +69,44 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
                 answers.append(_append_mirrored(partition, wanted, now_ms))
             else:
                 answers.append(_append(partition, wanted.index, wanted.records, now_ms))
+            if partition is not None and partition.acks_on_disk and not answers[-1].error_code:
+                waits.append((partition, answers, len(answers) - 1))
         topics.append(produce.ProduceResponseTopic(name, answers))
     if acks == 0:
         _close_if_refused(topics)
         return None
+    if waits:
+        return _when_on_disk(context, version, topics, waits)
+    return _encoded(context, version, topics)
+
+
+def _encoded(context: Context, version: int, topics: list[produce.ProduceResponseTopic]) -> bytes:
+    for _, answers in topics:
+        for answer in answers:
+            if answer.error_code:
+                context.metrics.api(KEY).error(answer.error_code)
     return produce.encode_response(version, produce.ProduceResponse(topics))
+
+
+def _when_on_disk(
+    context: Context, version: int, topics: list[produce.ProduceResponseTopic], waits: list[tuple[Partition, list[Answer], int]]
+) -> Later:
+    """Return the answer, to be given when all that was appended, or was there already, is on disk or known not to be."""
+    later = Later()
+    later.expected_bytes = len(produce.encode_response(version, produce.ProduceResponse(topics)))
+    waiting_count = len(waits)
+
+    def flushed(answers: list[Answer], at: int, reason: str | None) -> None:
+        nonlocal waiting_count
+        if reason is not None:
+            answers[at] = _error(answers[at].index, ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        waiting_count -= 1
+        if waiting_count == 0:
+            later.complete((_encoded(context, version, topics),))
+
+    for partition, answers, at in waits:
+        partition.when_flushed(partition.log.log_end_offset, partial(flushed, answers, at))
+    return later
 
 
 def _append(partition: Partition, index: int, records: memoryview | bytes | None, now_ms: int) -> Answer:
@@ -102,7 +141,7 @@ def _append(partition: Partition, index: int, records: memoryview | bytes | None
         base_offset = log.append(records, now_ms, header=header)[0]  # type: ignore[arg-type]  # a view into the receive buffer
     except (AppendFailed, LogUnusable) as error:
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-    partition.appended(header.record_count)
+    partition.appended(header.record_count, header.size_bytes)
     return Answer(index, 0, base_offset, -1, log.log_start_offset)
 
 
@@ -171,7 +210,7 @@ def _append_mirrored(partition: Partition, wanted: produce.ProducePartition, now
             if isinstance(outcome, Refused):
                 return _error(index, _code(outcome), str(outcome))
             if isinstance(outcome, Appended):
-                partition.appended(header.record_count)
+                partition.appended(header.record_count, header.size_bytes)
             if first_offset is None:
                 first_offset = outcome.base_offset
     except (CorruptBatch, BatchRefused) as error:
@@ -218,7 +257,7 @@ def _close_if_refused(topics: list[produce.ProduceResponseTopic]) -> None:
         for answer in answers:
             if answer.error_code:
                 why = answer.error_message or "not here"
-                raise FrameRefused(f"produce with acks=0 to {topic}-{answer.index}: error {answer.error_code}: {why}")
+                raise FrameRefused(f"produce with acks=0 to {topic}-{answer.index}: error {answer.error_code}: {why}", "acks_0")
 
 
 def handle_old(context: Context, version: int, body: memoryview, peer: str) -> bytes | None:
@@ -242,7 +281,7 @@ def handle_old(context: Context, version: int, body: memoryview, peer: str) -> b
     except (struct.error, IndexError):
         raise MalformedFrame(f"a Produce v{version} request of {len(body)} bytes is cut") from None
     if acks == 0:
-        raise FrameRefused(f"Produce version {version} with acks=0: message formats before 2 are not taken")
+        raise FrameRefused(f"Produce version {version} with acks=0: message formats before 2 are not taken", "not_served")
     if version >= 1:
         out.append(INT.pack(0))
     return b"".join(out)

@@ -2,6 +2,7 @@
 
 from .bad_range import BadRange
 from .check import Problem, ProblemKind, check
+from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
 from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange
 from .file_slice import FileSlice
@@ -11,7 +12,9 @@ from .partition_log import PartitionLog, erase_now
 from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, Verdict
 from .recovery import RecoveryReport
 from .retention import SegmentFacts
+from .segment_scrub import SegmentScrub
 from .segments import DeletedSegment
+from .start_job import StartJob
 
 __all__ = [
     "AlreadyThere",
@@ -19,6 +22,7 @@ __all__ = [
     "Appended",
     "BadRange",
     "BatchRefused",
+    "CheckpointJob",
     "DeletedSegment",
     "Duplicate",
     "Fenced",
@@ -39,6 +43,8 @@ __all__ = [
     "Refused",
     "RefusedBecause",
     "SegmentFacts",
+    "SegmentScrub",
+    "StartJob",
     "Verdict",
     "check",
     "erase_now",

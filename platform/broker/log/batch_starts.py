@@ -7,19 +7,36 @@ interval, whatever the batches. Source: the paper's in-memory list of segment ba
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 
 class BatchStarts:
     """Offsets only; knows no file."""
 
-    __slots__ = ("_breaks", "_interval", "_next_entry", "_offsets", "_peaks_ms")
+    __slots__ = ("_breaks", "_next_entry", "_offsets", "_peaks_ms", "interval_bytes")
 
     def __init__(self, interval_bytes: int) -> None:
-        self._interval = interval_bytes
+        self.interval_bytes = interval_bytes
         self._offsets = array("q")
         self._peaks_ms = array("q")
         self._breaks = array("q")
         self._next_entry = -1
+
+    @classmethod
+    def of_arrays(cls, interval_bytes: int, offsets: "array[int]", peaks_ms: "array[int]", breaks: "array[int]") -> "BatchStarts":
+        """Return the list that `arrays` gave, and keep the arrays."""
+        starts = cls(interval_bytes)
+        starts._offsets, starts._peaks_ms, starts._breaks = offsets, peaks_ms, breaks
+        starts._next_entry = offsets[-1] + interval_bytes if offsets else -1
+        return starts
+
+    def arrays(self) -> tuple["array[int]", "array[int]", "array[int]"]:
+        """Return the entries, the peak up to each one's end in ms, and the entries of broken stretches: not copies."""
+        return self._offsets, self._peaks_ms, self._breaks
+
+    def copy(self) -> "BatchStarts":
+        """Return a list that does not grow with this one."""
+        return BatchStarts.of_arrays(self.interval_bytes, self._offsets[:], self._peaks_ms[:], self._breaks[:])
 
     def __len__(self) -> int:
         return len(self._offsets)
@@ -33,9 +50,21 @@ class BatchStarts:
                 peak = peaks[-1]
             self._offsets.append(offset)
             peaks.append(peak)
-            self._next_entry = offset + self._interval
+            self._next_entry = offset + self.interval_bytes
         elif max_timestamp_ms > peaks[-1]:
             peaks[-1] = max_timestamp_ms
+
+    def add_run(self, offsets: Sequence[int], max_timestamps_ms: Sequence[int]) -> None:
+        """As many calls of `add`. Hot: the usual batches of a run change nothing, and are not looked at one by one."""
+        at, count = 0, len(offsets)
+        while at < count:
+            if offsets[at] >= self._next_entry:
+                self.add(offsets[at], max_timestamps_ms[at])
+                at += 1
+            else:
+                upto = count if offsets[-1] < self._next_entry else bisect_left(offsets, self._next_entry, at)
+                self.add(offsets[at], max(max_timestamps_ms[at:upto]))
+                at = upto
 
     def add_break(self, offset: int) -> None:
         """The stretch that holds `offset` has a hole or a bad range. One before the first entry concerns no stretch."""
@@ -55,6 +84,10 @@ class BatchStarts:
         """Return the first entry after `offset`."""
         index = bisect_right(self._offsets, offset)
         return self._offsets[index] if index < len(self._offsets) else None
+
+    def between(self, from_offset: int, to_offset: int) -> Sequence[int]:
+        """Return the entries after `from_offset` and before `to_offset`."""
+        return self._offsets[bisect_right(self._offsets, from_offset) : bisect_left(self._offsets, to_offset)]
 
     def first_break(self, offset: int) -> int | None:
         """Return the entry of the first broken stretch that ends after `offset`, so it may begin before it."""

@@ -7,17 +7,21 @@ seen here: the four bytes of the leader epoch. Source: rules of the log; the fac
 """
 
 import os
+import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...wire.crc32c import crc32c
 from ...wire.errors import CorruptBatch
-from ...wire.record_batch import HEADER_SIZE, BatchHeader, advance_of, read_header
+from ...wire.record_batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, advance_of, read_header
 from .bad_range import BadRange
 
 WINDOW_BYTES = 256 * 1024
+MAGIC = 2
 NO_LIMIT = 1 << 63
 _CRC_COVERS_FROM = 21
+_CHECKED = struct.Struct(">qi4xbI2xi30xi")
+"""Base offset, length, magic, CRC, last offset delta, count of records."""
 _PREFIX_BYTES = 6
 """Of the eight bytes of a base offset, those that stay the same for 65,536 positions: what the search looks for."""
 _BLOCK = 1 << 8 * (8 - _PREFIX_BYTES)
@@ -30,14 +34,17 @@ class Unresolved(NamedTuple):
     reason: str
 
 
-def walk(fd: int, base_offset: int, limit_offset: int = NO_LIMIT) -> Iterator[BatchHeader | BadRange | Unresolved]:
+def walk(
+    fd: int, base_offset: int, limit_offset: int = NO_LIMIT, *, from_offset: int | None = None
+) -> Iterator[BatchHeader | BadRange | Unresolved]:
     """Yield what a segment file holds, in order: headers of whole batches, bad ranges between them, `Unresolved` as the end.
 
-    `base_offset` is the segment's, `limit_offset` the next segment's. Reads the whole file once (twice where it is damaged) with
-    a bounded buffer. Raises OSError when the file cannot be read: an unreadable disk is not taken for damage that might be cut.
+    `base_offset` is the segment's, `limit_offset` the next segment's, `from_offset` where a batch begins (None: the segment's
+    base). Reads the file from there on once (twice where it is damaged) with a bounded buffer. Raises OSError when the file
+    cannot be read: an unreadable disk is not taken for damage that might be cut.
     """
     window = _Window(fd, os.fstat(fd).st_size)
-    position = 0
+    position = 0 if from_offset is None else from_offset - base_offset
     while position < window.file_bytes and base_offset + position < limit_offset:
         found = _whole_batch(window, base_offset, position, limit_offset)
         if isinstance(found, BatchHeader):
@@ -50,6 +57,40 @@ def walk(fd: int, base_offset: int, limit_offset: int = NO_LIMIT) -> Iterator[Ba
             return
         yield BadRange(base_offset + position, base_offset + resume, found)
         position = resume
+
+
+def fault_at(fd: int, base_offset: int, offset: int, limit_offset: int) -> tuple[str, int | None] | None:
+    """Return what is wrong with the batch at `offset` and where, below `limit_offset`, the next whole one begins (None: nowhere).
+
+    None when it is whole. Raises OSError.
+    """
+    window = _Window(fd, os.fstat(fd).st_size)
+    found = _whole_batch(window, base_offset, offset - base_offset, NO_LIMIT)
+    if isinstance(found, BatchHeader):
+        return None
+    resume = _next_whole_batch(window, base_offset, offset - base_offset + 1, limit_offset)
+    return found, None if resume is None else base_offset + resume
+
+
+def whole_length(batches: memoryview, offset: int) -> int:
+    """Return how many bytes from the front of `batches`, which begin at `offset`, are whole batches in a row.
+
+    Hot until a segment is verified: 1.3 µs a batch and its CRC.
+    """
+    at, length = 0, len(batches)
+    while length - at >= HEADER_SIZE:
+        base_offset, size, magic, crc, delta, count = _CHECKED.unpack_from(batches, at)
+        size += LENGTH_PREFIX_SIZE
+        end = at + size
+        if base_offset != offset or magic != MAGIC or size < HEADER_SIZE or end > length or count < 0:
+            break
+        if delta != (size if size > count else count) - 1 or crc32c(batches[at + _CRC_COVERS_FROM : end]) != crc:
+            break
+        offset += delta + 1
+        at = end
+        if delta + 1 != size:
+            break
+    return at
 
 
 class _Window:

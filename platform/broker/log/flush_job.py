@@ -3,31 +3,32 @@
 import os
 from pathlib import Path
 
-from . import folder as folders
+from .file_slice import OpenFile
 from .segment import Segment
 
 
 class FlushJob:
     """Holds its files open, so segments may be rolled or deleted meanwhile. One that is never run changes nothing."""
 
-    __slots__ = ("_files", "_folder", "_parts", "entries_made", "up_to_offset")
+    __slots__ = ("_files", "_folders", "_parts", "entries_made", "up_to_offset")
 
-    def __init__(self, *, up_to_offset: int, segments: list[Segment], folder: Path | None, entries_made: int) -> None:
-        """Prepare to flush `segments` as they are now, and the entries of `folder`. Raises OSError."""
+    def __init__(self, *, up_to_offset: int, segments: list[Segment], folders: list[Path], entries_made: int) -> None:
+        """Prepare to flush `segments` as they are now, and the entries of `folders`. Raises OSError."""
         self.up_to_offset = up_to_offset
         """Everything before it is on disk when `run` has returned."""
         self.entries_made = entries_made
         """The folder's entries that are on disk then, counted by the log."""
         self._parts = [(segment, segment.end_offset) for segment in segments]
         self._files = [segment.file() for segment in segments]
-        self._folder = folder
+        # Opened here and not in `run`: no descriptor being left is no reason to distrust the disk.
+        self._folders = [OpenFile(folder, os.O_RDONLY | os.O_DIRECTORY) for folder in folders]
 
     def run(self) -> None:
         """Wait for the disk. From any thread. Raises OSError: what was to be flushed may then be lost whatever is tried again."""
         for file in self._files:
             os.fdatasync(file.fd)
-        if self._folder is not None:
-            folders.sync(self._folder)
+        for folder in self._folders:
+            os.fsync(folder.fd)
 
     def done(self) -> list[Segment]:
         """Take note in the segments that the job has run, on their own thread; return them."""

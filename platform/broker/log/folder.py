@@ -1,26 +1,35 @@
 """A partition's folder: which segment files are in it, how a change of its entries gets to the disk. Knows names, no contents."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from .segment import DELETED_SUFFIX, base_offset_of
 
+SCRATCH_SUFFIX = ".new"
+"""Of a small file that is written beside its place, to be renamed there."""
+
 
 def segment_bases(folder: Path) -> list[int]:
     """Return the base offsets of the segment files, ascending. Files of other names are left alone. Raises OSError."""
-    bases = (base_offset_of(name) for name in os.listdir(folder))
-    return sorted(base for base in bases if base is not None)
+    return bases_among(os.listdir(folder))
 
 
-def make(folder: Path) -> None:
-    """Make the folder and those above it where they are missing, each entered on disk. Raises OSError."""
+def bases_among(names: Iterable[str]) -> list[int]:
+    """Return the base offsets of the segment files among files of these names, ascending."""
+    return sorted(base for name in names if (base := base_offset_of(name)) is not None)
+
+
+def make(folder: Path, *, enter: bool = True) -> None:
+    """Make the folder and those above it where they are missing, and `enter` each on disk. Raises OSError."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
         folder = folder.parent
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
-        sync(path.parent)
+        if enter:
+            sync(path.parent)
 
 
 def sync(folder: Path) -> None:
@@ -32,8 +41,15 @@ def sync(folder: Path) -> None:
         os.close(fd)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove what a crash left of segments whose deletion had begun. Raises OSError."""
+def remove_leftovers(folder: Path) -> list[str]:
+    """Remove what a crash left of segments whose deletion had begun, and of small files half written; return the other files.
+
+    Raises OSError.
+    """
+    kept = []
     for name in os.listdir(folder):
-        if name.endswith(DELETED_SUFFIX):
+        if name.endswith((DELETED_SUFFIX, SCRATCH_SUFFIX)):
             os.unlink(folder / name)
+        else:
+            kept.append(name)
+    return kept

@@ -22,6 +22,8 @@ class LogConfig:
     """Offsets between two remembered batch starts: 24 bytes of memory each, and at most this much is walked to find a batch."""
     flush_on_roll: bool = True
     """Whether closing a segment waits for the disk. False: its flush is left to the next `flush` or `FlushJob`."""
+    flush_at_open: bool = True
+    """Whether opening waits until all that is found is on disk. False: what no sidecar knows to be there waits for a flush."""
     producer_capacity: int = 5_000
     """Producer ids whose last batches are remembered, about 700 bytes each; the longest idle is forgotten first."""
 

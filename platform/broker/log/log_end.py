@@ -4,11 +4,15 @@ Is told what goes where; decides only when a segment rolls. Invariant: what is b
 goes back.
 """
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 
 from ...wire.record_batch import BatchHeader
 from . import first_append
 from . import folder as folders
+from .batch_run import BatchRun
+from .checkpoint_job import CheckpointJob
 from .errors import LogUnusable
 from .flush_job import FlushJob
 from .log_config import LogConfig
@@ -20,18 +24,22 @@ from .segments import Segments
 
 
 class LogEnd:
-    """The end of the log that `segments` make, all of which is on disk when this is made."""
+    """The end of the log that `segments` make."""
 
-    def __init__(self, name: LogName, segments: Segments, producers: ProducerStates, config: LogConfig) -> None:
+    def __init__(
+        self, name: LogName, segments: Segments, producers: ProducerStates, config: LogConfig, *, is_entered: bool
+    ) -> None:
+        """`is_entered`: a power cut can lose neither the folder nor a segment file that is there now."""
         self.config = config
         self.failure: LogUnusable | None = None
         """Why nothing more is appended, None while all is well."""
-        self.flushed_offset = segments.active.end_offset
+        self.flushed_offset = next((each.flushed_offset for each in segments if not each.is_flushed), segments.active.end_offset)
         self._name = name
         self._segments = segments
         self._producers = producers
         # Counted and not flagged, so that a job that is never run takes nothing with it.
-        self._entries_made = 0
+        self._entries_made = 0 if is_entered else 1
+        self._was_entered = is_entered
         self._entries_on_disk = 0
 
     # -- growing -----------------------------------------------------------------------------------
@@ -70,13 +78,38 @@ class LogEnd:
         if is_first:
             first_append.write(self._name.folder, segment.base_offset, now_ms)
 
+    def run_room(self, now_ms: int) -> tuple[int, int] | None:
+        """Return the log end and how far a run of batches may reach from there; None where the next batch is one to `append`:
+        the first of a segment, or one that no segment takes any more. Hot.
+        """
+        active, config = self._segments.active, self.config
+        if self.failure is not None or not active.size_bytes or now_ms - active.first_append_ms >= config.segment_ms:
+            return None
+        return active.end_offset, active.base_offset + config.segment_bytes
+
+    def write_run(self, run: BatchRun, now_ms: int) -> None:
+        """Append a run to the active segment, remember its producer. Raises as `write`."""
+        segment = self._segments.active
+        offset = segment.end_offset
+        try:
+            segment.append_run(run, now_ms)
+        except CutBackFailed as error:
+            self.failure = self._name.unusable(segment.path, str(error))
+            raise self.failure from error
+        except OSError as error:
+            raise self._name.append_failed(offset, run.end_offset - offset, segment.path, error) from error
+        if run.sequences:
+            self._producers.record_run(run.producer_id, run.sequences)
+
     def begin_segment(self, base_offset: int, size_bytes: int, now_ms: int) -> Segment:
         """Close the active segment and return a new one at `base_offset`, for a batch of `size_bytes`. Raises `AppendFailed`."""
+        closed = self._segments.active
         try:
             segment = self._segments.begin(base_offset, now_ms, index_interval_bytes=self.config.index_interval_bytes)
         except OSError as error:
             raise self._name.append_failed(base_offset, size_bytes, self._name.folder, error) from error
         self._entries_made += 1
+        closed.closing_producers = self._producers.snapshot()
         return segment
 
     def move_to(self, base_offset: int, size_bytes: int, now_ms: int) -> Callable[[], None]:
@@ -110,21 +143,24 @@ class LogEnd:
     def flush_job(self) -> FlushJob | None:
         """Return what puts on disk all that is appended by now, None when all is there. Raises `FolderFault`."""
         unflushed = self._segments.unflushed()
-        folder_is_dirty = self._entries_made > self._entries_on_disk
-        if not unflushed and not folder_is_dirty:
+        if not unflushed and not self._dirty_folders():
             return None
         try:
             return FlushJob(
                 up_to_offset=self._segments.active.end_offset,
                 segments=unflushed,
-                folder=self._name.folder if folder_is_dirty else None,
+                folders=self._dirty_folders(),
                 entries_made=self._entries_made,
             )
         except OSError as error:
             raise self._name.fault(error) from error
 
     def flush_done(self, job: FlushJob) -> None:
-        """Take note that `job` has run."""
+        """Take note that `job` has run. After a failure nothing counts as flushed any more: the system tells of lost pages once,
+        so that this job's success may be the other side of another's error.
+        """
+        if self.failure is not None:
+            return
         for segment in job.done():
             self._segments.let_go_if_idle(segment)
         self.flushed_offset = max(self.flushed_offset, job.up_to_offset)
@@ -141,21 +177,59 @@ class LogEnd:
 
     def enter_segments_on_disk(self) -> None:
         """Return when no power cut can lose a segment file that is there now. Raises OSError."""
-        if self._entries_made > self._entries_on_disk:
-            folders.sync(self._name.folder)
-            self._entries_on_disk = self._entries_made
+        for folder in self._dirty_folders():
+            folders.sync(folder)
+        self._entries_on_disk = self._entries_made
+
+    def _dirty_folders(self) -> list[Path]:
+        """Return the folders with entries that may not be on disk: the log's, and the one that it is in where it may be new."""
+        if self._entries_made == self._entries_on_disk:
+            return []
+        folder = self._name.folder
+        return [folder] if self._was_entered or self._entries_on_disk else [folder, folder.parent]
 
     def start_moved(self, log_start_offset: int) -> None:
         """Take note that what was before the new log start is gone, flushed or not."""
         self.flushed_offset = max(self.flushed_offset, log_start_offset)
 
+    def checkpoint_job(self) -> CheckpointJob | None:
+        """Return what writes the sidecars that are missing or out of date, None when there are none. Raises `FolderFault`."""
+        if self.failure is not None:
+            return None  # What is on disk, and in the page cache, is not known.
+        job = CheckpointJob(self._name.folder, self.flushed_offset)
+        active = self._segments.active
+        try:
+            for segment in self._segments.undescribed:
+                if segment.needs_sidecar:
+                    job.add(segment, segment.closing_producers)
+            if active.needs_sidecar:
+                job.add(active, self._producers.snapshot())
+        except OSError as error:
+            raise self._name.fault(error) from error
+        return job if len(job) else None
+
+    def checkpoint_done(self, job: CheckpointJob) -> None:
+        """Take note that `job` has run."""
+        for segment in job.done():
+            if segment is not self._segments.active:
+                if segment.is_described_for_ever:
+                    segment.closing_producers = None
+                    self._segments.undescribed.discard(segment)
+                self._segments.let_go_if_idle(segment)
+
     def close(self) -> None:
-        """Flush, keep the time of the last append, take no more. Raises `FolderFault`, `LogUnusable`, closed even then."""
+        """Flush, keep the time of the last append, describe all for the next opening, take no more.
+
+        Raises `FolderFault`, `LogUnusable`, closed even then.
+        """
         if self.failure is not None:
             return
         try:
             self.flush()
             self._segments.active.keep_times()
+            with contextlib.suppress(OSError):  # Sidecars are disposable.
+                if (job := self.checkpoint_job()) is not None:
+                    job.run()
         except OSError as error:
             raise self._name.fault(error) from error
         finally:

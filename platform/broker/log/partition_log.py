@@ -13,26 +13,32 @@ from pathlib import Path
 
 from ...wire.record_batch import BatchHeader, place, read_header
 from . import folder as folders
+from . import sidecar_file
 from .bad_range import BadRange
+from .batch_run import BatchRun
+from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause, Step, decide
-from .errors import AppendFailed, BatchRefused, LogUnusable, OffsetOutOfRange
+from .errors import AppendFailed, BatchRefused, FolderFault, LogUnusable, OffsetOutOfRange
 from .file_slice import FileSlice
 from .flush_job import FlushJob
 from .log_config import LogConfig
 from .log_end import LogEnd
 from .log_name import LogName
-from .offset_time import first_at_or_after
+from .offset_time import first_at_or_after, largest
 from .producer_state import ProducerStates
 from .recovery import RecoveryReport, recover
 from .retention import SegmentFacts, expired
 from .segment import Segment, file_name
+from .segment_scrub import SegmentScrub
 from .segments import DeletedSegment, Segments
+from .start_job import StartJob
 
 _EPOCH_AT, _EPOCH_END = 12, 16
 
 
 def erase_now(deleted: DeletedSegment) -> None:
-    """Delete the file on this thread. Raises OSError."""
+    """Delete the file and its sidecars on this thread. Raises OSError."""
+    sidecar_file.remove(deleted.path.parent, deleted.base_offset)
     deleted.path.unlink()
 
 
@@ -40,33 +46,45 @@ class PartitionLog:
     """Made by `open`."""
 
     def __init__(
-        self, name: LogName, *, config: LogConfig, segments: Segments, producers: ProducerStates, recovery: RecoveryReport
+        self, name: LogName, *, segments: Segments, end: LogEnd, producers: ProducerStates, recovery: RecoveryReport
     ) -> None:
         self.producers = producers
         """Ask `producers.judge(header)` before `append`; appended batches are recorded by the log."""
         self.recovery = recovery
         self._name = name
         self._segments = segments
-        self._end = LogEnd(name, segments, producers, config)
+        self._end = end
+        self._scrub: SegmentScrub | None = None
+        self._unreadable: set[Segment] = set()
 
     @classmethod
     def open(cls, folder: Path, *, topic: str, partition: int, config: LogConfig, now_ms: int) -> "PartitionLog":
         """Return the log in `folder`, made where it is missing, recovered where a crash left it; what was found is in `recovery`.
 
-        Reads the whole log; may run on another thread than the one that uses it later. Raises `FolderFault`.
+        Reads what no sidecar tells of; may run on another thread than the one that uses it later. Raises `FolderFault`.
         """
         name = LogName(topic, partition, folder)
         producers = ProducerStates(config.producer_capacity)
         try:
-            folders.make(folder)
-            row, report = recover(folder, producers=producers, index_interval_bytes=config.index_interval_bytes)
-            if not row:
-                first = Segment(folder / file_name(0), 0, index_interval_bytes=config.index_interval_bytes)
+            folders.make(folder, enter=config.flush_at_open)
+            found = recover(
+                folder, producers=producers, index_interval_bytes=config.index_interval_bytes, flush=config.flush_at_open
+            )
+            row = found.segments
+            start_offset, is_entered = found.start_offset, found.is_flushed
+            if not row or row[-1].end_offset < start_offset:
+                # No offset is given out twice, even when the files below a noted start were lost.
+                first = Segment(folder / file_name(start_offset), start_offset, index_interval_bytes=config.index_interval_bytes)
                 row.append(first.create(now_ms))
-                folders.sync(folder)
+                if is_entered := config.flush_at_open:
+                    folders.sync(folder)
+            segments = Segments(folder, row, start_offset)
+            while segments.count_before(segments.start_offset) > 0 and len(segments) > 1:
+                erase_now(segments.drop_first())  # A crash came between the note and the deletion.
         except OSError as error:
             raise name.fault(error) from error
-        return cls(name, config=config, segments=Segments(folder, row), producers=producers, recovery=report)
+        end = LogEnd(name, segments, producers, config, is_entered=is_entered)
+        return cls(name, segments=segments, end=end, producers=producers, recovery=found.report)
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -93,7 +111,7 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        """Return the base offset of the first segment, so it outlives a restart by itself."""
+        """Return the first offset that may be read: the first segment's base, or what `advance_start` made of it."""
         return self._segments.start_offset
 
     @property
@@ -149,6 +167,18 @@ class PartitionLog:
         place(batch, offset, leader_epoch)
         self._end.write(segment, batch, header, advance, now_ms)
         return Appended(offset, offset + advance)
+
+    def run_room(self, now_ms: int) -> tuple[int, int] | None:
+        """Return the log end and the offset that a run of batches may reach from there, None where `append` must be asked."""
+        return self._end.run_room(now_ms)
+
+    def append_run(self, run: BatchRun, now_ms: int) -> None:
+        """Put placed batches at the log end, all of them or none, in one write. Hot.
+
+        They begin where `run_room` said and keep within it; the caller has checked them as for `append`, placed them, and found
+        their sequences to be the next. Raises `AppendFailed`, the log then being as it was; `LogUnusable`.
+        """
+        self._end.write_run(run, now_ms)
 
     def append_at(
         self,
@@ -256,13 +286,67 @@ class PartitionLog:
         )
         if not gone:
             return []
-        if len(gone) == len(self._segments):
+        return self._drop(len(gone), now_ms, erase)
+
+    def advance_start(
+        self, offset: int, now_ms: int, *, erase: Callable[[DeletedSegment], None] = erase_now
+    ) -> list[DeletedSegment]:
+        """Let the log start at `offset`, which may be in the middle of a segment or a batch; return the segments that went.
+
+        Durable when it returns; waits for the disk on this thread (`start_job` for another). A start that is there or past is
+        left as it is. Raises `OffsetOutOfRange` beyond the log end, `FolderFault`, `LogUnusable`, `AppendFailed`.
+        """
+        job = self.start_job(offset)
+        if job is None:
+            return []
+        try:
+            job.run()
+        except OSError as error:
+            raise self.start_failed(job, error) from error
+        return self.start_done(job, now_ms, erase=erase)
+
+    def start_job(self, offset: int) -> StartJob | None:
+        """Return what puts `offset` on disk as the log's start, None when it starts there or later already.
+
+        Run it on any thread, then call `start_done` or `start_failed` on the log's own. Raises `OffsetOutOfRange`, `FolderFault`,
+        `LogUnusable`.
+        """
+        if offset > self.log_end_offset:
+            raise self._out_of_range(offset)
+        if offset <= self.log_start_offset:
+            return None
+        if self._end.failure is not None:
+            raise self._end.failure
+        flush = self._end.flush_job() if offset > self.flushed_offset else None
+        return StartJob(offset=offset, folder=self.folder, flush=flush)
+
+    def start_done(
+        self, job: StartJob, now_ms: int, *, erase: Callable[[DeletedSegment], None] = erase_now
+    ) -> list[DeletedSegment]:
+        """Let the log start where `job`, which has run, says; return the segments that went, as `expire` does. Raises as it."""
+        if job.flush is not None:
+            self._end.flush_done(job.flush)
+        self._segments.start_offset = max(self._segments.start_offset, job.offset)
+        count = self._segments.count_before(job.offset)
+        if count < len(self._segments) or self._segments.active.size_bytes:
+            return self._drop(count, now_ms, erase)
+        return self._drop(count - 1, now_ms, erase)
+
+    def start_failed(self, job: StartJob, error: OSError) -> LogUnusable | FolderFault:
+        """Take note that `job` failed, the log's start being where it was, and return the error to tell."""
+        return self._end.flush_failed(error) if job.flush_failed else self._name.fault(error)
+
+    def _drop(self, count: int, now_ms: int, erase: Callable[[DeletedSegment], None]) -> list[DeletedSegment]:
+        """Delete the `count` oldest segments; an empty one takes the place of the last."""
+        if count <= 0:
+            return []
+        if count == len(self._segments):
             self._end.begin_segment(self.log_end_offset, 0, now_ms)
-        deleted = []
+        deleted: list[DeletedSegment] = []
         try:
             # What stays must be on disk before what comes before it goes, or a power cut loses the log end.
             self._end.enter_segments_on_disk()
-            for _ in gone:
+            for _ in range(count):
                 deleted.append(self._segments.drop_first())
                 erase(deleted[-1])
             folders.sync(self.folder)
@@ -294,6 +378,58 @@ class PartitionLog:
         """Take note that a job failed, and return the error that appends get from now on, until the log is opened again."""
         return self._end.flush_failed(error)
 
+    # -- being opened again ------------------------------------------------------------------------
+
+    @property
+    def undescribed_bytes(self) -> int:
+        """Return how much an opening would have to walk if the process died now. Cheap."""
+        return self._segments.undescribed_bytes
+
+    @property
+    def needs_sidecars(self) -> bool:
+        """Return whether a closed segment waits for its sidecar. Cheap."""
+        return any(segment.needs_sidecar for segment in self._segments.undescribed)
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """Return whether a closed segment is not on disk. Cheap."""
+        return self._end.flushed_offset < self._segments.active.base_offset and len(self._segments) > 1
+
+    def checkpoint_job(self) -> CheckpointJob | None:
+        """Return what writes the sidecars that would make an opening fast now, None when nothing is to be written.
+
+        Run it on any thread, then call `checkpoint_done` on the log's own; when it fails nothing need be done. One at a time.
+        Raises `FolderFault`.
+        """
+        return self._end.checkpoint_job()
+
+    def checkpoint_done(self, job: CheckpointJob) -> None:
+        """Take note that `job` has run."""
+        self._end.checkpoint_done(job)
+
+    def scrub_job(self) -> SegmentScrub | None:
+        """Return what verifies the next part of what opening passed over, None when all is verified.
+
+        Run it on any thread, then call `scrub_done` or `scrub_failed` on the log's own. One at a time.
+        """
+        if self._scrub is None:
+            suspects = [segment for segment in self._segments.suspects if segment not in self._unreadable]
+            self._scrub = SegmentScrub(suspects[0]) if suspects else None
+        return self._scrub
+
+    def scrub_done(self, job: SegmentScrub) -> list[BadRange]:
+        """Take note that a part of `job` has run; return the damage that it has found and that was not known."""
+        found = job.segment.verified(job)
+        if job.is_finished:
+            self._scrub = None
+        return found
+
+    def scrub_failed(self, job: SegmentScrub, error: OSError) -> FolderFault:
+        """Take note that the segment cannot be read: it is left to its readers. Return the error to tell."""
+        self._unreadable.add(job.segment)
+        self._scrub = None
+        return self._name.fault(error)
+
     # -- reading -----------------------------------------------------------------------------------
 
     def read(self, offset: int, max_bytes: int, up_to_offset: int | None = None) -> FileSlice | None:
@@ -306,13 +442,7 @@ class PartitionLog:
         segments = self._segments
         log_end_offset = segments.active.end_offset
         if offset > log_end_offset or offset < segments.start_offset:
-            raise OffsetOutOfRange(
-                topic=self.topic,
-                partition=self.partition,
-                offset=offset,
-                log_start_offset=segments.start_offset,
-                log_end_offset=log_end_offset,
-            )
+            raise self._out_of_range(offset)
         if up_to_offset is None or up_to_offset > log_end_offset:
             up_to_offset = log_end_offset
         if offset >= up_to_offset:
@@ -328,17 +458,41 @@ class PartitionLog:
             raise self._name.fault(error) from error
         return None
 
+    def stretch(self, offset: int, max_bytes: int) -> FileSlice | None:
+        """Return the bytes that `read(offset, max_bytes)` would look at, None for none: to be brought into memory first. Hot.
+
+        Not cut to batches, and without the rest of a batch that is longer than `max_bytes`. `offset` is within the log. Raises
+        `FolderFault`.
+        """
+        segment = self._segments.holding(offset)
+        try:
+            return segment.stretch(offset, max_bytes)
+        except OSError as error:
+            raise self._name.fault(error) from error
+
     def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Return (offset, timestamp) of the first record at `timestamp_ms` or later, None for none. Raises `FolderFault`."""
         try:
-            return first_at_or_after(self._segments.from_offset(self.log_start_offset), timestamp_ms)
+            return first_at_or_after(self._segments.from_offset(self.log_start_offset), timestamp_ms, self.log_start_offset)
         except OSError as error:
             raise self._name.fault(error) from error
 
     def largest_timestamp(self) -> tuple[int, int] | None:
         """Return (offset, timestamp) of the first record with the largest timestamp, None for none. Raises `FolderFault`."""
-        peaks = [peak for segment in self._segments if (peak := segment.starts.peak_ms) is not None]
-        return self.offset_for_time(max(peaks)) if peaks else None
+        try:
+            peak_ms = largest(self._segments.from_offset(self.log_start_offset), self.log_start_offset)
+        except OSError as error:
+            raise self._name.fault(error) from error
+        return None if peak_ms is None else self.offset_for_time(peak_ms)
+
+    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            topic=self.topic,
+            partition=self.partition,
+            offset=offset,
+            log_start_offset=self.log_start_offset,
+            log_end_offset=self.log_end_offset,
+        )
 
     def close(self) -> None:
         """Flush, keep the time of the last append, let go of the files, take no more. Raises as `flush`, closed even then."""

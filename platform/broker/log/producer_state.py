@@ -1,10 +1,11 @@
 """What the log remembers of idempotent producers, and whether their next batch is new, there already, out of order or fenced.
 
-Pure: headers in, verdicts out. Rebuilt from batch headers in log order, so it needs no file of its own. Sequences are counted by
-record counts only, never by last offset deltas, which are rewritten. Source: KIP-98, Kafka's `ProducerAppendInfo`.
+Pure: headers in, verdicts out. Rebuilt from batch headers in log order, or a snapshot and the headers after it. Sequences are
+counted by record counts only, never by last offset deltas, which are rewritten. Source: KIP-98, Kafka's `ProducerAppendInfo`.
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...wire.record_batch import BatchHeader
@@ -50,6 +51,10 @@ _Batch = tuple[int, int, int]
 """Base sequence, record count, base offset."""
 
 
+Snapshot = tuple[tuple[int, tuple[int, tuple[_Batch, ...]]], ...]
+"""(producer id, (epoch, its last batches)), the longest idle producer first."""
+
+
 class ProducerStates:
     """The last batches of each of the `capacity` producers that appended most recently."""
 
@@ -62,6 +67,14 @@ class ProducerStates:
 
     def __contains__(self, producer_id: int) -> bool:
         return producer_id in self._producers
+
+    def snapshot(self) -> Snapshot:
+        """Return all that is remembered."""
+        return tuple(self._producers.items())
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Remember what a snapshot says and nothing else."""
+        self._producers = OrderedDict(snapshot[-self._capacity :])
 
     def judge(self, header: BatchHeader) -> Verdict:
         """Return what to do with a batch that came from a producer. Hot: once per produced batch.
@@ -88,6 +101,20 @@ class ProducerStates:
             if base_sequence == sequence and record_count == header.record_count:
                 return Duplicate(base_offset)
         return OutOfOrder(expected, sequence)
+
+    def due(self, producer_id: int, producer_epoch: int) -> int | None:
+        """Return the sequence that is fresh next from a producer known with this epoch, None for any other."""
+        known = self._producers.get(producer_id)
+        if known is None or known[0] != producer_epoch:
+            return None
+        last_sequence, last_count, _ = known[1][-1]
+        return (last_sequence + last_count) & _SEQUENCES
+
+    def record_run(self, producer_id: int, run: Sequence[_Batch]) -> None:
+        """Remember batches that are in the log now, in this order, of a producer for which `due` was asked before each."""
+        epoch, batches = self._producers[producer_id]
+        self._producers[producer_id] = (epoch, (*batches, *run[-REMEMBERED_BATCHES:])[-REMEMBERED_BATCHES:])
+        self._producers.move_to_end(producer_id)
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
         """Remember a batch that is in the log now, at `base_offset`. Unchecked: a mirror records what its source accepted."""

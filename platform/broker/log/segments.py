@@ -27,25 +27,25 @@ class DeletedSegment(NamedTuple):
 class Segments:
     """Not empty. At most one closed segment's file is kept open for reading, so descriptors do not grow with the log."""
 
-    __slots__ = ("_bases", "_folder", "_row", "_warm", "active")
+    __slots__ = ("_bases", "_folder", "_row", "_warm", "active", "start_offset", "undescribed")
 
-    def __init__(self, folder: Path, row: list[Segment]) -> None:
+    def __init__(self, folder: Path, row: list[Segment], start_offset: int) -> None:
         self._folder = folder
         self._row = row
         self._bases = [segment.base_offset for segment in row]
         self._warm: Segment | None = None
+        self.undescribed = {segment for segment in row[:-1] if segment.size_bytes and not segment.is_described_for_ever}
+        """Closed segments that have no sidecar of all that is in them, or only one that does not outlive the system."""
         self.active = row[-1]
         """The last one. An attribute, because each append and fetch asks."""
+        self.start_offset = start_offset
+        """Where the log starts: at the first segment's base, or further into it."""
 
     def __len__(self) -> int:
         return len(self._row)
 
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._row)
-
-    @property
-    def start_offset(self) -> int:
-        return self._bases[0]
 
     def holding(self, offset: int) -> Segment:
         """Return the segment whose stretch of the log `offset`, not before the log start, falls into."""
@@ -66,6 +66,7 @@ class Segments:
         self._row.append(segment)
         self._bases.append(base_offset)
         self.active = segment
+        self.undescribed.add(closed)
         self.let_go_if_idle(closed)
         return segment
 
@@ -75,6 +76,7 @@ class Segments:
         self._row.pop()
         self._bases.pop()
         self.active = self._row[-1]
+        self.undescribed.discard(self.active)
 
     def move_active(self, base_offset: int) -> None:
         """Let the active segment, which is empty, begin elsewhere. One rename: no crash leaves a wrong log start."""
@@ -84,6 +86,8 @@ class Segments:
         active.path = path
         active.base_offset = active.end_offset = active.flushed_offset = base_offset
         self._bases[-1] = base_offset
+        if len(self._row) == 1:
+            self.start_offset = base_offset
 
     def drop_first(self) -> DeletedSegment:
         """Take the oldest segment, not the active one, out of the row and rename its file; slices keep it readable."""
@@ -91,10 +95,18 @@ class Segments:
         path = self._folder / f"{segment.base_offset:020d}{DELETED_SUFFIX}"
         os.rename(segment.path, path)
         del self._row[0], self._bases[0]
+        if self.start_offset < self._bases[0]:
+            self.start_offset = self._bases[0]
         if self._warm is segment:
             self._warm = None
+        self.undescribed.discard(segment)
         segment.let_go()
         return DeletedSegment(segment.base_offset, segment.end_offset, segment.size_bytes, segment.last_append_ms, path)
+
+    def count_before(self, offset: int) -> int:
+        """Return how many of the oldest segments lie wholly before `offset`; the active one is among them when all of it does."""
+        count = bisect_right(self._bases, offset)
+        return count if count == len(self._row) and self.active.end_offset <= offset else count - 1
 
     def unflushed(self) -> list[Segment]:
         """Return those that hold something which is not on disk: a run up to the active one."""
@@ -116,6 +128,18 @@ class Segments:
         self._warm = None
         for segment in self._row:
             segment.let_go()
+
+    @property
+    def undescribed_bytes(self) -> int:
+        """Return how much an opening would have to walk if the process died now."""
+        active = self.active
+        return active.end_offset - active.described_to + sum(each.end_offset - each.described_to for each in self.undescribed)
+
+    @property
+    def suspects(self) -> list[Segment]:
+        """Return those that hold what nobody has verified since the start, the unindexed ones first."""
+        suspects = [segment for segment in self._row if segment.suspect_from < segment.suspect_to]
+        return sorted(suspects, key=lambda segment: segment.is_indexed)
 
     def _warmed(self, segment: Segment) -> Segment:
         warm = self._warm

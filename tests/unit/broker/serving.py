@@ -1,25 +1,31 @@
 """A broker in this process for tests: real loop, sockets, handlers and logs; ZooKeeper alone is played, by a dictionary."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from headrace.broker import settings as broker_settings
 from headrace.broker import topic_settings
-from headrace.broker.catalog import Catalog, TopicEntry
+from headrace.broker.catalog import Catalog, Places, TopicEntry, extension
+from headrace.broker.cold_reads import ColdReads
+from headrace.broker.errors import NotMorePartitions
+from headrace.broker.group_desk import GroupDesk
+from headrace.broker.group_traces import GroupTraces
 from headrace.broker.handlers.context import Context
 from headrace.broker.log import PartitionLog
+from headrace.broker.log_shelf import log_config
 from headrace.broker.loop import Loop
-from headrace.broker.offset_desk import OffsetDesk, Position
+from headrace.broker.offset_desk import OffsetDesk, Offsets, Position
 from headrace.broker.partitions import Partition, PartitionTable
 from headrace.broker.producer_id_desk import ProducerIdDesk
 from headrace.broker.router import SUPPORTED, Router
 from headrace.broker.server import Server
-from headrace.broker.topic_keeper import log_config
-from headrace.broker.upkeep import Upkeep
+from headrace.broker.upkeep import FLUSH_THREADS, Upkeep
 from headrace.broker.worker import Worker
+from headrace.coordination.committed_offset import CommittedOffset
+from headrace.coordination.group_directory import Deletion, GroupTrace, PaperMember
 from tests.support.raw_kafka import RawClient
 
 NOW_MS = 1_800_000_000_000
@@ -35,27 +41,80 @@ class MemoryTopics:
         self._folder, self._table, self._upkeep, self._defaults = folder, table, upkeep, defaults
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Callable[[bool | Exception], None]
+        self,
+        topic: str,
+        partition_count: int,
+        config: Mapping[str, str],
+        done: Callable[[bool | Exception], None],
+        places: Places | None = None,
     ) -> None:
-        if self.never_answers:
-            return
-        if self.is_down:
-            done(ConnectionError("ZooKeeper is away"))
+        if self._is_away(done):
             return
         if topic in self.catalog.topics:
             done(False)
             return
-        entry = TopicEntry(name=topic, partitions={index: (1,) for index in range(partition_count)}, config=config)
-        self.catalog = Catalog(cluster_id="test", topics={**self.catalog.topics, topic: entry})
+        self._put(topic, places or {index: (1,) for index in range(partition_count)}, config)
+        done(True)
+
+    def extend(
+        self,
+        topic: str,
+        partition_count: int,
+        places: Sequence[tuple[int, ...]] | None,
+        done: Callable[[bool | Exception], None],
+    ) -> None:
+        if self._is_away(done):
+            return
+        entry = self.catalog.topics.get(topic)
+        if entry is None:
+            done(False)
+            return
+        try:
+            more = extension(topic, entry.partitions, partition_count, [1], places)
+        except NotMorePartitions as error:
+            done(error)
+            return
+        self._put(topic, {**entry.partitions, **more}, entry.config)
+        done(True)
+
+    def configure(
+        self,
+        topic: str,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        done: Callable[[bool | Exception], None],
+    ) -> None:
+        if self._is_away(done):
+            return
+        entry = self.catalog.topics.get(topic)
+        if entry is None:
+            done(False)
+            return
+        self._put(topic, entry.partitions, change(entry.config))
+        done(True)
+
+    def _is_away(self, done: Callable[[bool | Exception], None]) -> bool:
+        if self.is_down:
+            done(ConnectionError("ZooKeeper is away"))
+        return self.never_answers or self.is_down
+
+    def _put(self, topic: str, places: Places, config: Mapping[str, str]) -> None:
+        entry = TopicEntry(name=topic, partitions=places, config=config)
+        self.catalog = replace(self.catalog, topics={**self.catalog.topics, topic: entry})
         settings = topic_settings.settings_of(config, self._defaults)
-        for index in range(partition_count):
+        for index in places:
+            present = self._table.get(topic, index)
+            if present is not None:
+                present.log.config = log_config(settings)
+                present.configure(settings)
+                continue
             log = PartitionLog.open(
                 self._folder / f"{topic}-{index}", topic=topic, partition=index, config=log_config(settings), now_ms=NOW_MS
             )
             self._table.add(Partition(topic, index, log, settings, self._upkeep.flush))
-        done(True)
 
     def delete(self, topic: str, done: Callable[[bool | Exception], None]) -> None:
+        if self._is_away(done):
+            return
         existed = topic in self.catalog.topics
         topics = {name: entry for name, entry in self.catalog.topics.items() if name != topic}
         self.catalog = Catalog(cluster_id="test", topics=topics)
@@ -64,25 +123,57 @@ class MemoryTopics:
 
 
 class MemoryOffsets:
-    """An offset store that counts its writes and can be held back."""
+    """An offset store and group directory that counts its writes and can be held back."""
 
     def __init__(self) -> None:
-        self.offsets: dict[str, dict[Position, int]] = {}
+        self.offsets: dict[str, dict[Position, CommittedOffset]] = {}
+        self.paper_members: dict[str, dict[str, PaperMember]] = {}
+        self.is_away = False
         self.writes = 0
         self.gate = threading.Event()
         self.gate.set()
 
-    def get_many(self, group: str, partitions: Any) -> dict[Position, int]:
+    def read(self, group: str, partitions: Sequence[Position] | None) -> dict[Position, CommittedOffset]:
+        self._check()
         known = self.offsets.get(group, {})
-        return {position: known[position] for position in partitions if position in known}
+        return dict(known) if partitions is None else {one: known[one] for one in partitions if one in known}
 
-    def get_all(self, group: str) -> dict[Position, int]:
-        return dict(self.offsets.get(group, {}))
-
-    def put_many(self, group: str, offsets: Mapping[Position, int]) -> None:
+    def commit(self, offsets: Mapping[str, Offsets]) -> None:
         assert self.gate.wait(10)
+        self._check()
         self.writes += 1
-        self.offsets.setdefault(group, {}).update(offsets)
+        for group, committed in offsets.items():
+            self.offsets.setdefault(group, {}).update(committed)
+
+    def forget(self, group: str, partitions: Collection[Position]) -> set[Position]:
+        self._check()
+        known = self.offsets.get(group, {})
+        return {one for one in partitions if known.pop(one, None) is not None}
+
+    def forget_topic(self, topic: str) -> None:
+        self._check()
+        for known in self.offsets.values():
+            for position in [one for one in known if one[0] == topic]:
+                del known[position]
+
+    def groups(self) -> dict[str, bool]:
+        self._check()
+        return {name: name in self.paper_members for name in sorted({*self.offsets, *self.paper_members})}
+
+    def describe(self, groups: Iterable[str]) -> dict[str, GroupTrace]:
+        self._check()
+        members = self.paper_members
+        return {name: GroupTrace(has_offsets=bool(self.offsets.get(name)), members=members.get(name, {})) for name in groups}
+
+    def delete(self, group: str) -> Deletion:
+        self._check()
+        if group in self.paper_members:
+            return Deletion.HAS_MEMBERS
+        return Deletion.DONE if self.offsets.pop(group, None) else Deletion.ABSENT
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
 
 
 class MemoryBlocks:
@@ -117,7 +208,9 @@ class ServingBroker:
         self.blocks = MemoryBlocks()
         self._desk = Worker("desk", self.loop.post)
         self._disk = Worker("disk", self.loop.post)
-        self.upkeep = Upkeep(self.loop, self._disk, self.settings, lambda: NOW_MS)
+        self.cold_reads = ColdReads(self.loop)
+        self._flushers = Worker("flushers", self.loop.post, threads=FLUSH_THREADS)
+        self.upkeep = Upkeep(self.loop, self._disk, self._flushers, self.settings, lambda: NOW_MS)
         self.topics = MemoryTopics(folder, self.table, self.upkeep, self.settings.topic_defaults)
         self.context = Context(
             settings=self.settings,
@@ -126,7 +219,11 @@ class ServingBroker:
             partitions=self.table,
             topics=self.topics,
             offsets=OffsetDesk(self.offsets, self._desk),
+            groups=GroupDesk(self.loop, self.settings, lambda: self.topics.catalog.brokers),
+            group_traces=GroupTraces(self.offsets, self._desk),
             producer_ids=ProducerIdDesk(self.blocks, self._desk),
+            disk=self._disk,
+            cold_reads=self.cold_reads,
             host="127.0.0.1",
             port=0,
             supported=SUPPORTED,
@@ -142,6 +239,7 @@ class ServingBroker:
         self.context.port = self.server.port
         self.upkeep.start(self.table)
         self._desk.start()
+        self.cold_reads.start()
         self._thread.start()
         return self
 
@@ -150,6 +248,7 @@ class ServingBroker:
         self._thread.join(10)
         self.offsets.gate.set()
         self._desk.stop()
+        self.cold_reads.stop()
         self.upkeep.stop()
         self.server.close()
         self.loop.close()

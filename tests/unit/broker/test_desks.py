@@ -8,6 +8,8 @@ from headrace.broker import offset_desk, producer_id_desk
 from headrace.broker.offset_desk import OffsetDesk, coalesced
 from headrace.broker.producer_id_desk import ProducerIdDesk
 from headrace.broker.worker import Worker
+from headrace.coordination.committed_offset import CommittedOffset as At
+from headrace.coordination.errors import ConnectionUnsure
 from tests.support.processes import eventually
 from tests.unit.broker.serving import MemoryBlocks, MemoryOffsets
 
@@ -36,35 +38,71 @@ class HandWorker(Worker):
 
 
 def test_of_several_commits_for_a_partition_the_last_counts() -> None:
-    merged = coalesced([("g", {("t", 0): 5, ("t", 1): 1}), ("h", {("t", 0): 9}), ("g", {("t", 0): 4})])
-    assert merged == {"g": {("t", 0): 4, ("t", 1): 1}, "h": {("t", 0): 9}}
+    first, other, last = {("t", 0): At(5), ("t", 1): At(1)}, {("t", 0): At(9)}, {("t", 0): At(4)}
+    merged = coalesced([("g", first), ("h", other), ("g", last)])
+    assert merged == {"g": {("t", 0): At(4), ("t", 1): At(1)}, "h": {("t", 0): At(9)}}
 
 
 def test_commits_that_come_during_a_write_go_together_with_the_next() -> None:
     store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
     desk = OffsetDesk(store, worker)
     for offset in range(100):
-        assert desk.commit("g", {("t", 0): offset}, answers.append)
+        assert desk.commit("g", {("t", 0): At(offset)}, answers.append)
     assert answers == []
     worker.run_one()
     assert answers == [None]
     worker.run_one()
     assert answers == [None] * 100
-    assert (store.writes, store.offsets, worker.jobs) == (2, {"g": {("t", 0): 99}}, [])
+    assert (store.writes, store.offsets, worker.jobs) == (2, {"g": {("t", 0): At(99)}}, [])
+
+
+def test_commits_of_many_groups_during_a_write_are_one_write_too() -> None:
+    store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
+    desk = OffsetDesk(store, worker)
+    for number in range(100):
+        desk.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
+    worker.run_one()
+    worker.run_one()
+    assert (store.writes, len(store.offsets), answers) == (2, 100, [None] * 100)
+
+
+def test_when_zookeeper_is_away_it_is_not_asked_again_for_each_group() -> None:
+    class Store(MemoryOffsets):
+        asked = 0
+
+        def commit(self, offsets: Any) -> None:
+            self.asked += 1
+            raise ConnectionUnsure("write", "/consumers", "too slow")
+
+    store, worker, answers = Store(), HandWorker(), list[Exception | None]()
+    desk = OffsetDesk(store, worker)
+    for number in range(10):
+        desk.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
+    worker.run_one()
+    worker.run_one()
+    assert (store.asked, [type(answer) for answer in answers]) == (2, [ConnectionUnsure] * 10)
+
+
+def test_commits_that_take_too_much_memory_are_refused() -> None:
+    desk, answers = OffsetDesk(MemoryOffsets(), HandWorker()), list[Exception | None]()
+    fat = {("t", partition): At(1, -1, "x" * 4_000) for partition in range(1_000)}
+    taken = [desk.commit("g", fat, answers.append) for _ in range(20)]
+    assert taken.count(True) == offset_desk.CAPACITY_BYTES // (1_000 * (4_000 + offset_desk.OFFSET_BYTES)) + 1
+    assert taken[-1] is False
 
 
 def test_a_failed_write_is_told_to_its_own_group_only() -> None:
     class Store(MemoryOffsets):
-        def put_many(self, group: str, offsets: Any) -> None:
-            if group == "bad":
+        def commit(self, offsets: Any) -> None:
+            if "bad" in offsets:
                 raise ConnectionError("away")
-            super().put_many(group, offsets)
+            super().commit(offsets)
 
     store, worker, answers = Store(), HandWorker(), list[tuple[str, Exception | None]]()
     desk = OffsetDesk(store, worker)
-    desk.commit("first", {("t", 0): 1}, lambda error: answers.append(("first", error)))
-    desk.commit("bad", {("t", 0): 1}, lambda error: answers.append(("bad", error)))
-    desk.commit("good", {("t", 0): 2}, lambda error: answers.append(("good", error)))
+    desk.commit("first", {("t", 0): At(1)}, lambda error: answers.append(("first", error)))
+    desk.commit("bad", {("t", 0): At(1)}, lambda error: answers.append(("bad", error)))
+    desk.commit("good", {("t", 0): At(2)}, lambda error: answers.append(("good", error)))
     worker.run_one()
     worker.run_one()
     assert [(group, type(error)) for group, error in answers] == [
@@ -76,14 +114,14 @@ def test_a_failed_write_is_told_to_its_own_group_only() -> None:
 
 def test_commits_beyond_the_desks_capacity_are_refused() -> None:
     desk, answers = OffsetDesk(MemoryOffsets(), HandWorker()), list[Exception | None]()
-    taken = [desk.commit("g", {("t", 0): 1}, answers.append) for _ in range(offset_desk.CAPACITY + 2)]
+    taken = [desk.commit("g", {("t", 0): At(1)}, answers.append) for _ in range(offset_desk.CAPACITY + 2)]
     assert taken.count(True) == offset_desk.CAPACITY + 1  # one is being written
     assert taken[-1] is False
 
 
 def test_a_full_worker_is_answered_with_an_error_not_with_silence() -> None:
     desk, answers = OffsetDesk(MemoryOffsets(), HandWorker(capacity=0)), list[Exception | None]()
-    desk.commit("g", {("t", 0): 1}, answers.append)
+    desk.commit("g", {("t", 0): At(1)}, answers.append)
     assert [type(answer).__name__ for answer in answers] == ["Overloaded"]
 
 

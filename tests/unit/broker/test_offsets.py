@@ -1,13 +1,15 @@
 """OffsetCommit and OffsetFetch: answered when durable, each version, each refusal. Real sockets, ZooKeeper played."""
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.wire import control
-from headrace.wire.errors import ErrorCode
+from headrace.coordination.committed_offset import CommittedOffset
+from headrace.wire import control, offset_commit_v1
+from headrace.wire.errors import ErrorCode, MalformedFrame
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient
 from tests.unit.broker.serving import ServingBroker
@@ -88,7 +90,7 @@ def test_a_commit_is_answered_only_when_it_is_durable(broker: ServingBroker, cli
     broker.offsets.gate.set()
     client.socket.settimeout(10)
     client.receive(8, 8)
-    assert broker.offsets.offsets["g"] == {("clicks", 0): 1}
+    assert broker.offsets.offsets["g"] == {("clicks", 0): CommittedOffset(1)}
 
 
 def test_commits_of_many_clients_during_one_write_become_one_write(broker: ServingBroker) -> None:
@@ -105,7 +107,7 @@ def test_commits_of_many_clients_during_one_write_become_one_write(broker: Servi
     assert broker.offsets.writes == 2
 
 
-@pytest.mark.parametrize("group", ["", "a/b", "..", "x" * 250, "line\nbreak"])
+@pytest.mark.parametrize("group", ["", "x" * 250])
 def test_a_group_that_cannot_be_kept_is_refused(client: RawClient, group: str) -> None:
     assert commit(client, group, "clicks", {0: 1}) == {0: ErrorCode.INVALID_GROUP_ID}
     answer = client.ask(9, 7, {"group_id": group, "topics": None, "require_stable": False})
@@ -124,7 +126,68 @@ def test_each_partition_that_cannot_be_committed_says_why(client: RawClient) -> 
 
 def test_version_8_answers_several_groups_each_for_itself(client: RawClient) -> None:
     commit(client, "g", "clicks", {0: 4})
-    groups = [{"group_id": group, "topics": [{"name": "clicks", "partition_indexes": [0]}]} for group in ("g", "h", "a/b")]
+    groups = [{"group_id": group, "topics": [{"name": "clicks", "partition_indexes": [0]}]} for group in ("g", "h", "")]
     answer = client.ask(9, 8, {"groups": groups, "require_stable": True})
     found = {str(one.group_id): (int(one.error_code), one.topics[0].partitions[0].committed_offset) for one in answer.groups}
-    assert found == {"g": (0, 4), "h": (0, -1), "a/b": (ErrorCode.INVALID_GROUP_ID, -1)}
+    assert found == {"g": (0, 4), "h": (0, -1), "": (ErrorCode.INVALID_GROUP_ID, -1)}
+
+
+def test_metadata_and_leader_epoch_come_back_as_they_were_committed(client: RawClient) -> None:
+    message = commit_message("g", "clicks", {0: 5}, note="on host-7 ☃")
+    message["topics"][0]["partitions"][0]["committed_leader_epoch"] = 4
+    client.ask(8, 8, message)
+    topics = [{"name": "clicks", "partition_indexes": [0, 1]}]
+    found = client.ask(9, 7, {"group_id": "g", "topics": topics, "require_stable": False}).topics[0].partitions
+    assert [(one.committed_offset, one.committed_leader_epoch, one.metadata) for one in found] == [
+        (5, 4, "on host-7 ☃"),
+        (-1, -1, ""),
+    ]
+
+
+def test_version_1_which_kio_does_not_have_is_read_by_hand(broker: ServingBroker, client: RawClient) -> None:
+    def text(value: bytes | None) -> bytes:
+        return b"\xff\xff" if value is None else len(value).to_bytes(2, "big") + value
+
+    def partition(index: int, offset: int, metadata: bytes | None) -> bytes:
+        return struct.pack(">iqq", index, offset, 1_700_000_000_000) + text(metadata)
+
+    partitions = struct.pack(">i", 3) + partition(0, 5, b"note") + partition(1, 0, None) + partition(9, 1, b"")
+    body = text(b"g") + struct.pack(">i", -1) + text(b"") + struct.pack(">i", 1) + text(b"clicks") + partitions
+    answer = client.request(8, 1, body)
+    errors = struct.pack(">iihihih", 3, 0, 0, 1, 0, 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert bytes(answer) == struct.pack(">i", 1) + text(b"clicks") + errors
+    assert broker.offsets.offsets["g"] == {("clicks", 0): CommittedOffset(5, -1, "note"), ("clicks", 1): CommittedOffset(0)}
+
+
+def test_a_cut_commit_of_version_1_is_malformed_at_every_byte() -> None:
+    body = (
+        b"\0\1g" + struct.pack(">i", -1) + b"\0\0" + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">iiqq", 1, 0, 5, 0) + b"\0\1m"
+    )
+    assert offset_commit_v1.decode(body)["topics"][0]["partitions"][0]["committed_offset"] == 5
+    for end in range(len(body)):
+        with pytest.raises(MalformedFrame):
+            offset_commit_v1.decode(body[:end])
+
+
+def test_the_offsets_of_a_deleted_topic_are_not_those_of_a_later_one_of_its_name(
+    broker: ServingBroker, client: RawClient
+) -> None:
+    commit(client, "g", "clicks", {0: 77})
+    assert client.ask(20, 5, {"topic_names": ["clicks"], "timeout_ms": 1_000}).responses[0].error_code == 0
+    eventually(lambda: not broker.offsets.offsets["g"], what="the offset gone")
+
+
+def test_groups_beyond_what_one_fetch_is_answered_for_are_refused_and_the_fetch_is_one_job(
+    broker: ServingBroker, client: RawClient
+) -> None:
+    commit(client, "7", "clicks", {0: 5})
+    groups = [{"group_id": str(number), "topics": None} for number in range(1_001)]
+    answer = client.ask(9, 8, {"groups": groups, "require_stable": False})
+    assert [one.error_code for one in answer.groups] == [0] * 1_000 + [ErrorCode.INVALID_REQUEST]
+    assert answer.groups[7].topics[0].partitions[0].committed_offset == 5
+
+
+def test_a_fetch_while_zookeeper_is_away_says_so_for_each_group(broker: ServingBroker, client: RawClient) -> None:
+    broker.offsets.is_away = True
+    answer = client.ask(9, 8, {"groups": [{"group_id": group, "topics": None} for group in "gh"], "require_stable": False})
+    assert [one.error_code for one in answer.groups] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2

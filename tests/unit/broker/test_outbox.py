@@ -69,6 +69,7 @@ def test_a_slice_of_a_file_that_has_shrunk_ends_the_connection_instead_of_lying(
     (tmp_path / "log").write_bytes(b"short")
     outbox = Outbox()
     outbox.put([OwnSlice(tmp_path / "log", 0, 100)])
+    assert not outbox.send(pair[0])
     with pytest.raises(FileEnded):
         outbox.send(pair[0])
 

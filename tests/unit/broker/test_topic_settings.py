@@ -54,3 +54,26 @@ def test_nothing_is_flushed_by_force_unless_a_setting_says_so() -> None:
     assert not topic_settings.settings_of({}, {}).shows_only_what_is_flushed
     assert topic_settings.settings_of({"flush.messages": "1"}, {}).shows_only_what_is_flushed
     assert topic_settings.settings_of({"flush.ms": "100"}, {}).shows_only_what_is_flushed
+
+
+@pytest.mark.parametrize("name", sorted(topic_settings.REFUSED))
+def test_a_setting_of_kafkas_that_is_not_taken_is_refused_with_its_reason_whatever_the_value(name: str) -> None:
+    assert name not in topic_settings.TABLE
+    for value in ("", "0", "-1", "false", None):
+        (fault,) = topic_settings.faults_of({name: value})
+        assert fault == f"{name}: not taken here: {topic_settings.REFUSED[name]}"
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "-" + "9" * 5_000, "\u0663", "1_000", "1e3", "+1", " 1", "", "0x10"])
+def test_what_is_no_whole_number_is_refused_and_nothing_breaks(value: str) -> None:
+    (fault,) = topic_settings.faults_of({"retention.ms": value})
+    assert "whole number" in fault
+    assert len(fault) < 200
+
+
+def test_settings_with_one_possible_value_take_that_one_and_say_why_no_other() -> None:
+    for name, other in (("unclean.leader.election.enable", "true"), ("preallocate", "true"), ("min.insync.replicas", "2")):
+        assert topic_settings.faults_of({name: topic_settings.TABLE[name].default}) == []
+        (fault,) = topic_settings.faults_of({name: other})
+        assert fault.startswith(f"{name}: ")
+        assert fault.count(":") == 2, "what, and why"

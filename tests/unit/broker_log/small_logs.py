@@ -45,6 +45,11 @@ def claiming(record_count: int) -> bytearray:
     """Return a small batch that says it has so many records; the log never opens it."""
     made = batch(b"a")
     made[57:61] = record_count.to_bytes(4, "big")
+    return set_crc(made)
+
+
+def set_crc(made: bytearray) -> bytearray:
+    """Make a batch's CRC hold again."""
     made[17:21] = recomputed_crc(made).to_bytes(4, "big")
     return made
 
@@ -77,6 +82,14 @@ def fetched(
             offset = header.base_offset + header.record_count if dense else header.next_offset
         assert got == len(data), "a slice ends with a whole batch"
     return found
+
+
+def scrubbed(log: PartitionLog) -> PartitionLog:
+    """Return the log with everything verified that opening passed over."""
+    while (job := log.scrub_job()) is not None:
+        job.run()
+        log.scrub_done(job)
+    return log
 
 
 def held_open(folder: Path) -> list[str]:

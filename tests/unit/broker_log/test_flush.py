@@ -175,6 +175,20 @@ def test_a_failed_flush_of_a_job_is_reported_by_whoever_ran_it(tmp_path: Path, s
         log.append(batch(b"b"), NOW_MS)
 
 
+def test_after_a_failed_flush_the_success_of_another_one_that_was_under_way_counts_for_nothing(
+    tmp_path: Path, syncs: Syncs
+) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"a"), NOW_MS)
+    first, second = log.flush_job(), log.flush_job()
+    assert first is not None
+    assert second is not None
+    log.flush_failed(OSError(5, "Input/output error"))  # the system said so to the first, and to nobody else
+    second.run()
+    log.flush_done(second)
+    assert log.flushed_offset == 0
+
+
 def test_a_failed_flush_in_a_roll_appends_nothing(tmp_path: Path, syncs: Syncs) -> None:
     log = open_log(tmp_path, segment_bytes=64)
     log.append(batch(b"a"), NOW_MS)

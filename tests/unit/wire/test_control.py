@@ -1,6 +1,7 @@
 """The control plane through kio: mappings in, bytes out; ApiVersions' traps; nothing absurd reaches kio's native reader."""
 
 import random
+import struct
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -198,3 +199,17 @@ def test_the_table_of_flexible_versions_is_kios() -> None:
         for version in schema_name_map[api_key_map[key]]:
             assert control.message_type("request", key, version).__flexible__ == (version >= first), (key, version)
     assert {key for key, first in FIRST_FLEXIBLE.items() if first == NEVER} == {17, 47}
+
+
+def test_a_request_has_a_bounded_number_of_elements_in_all_its_arrays_together_and_an_answer_has_not() -> None:
+    def body(topics: int, partitions: int) -> bytes:
+        numbers = struct.pack(">i", partitions) + bytes(4 * partitions)
+        return struct.pack(">i", topics) + (struct.pack(">h1s", 1, b"t") + numbers) * topics
+
+    most = control.MOST_ELEMENTS
+    assert len(control.decode_request(35, 1, body(10, most // 10 - 1)).topics) == 10
+    assert len(control.decode_request(35, 1, body(10, most // 10 - 1)).topics) == 10, "each message has the whole bound"
+    with pytest.raises(MalformedFrame, match="more elements than are taken"):
+        control.decode_request(35, 1, body(10, most // 10))
+    keys = struct.pack(">hi", 0, most + 1) + bytes(6 * (most + 1))
+    assert len(control.decode_response(18, 0, keys).api_keys) == most + 1

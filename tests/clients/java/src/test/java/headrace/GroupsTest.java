@@ -154,7 +154,10 @@ class GroupsTest {
             assertEquals(
                     Set.of(topic),
                     new HashSet<>(admin.listGroups().all().get().stream().map(GroupListing::groupId).filter(topic::equals).toList()));
-            admin.alterConsumerGroupOffsets(topic, Map.of(partition, new OffsetAndMetadata(9))).all().get();
+            TopicPartition kept = new TopicPartition(topic, 1); // a group without members and offsets is none, here as in Kafka
+            admin.alterConsumerGroupOffsets(topic, Map.of(partition, new OffsetAndMetadata(9), kept, new OffsetAndMetadata(1)))
+                    .all()
+                    .get();
             assertEquals(9, admin.listConsumerGroupOffsets(topic).partitionsToOffsetAndMetadata().get().get(partition).offset());
             admin.deleteConsumerGroupOffsets(topic, Set.of(partition)).all().get();
             assertEquals(null, admin.listConsumerGroupOffsets(topic).partitionsToOffsetAndMetadata().get().get(partition));

@@ -1,0 +1,1 @@
+"""The peers' own Python clients: what a Python user gets."""

@@ -1,0 +1,64 @@
+"""Runs one driver against one peer: starts its clock and the server's CPU meter at the same moment, reads both at its result."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..child import BenchFault, cpu_s
+
+DEADLINE_S = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driven:
+    """What one run of a driver gave."""
+
+    count: int
+    seconds: float
+    client_cpu_s: float
+    client_thread_s: float
+    server_cpu_s: float
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def drive(
+    command: Sequence[str],
+    server_pids: Callable[[], Sequence[int]],
+    *,
+    deadline_s: float = DEADLINE_S,
+) -> Driven:
+    """Run `command` to its end and return its result with the CPU that the server used meanwhile. Raises BenchFault."""
+    child = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdin is not None
+    assert child.stdout is not None
+    watchdog = threading.Timer(deadline_s, child.kill)
+    watchdog.start()
+    try:
+        first = child.stdout.readline().strip()
+        if first != "ready":
+            raise BenchFault(f"{command[0]} was not ready: {first} {child.communicate()[1][-1000:]}")
+        before = cpu_s(server_pids())
+        child.stdin.write("go\n")
+        child.stdin.flush()
+        line = child.stdout.readline()
+        used = cpu_s(server_pids()) - before
+        _, complaint = child.communicate()
+    finally:
+        watchdog.cancel()
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+    if child.returncode or not line.startswith("{"):
+        raise BenchFault(f"{' '.join(command[:4])} failed with code {child.returncode}: {line} {complaint[-1000:]}")
+    words = json.loads(line)
+    return Driven(
+        count=words.pop("count"),
+        seconds=words.pop("seconds"),
+        client_cpu_s=words.pop("client_cpu_s"),
+        client_thread_s=words.pop("client_thread_s"),
+        server_cpu_s=used,
+        more=words,
+    )

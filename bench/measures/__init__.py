@@ -1,0 +1,28 @@
+"""What is measured, one file each. `measure.py` says what a measure is; `ALL` is their order in a run: those that share
+servers together.
+"""
+
+from .bare import Bare
+from .ceiling import Ceiling
+from .consume import Consume
+from .durable import Durable
+from .footprint import Footprint
+from .growth import Growth
+from .latency import Latency
+from .measure import Measure
+from .produce import Produce
+from .python_view import PythonView
+from .restart import Restart
+
+ALL: tuple[Measure, ...] = (
+    Produce(),
+    Consume(),
+    PythonView(),
+    Ceiling(),
+    Latency(),
+    Bare(),
+    Durable(),
+    Footprint(),
+    Restart(),
+    Growth(),
+)

@@ -1,0 +1,94 @@
+"""How near the broker comes to what the machine can do: sending by sendfile against a bare sendfile loop, receiving 1 MB
+batches against a bare loop of recv and write. Same bytes, same sizes, same loopback, same run."""
+
+from contextlib import contextmanager
+
+from ..drivers.build import built
+from ..drivers.run import drive
+from ..peers import kafka_clients
+from ..peers.kafka_clients import SpeaksKafka
+from ..stage import KAFKA, OURS, Stage
+from .measure import Case, CaseStream, Figures
+
+BARE = "bare loop"
+FETCHING = "fetching, 1 MB a fetch"
+PRODUCING = "producing, 1 MB a batch"
+_FETCH_BYTES = 1_048_576
+_RECORDS = 4_900
+"""Of 200 bytes: the most that stay below Kafka's default limit of 1,048,588 bytes a batch."""
+
+
+class Bare:
+    """MB/s of the broker and of a loop that does nothing else."""
+
+    name = "bare"
+    title = "Against a bare loop on the same machine"
+    needs = frozenset({OURS, KAFKA})
+    warm_ups = 1
+    at_most = 99
+
+    @contextmanager
+    def cases(self, stage: Stage) -> CaseStream:
+        found: list[Case] = []
+        seconds = 0.5 if stage.quick else 1.5
+        batches = stage.scaled(600)
+        topic = "bare-fetch"
+        servers: list[tuple[str, SpeaksKafka]] = []
+        for name in (OURS, KAFKA):
+            running = stage.kafka_like(name)
+            if running is not None:
+                servers.append((name, running))
+                kafka_clients.make_topic(running, topic)
+                kafka_clients.raw_produce(running, topic, batch=50, count=stage.scaled(2_000_000), in_flight=200)
+        for name, server in servers:
+            found.append(_fetching(name, server, topic, seconds))
+        log = kafka_clients.segments_of(servers[0][1], topic)[0]
+
+        def bare_sendfile(_: int) -> Figures:
+            driven = drive([str(built("raw_fetch")), "--bare", str(log), str(_FETCH_BYTES), str(seconds)], lambda: [])
+            return {"mb_per_s": driven.more["mb_per_s"]}
+
+        found.append(Case(subject=BARE, shape=FETCHING, run=bare_sendfile, how="sendfile of the same file in the same chunks"))
+        for name, server in servers:
+            found.append(_producing(name, server, batches))
+        size = _request_bytes()
+
+        def bare_receive(_: int) -> Figures:
+            scratch = stage.folder / "bare-receive"
+            driven = drive([str(built("bare_receive")), str(scratch), str(size), str(batches)], lambda: [])
+            return {"mb_per_s": driven.more["mb_per_s"]}
+
+        found.append(Case(subject=BARE, shape=PRODUCING, run=bare_receive, how="recv of a whole block, one write"))
+        yield found
+        for _, server in servers:
+            kafka_clients.delete_topic(server, topic)
+
+
+def _request_bytes() -> int:
+    """Return about what a request of `_RECORDS` takes: record framing is 8 to 10 bytes a message."""
+    return _RECORDS * 210
+
+
+def _fetching(name: str, server: SpeaksKafka, topic: str, seconds: float) -> Case:
+    def run(_: int) -> Figures:
+        words = ["127.0.0.1", str(server.port), topic, "0", str(_FETCH_BYTES), "2", str(seconds)]
+        driven = drive([str(built("raw_fetch")), *words], lambda: server.pids)
+        megabytes = driven.more["bytes"] / 1e6
+        return {
+            "mb_per_s": driven.more["mb_per_s"],
+            "server_cpu_s_per_gb": driven.server_cpu_s / megabytes * 1e3,
+            "server_cpu_s_per_million": driven.server_cpu_s / driven.count * 1e6,
+        }
+
+    return Case(subject=name, shape=FETCHING, run=run, how="raw C client, 2 fetches in flight")
+
+
+def _producing(name: str, server: SpeaksKafka, batches: int) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"bare-produce-{turn}"
+        kafka_clients.make_topic(server, topic)
+        driven = kafka_clients.raw_produce(server, topic, batch=_RECORDS, count=_RECORDS * batches, in_flight=8)
+        kafka_clients.delete_topic(server, topic)
+        return {"mb_per_s": driven.more["mb_per_s"], "server_cpu_s_per_million": driven.server_cpu_s / driven.count * 1e6}
+
+    return Case(subject=name, shape=PRODUCING, run=run, how="raw C client, 8 requests in flight")

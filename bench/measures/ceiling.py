@@ -1,0 +1,62 @@
+"""The server's ceiling: a raw client with many requests in flight on one connection, which costs a fraction of the server."""
+
+from contextlib import contextmanager
+
+from ..peers import kafka_clients
+from ..peers.kafka_clients import SpeaksKafka
+from ..peers.nats import Nats
+from ..stage import KAFKA, OURS, Stage
+from .measure import Case, CaseStream, Figures, figures_of
+
+_IN_FLIGHT = 1000
+_COUNTS = {(OURS, 1): 400_000, (OURS, 50): 3_000_000, (KAFKA, 1): 60_000, (KAFKA, 50): 1_000_000}
+"""For a second or so each."""
+
+
+class Ceiling:
+    """Messages a second through a raw pipelined client, beside NATS with its own."""
+
+    name = "ceiling"
+    title = "The broker's ceiling: raw pipelined client, 1000 requests in flight"
+    needs = frozenset({OURS, KAFKA, Nats.name})
+    warm_ups = 1
+    at_most = 99
+
+    @contextmanager
+    def cases(self, stage: Stage) -> CaseStream:
+        found: list[Case] = []
+        for (name, batch), count in _COUNTS.items():
+            server = stage.kafka_like(name)
+            if server is not None:
+                found.append(_case(name, server, batch, stage.scaled(count)))
+        nats = stage.peer(Nats.name)
+        if isinstance(nats, Nats):
+            way = nats.ways()[0]
+
+            def run(turn: int) -> Figures:
+                figures = figures_of(way.produce(f"ceiling-{turn}", stage.scaled(way.count)))
+                way.forget(f"ceiling-{turn}")
+                return figures
+
+            found.append(Case(subject=nats.name, shape="batch 1", run=run, how=way.how))
+        yield found
+
+
+def _case(name: str, server: SpeaksKafka, batch: int, count: int) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"ceiling-{batch}-{turn}"
+        kafka_clients.make_topic(server, topic)
+        in_flight = _IN_FLIGHT if batch == 1 else 200
+        figures = figures_of(kafka_clients.raw_produce(server, topic, batch=batch, count=count, in_flight=in_flight))
+        kafka_clients.check_log(
+            name,
+            topic,
+            wanted=count,
+            shape=str(batch),
+            before=kafka_clients.OnDisk(batches=0, records=0, bytes=0),
+            after=kafka_clients.on_disk(server, topic),
+        )
+        kafka_clients.delete_topic(server, topic)
+        return figures
+
+    return Case(subject=name, shape=f"batch {batch}", run=run, how="raw C client")

@@ -1,0 +1,90 @@
+"""Consuming from the beginning: one consumer, messages of 200 bytes that were written in batches of 50 (and one by one),
+with fetches of 200 KB and of 1 MB, from a warm page cache and from a cold one.
+
+Logs are written once and read in each round; a queue that reading empties is filled again before each. Cold: every segment
+is synced and dropped from the page cache (posix_fadvise) before the run, on both sides alike.
+"""
+
+from contextlib import contextmanager
+
+from ..peers import kafka_clients
+from ..peers.kafka_clients import SpeaksKafka
+from ..peers.peer import Way
+from ..stage import KAFKA, KAFKA_TUNED, OURS, Stage
+from .measure import Case, CaseStream, Figures, figures_of
+from .other_peers import OTHERS, ways_of
+
+_FETCHES = {"200 KB": 204_800, "1 MB": 1_048_576}
+_COUNT = 2_000_000
+_ONE_BY_ONE = 200_000
+
+
+class Consume:
+    """Messages a second and the server's CPU for each, while consuming."""
+
+    name = "consume"
+    title = "Consuming, 200-byte messages, one consumer"
+    needs = frozenset({OURS, KAFKA, KAFKA_TUNED, *OTHERS})
+    warm_ups = 1
+    at_most = 99
+
+    @contextmanager
+    def cases(self, stage: Stage) -> CaseStream:
+        count, one_by_one = stage.scaled(_COUNT), stage.scaled(_ONE_BY_ONE)
+        found: list[Case] = []
+        servers: list[tuple[str, SpeaksKafka]] = []
+        for name in (OURS, KAFKA, KAFKA_TUNED):
+            running = stage.kafka_like(name)
+            if running is not None:
+                servers.append((name, running))
+                for topic, messages, shape in (("consume-50", count, "50"), ("consume-1", one_by_one, "1")):
+                    kafka_clients.make_topic(running, topic)
+                    kafka_clients.produce(running, topic, messages, shape, 1)
+        for label, fetch_bytes in _FETCHES.items():
+            for name, server in servers:
+                found.append(_case(name, server, "consume-50", f"batches of 50, {label}", count, fetch_bytes))
+            for name, server in servers:
+                found.append(_case(name, server, "consume-1", f"batches of 1, {label}", one_by_one, fetch_bytes))
+        for label, fetch_bytes in _FETCHES.items():
+            for name, server in servers:
+                found.append(_case(name, server, "consume-50", f"batches of 50, {label}, cold", count, fetch_bytes, cold=True))
+        filled: list[Way] = []
+        for way in ways_of(stage):
+            if way.consume is not None:
+                if not way.consuming_empties:
+                    way.produce(_topic(way), stage.scaled(way.count * 2))
+                    filled.append(way)
+                found.append(_other(way, stage.scaled(way.count * (1 if way.consuming_empties else 2))))
+        yield found
+        for _, server in servers:
+            for topic in ("consume-50", "consume-1"):
+                kafka_clients.delete_topic(server, topic)
+        for way in filled:
+            way.forget(_topic(way))
+
+
+def _case(name: str, server: SpeaksKafka, topic: str, shape: str, count: int, fetch_bytes: int, *, cold: bool = False) -> Case:
+    def run(_: int) -> Figures:
+        if cold:
+            kafka_clients.drop_from_page_cache(kafka_clients.segments_of(server, topic))
+        return figures_of(kafka_clients.consume(server, topic, count, fetch_bytes))
+
+    return Case(subject=name, shape=shape, run=run, how="librdkafka, C")
+
+
+def _other(way: Way, count: int) -> Case:
+    def run(turn: int) -> Figures:
+        assert way.consume is not None
+        topic = f"{_topic(way)}-{turn}" if way.consuming_empties else _topic(way)
+        if way.consuming_empties:
+            way.produce(topic, count)
+        figures = figures_of(way.consume(topic, count))
+        if way.consuming_empties:
+            way.forget(topic)
+        return figures
+
+    return Case(subject=way.subject, shape="its own", run=run, how=way.how)
+
+
+def _topic(way: Way) -> str:
+    return f"consume-{way.subject.replace(' ', '-').replace(',', '').lower()}"

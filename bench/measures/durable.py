@@ -1,0 +1,63 @@
+"""Acknowledged means on disk: 64 requests in flight on one connection, each of one message, under each flush policy,
+ours and Kafka's.
+"""
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+
+from ..peers import kafka_clients
+from ..peers.kafka_clients import SpeaksKafka
+from ..stage import KAFKA, OURS, Stage
+from .measure import Case, CaseStream, Figures, figures_of
+
+IN_FLIGHT = 64
+POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
+    OURS: {
+        "no forced flush": {"flush.ack": "none"},
+        "interval": {"flush.ack": "interval"},
+        "acknowledged on disk": {"flush.ack": "always"},
+    },
+    KAFKA: {"no forced flush": {}, "acknowledged on disk": {"flush.messages": "1"}},
+}
+"""Server → what it promises → topic settings."""
+_COUNTS = {
+    (OURS, "no forced flush"): 250_000,
+    (OURS, "interval"): 250_000,
+    (OURS, "acknowledged on disk"): 100_000,
+    (KAFKA, "no forced flush"): 40_000,
+    (KAFKA, "acknowledged on disk"): 4_000,
+}
+"""For a second or so each."""
+
+
+class Durable:
+    """Messages a second under each policy."""
+
+    name = "durable"
+    title = "Acknowledged on disk: 64 in flight, one message a request"
+    needs = frozenset({OURS, KAFKA})
+    warm_ups = 1
+    at_most = 99
+
+    @contextmanager
+    def cases(self, stage: Stage) -> CaseStream:
+        found: list[Case] = []
+        for name, policies in POLICIES.items():
+            server = stage.kafka_like(name)
+            if server is not None:
+                for policy, settings in policies.items():
+                    count = stage.scaled(_COUNTS[name, policy])
+                    found.append(_case(name, server, policy, settings, count))
+        yield found
+
+
+def _case(name: str, server: SpeaksKafka, policy: str, settings: Mapping[str, str], count: int) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"durable-{policy.replace(' ', '-')}-{turn}"
+        kafka_clients.make_topic(server, topic, settings=settings)
+        figures = figures_of(kafka_clients.raw_produce(server, topic, batch=1, count=count, in_flight=IN_FLIGHT))
+        kafka_clients.delete_topic(server, topic)
+        return figures
+
+    how = ", ".join(f"{setting}={value}" for setting, value in settings.items()) or "as it comes"
+    return Case(subject=name, shape=policy, run=run, how=how)

@@ -1,0 +1,113 @@
+"""What it costs to grow: partitions, connections, length of the log. The same raw client, 50 messages a batch, at both ends.
+
+Each end has a broker of its own, so that the near end knows nothing of the far one. At both ends of 'connections' each
+connection has one request in flight. The long log is sparse (`sparse_log.py`), appended to and fetched from at its end.
+"""
+
+import shutil
+from contextlib import contextmanager
+
+from .. import sparse_log
+from ..child import rss_mb
+from ..drivers.build import built
+from ..drivers.run import drive
+from ..peers import kafka_clients
+from ..peers.headrace import Headrace
+from ..stage import Stage
+from .measure import Case, CaseStream, Figures, figures_of
+
+PARTITIONS = ("10 partitions", "10,000 partitions")
+CONNECTIONS = ("10 connections", "5,000 connections")
+LOG = ("1 MB of log", "100 GB of log")
+LOG_FETCH = ("1 MB of log, fetching", "100 GB of log, fetching")
+_FAR_BYTES = 100 << 30
+
+
+class Growth:
+    """Messages a second at the near and at the far end."""
+
+    name = "growth"
+    title = "Cost as it grows"
+    needs: frozenset[str] = frozenset()
+    warm_ups = 1
+    at_most = 5
+
+    @contextmanager
+    def cases(self, stage: Stage) -> CaseStream:
+        found: list[Case] = []
+        for shape, partitions in zip(PARTITIONS, (10, 10_000), strict=True):
+            server = _started(stage, f"grow-{partitions}")
+            kafka_clients.make_topic(server, "grow", partitions)
+            found.append(_spread(server, shape, stage.scaled(2_000_000, 500_000), partitions))
+        small = _started(stage, "grow-small")
+        kafka_clients.make_topic(small, "many", 10)
+        for shape, connections in zip(CONNECTIONS, (10, 5_000), strict=True):
+            found.append(_connected(small, shape, stage.scaled(2_000_000, 750_000), connections))
+        kafka_clients.make_topic(small, "log")
+        kafka_clients.raw_produce(small, "log", batch=50, count=5_000, in_flight=10)
+        long = _started(stage, "grow-long")
+        kafka_clients.make_topic(long, "log")
+        kafka_clients.raw_produce(long, "log", batch=50, count=50, in_flight=1)
+        end = _lengthen(long, _FAR_BYTES // (10 if stage.quick else 1))
+        if stage.quick:
+            shapes, fetches = ([shape.replace("100 GB", "10 GB") for shape in both] for both in (LOG, LOG_FETCH))
+        else:
+            shapes, fetches = list(LOG), list(LOG_FETCH)
+        for shape, fetch_shape, server, start in zip(shapes, fetches, (small, long), (0, end), strict=True):
+            found.append(_appended(server, shape, stage.scaled(1_500_000)))
+            found.append(_fetched(server, fetch_shape, 0.5 if stage.quick else 1.0, start))
+        yield found
+        stage.keep_only(set())
+        shutil.rmtree(long.folder, ignore_errors=True)
+
+
+def _started(stage: Stage, name: str) -> Headrace:
+    server = Headrace(stage.folder / name)
+    stage.try_start(name, server)
+    return server
+
+
+def _lengthen(server: Headrace, total_bytes: int) -> int:
+    """Return the offset at which appended messages will begin."""
+    folder = server.partition_folder("log")
+    template = next(folder.glob("*.log")).read_bytes()
+    server.broker.stop()
+    end = sparse_log.write(folder, template, total_bytes)
+    server.start_broker(within_s=600)
+    return end
+
+
+def _spread(server: Headrace, shape: str, count: int, partitions: int) -> Case:
+    def run(_: int) -> Figures:
+        driven = kafka_clients.raw_produce(server, "grow", batch=50, count=count, in_flight=200, partitions=partitions)
+        return {**figures_of(driven), "rss_mb": rss_mb([server.broker.pid])}
+
+    return Case(
+        subject=server.name, shape=shape, run=run, how="one connection, 200 requests in flight, each to the next partition"
+    )
+
+
+def _connected(server: Headrace, shape: str, count: int, connections: int) -> Case:
+    def run(_: int) -> Figures:
+        driven = kafka_clients.raw_produce(
+            server, "many", batch=50, count=count, in_flight=1, partitions=10, connections=connections
+        )
+        return {**figures_of(driven), "rss_mb": rss_mb([server.broker.pid])}
+
+    return Case(subject=server.name, shape=shape, run=run, how="one request in flight on each connection")
+
+
+def _appended(server: Headrace, shape: str, count: int) -> Case:
+    def run(_: int) -> Figures:
+        return figures_of(kafka_clients.raw_produce(server, "log", batch=50, count=count, in_flight=200))
+
+    return Case(subject=server.name, shape=shape, run=run, how="one connection, 200 requests in flight, appended at the end")
+
+
+def _fetched(server: Headrace, shape: str, seconds: float, start: int) -> Case:
+    def run(_: int) -> Figures:
+        words = ["127.0.0.1", str(server.port), "log", "0", "204800", "1", str(seconds), str(start)]
+        driven = drive([str(built("raw_fetch")), *words], lambda: server.pids)
+        return {**figures_of(driven), "mb_per_s": driven.more["mb_per_s"]}
+
+    return Case(subject=server.name, shape=shape, run=run, how="raw client, 200 KB a fetch, the messages at the end")

@@ -1,0 +1,61 @@
+"""Producing: one producer, 200-byte messages, no forced flush anywhere; ours and Kafka with the same C client at three
+batch sizes and two kinds of acknowledgement, every other peer with its fastest client.
+
+Each run has a topic of its own, deleted afterwards, so nobody pays for what others have left in the page cache. What is on
+disk is walked and counted after each run.
+"""
+
+from contextlib import contextmanager
+
+from ..peers import kafka_clients
+from ..peers.kafka_clients import SpeaksKafka
+from ..stage import KAFKA, KAFKA_TUNED, OURS, Stage
+from .measure import Case, CaseStream, Figures, figures_of
+from .other_peers import OTHERS, ways_of
+
+_COUNTS = {"1": 60_000, "50": 750_000, "default": 1_500_000}
+
+
+class Produce:
+    """Messages a second and the server's CPU for each, while producing."""
+
+    name = "produce"
+    title = "Producing, 200-byte messages, one producer"
+    needs = frozenset({OURS, KAFKA, KAFKA_TUNED, *OTHERS})
+    warm_ups = 1
+    at_most = 99
+
+    @contextmanager
+    def cases(self, stage: Stage) -> CaseStream:
+        found: list[Case] = []
+        for shape in _COUNTS:
+            for acks in (1, 0):
+                for name in (OURS, KAFKA, KAFKA_TUNED):
+                    server = stage.kafka_like(name)
+                    if server is not None:
+                        found.append(_kafka_like(name, server, shape, acks, stage.scaled(_COUNTS[shape])))
+        for way in ways_of(stage):
+            count = stage.scaled(way.count)
+
+            def run(turn: int, way=way, count=count) -> Figures:  # type: ignore[no-untyped-def]
+                topic = f"produce-{way.subject.replace(' ', '-').replace(',', '').lower()}-{turn}"
+                figures = figures_of(way.produce(topic, count))
+                if way.disk_bytes is not None:
+                    figures["disk_bytes_per_message"] = way.disk_bytes(topic) / count
+                way.forget(topic)
+                return figures
+
+            found.append(Case(subject=way.subject, shape="its own", run=run, how=way.how))
+        yield found
+
+
+def _kafka_like(name: str, server: SpeaksKafka, shape: str, acks: int, count: int) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"produce-{shape}-{acks}-{turn}"
+        kafka_clients.make_topic(server, topic)
+        figures = figures_of(kafka_clients.produce(server, topic, count, shape, acks))
+        figures["disk_bytes_per_message"] = kafka_clients.on_disk(server, topic).bytes / count
+        kafka_clients.delete_topic(server, topic)
+        return figures
+
+    return Case(subject=name, shape=f"batch {shape}, acks {acks}", run=run, how="librdkafka, C")

@@ -1,0 +1,156 @@
+"""ActiveMQ Classic with KahaDB, driven with its own Java client, which stays over all runs so that its JIT is warm.
+
+KahaDB's files are made large before they are written, so bytes on disk are counted in blocks.
+"""
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from subprocess import PIPE, Popen
+
+from ..cache import cache_folder
+from ..child import BenchFault, Child, cpu_s, free_port
+from ..drivers.build import SOURCES
+from ..drivers.run import Driven
+from ..missing import Missing
+from .kafka import java
+from .peer import MESSAGE_BYTES, Way, allocated_bytes_of
+
+_JARS = Path("/usr/share/java")
+_NEEDED = (
+    "activemq-broker",
+    "activemq-client",
+    "activemq-kahadb-store",
+    "activemq-openwire-legacy",
+    "activemq-protobuf",
+    "hawtbuf",
+    "geronimo-jms_1.1_spec",
+    "geronimo-j2ee-management-1.1-spec",
+    "slf4j-api",
+    "slf4j-nop",
+)
+WARM_UP = 600_000
+
+
+class ActiveMQ:
+    """One server and one client process on a free loopback port, everything below `folder`."""
+
+    name = "ActiveMQ"
+
+    def __init__(self, folder: Path, warm_up: int = WARM_UP) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._warm_up = warm_up
+        self._server = Child(["java"], folder / "log", port=self.port)
+        self._client: Popen[str] | None = None
+        self._in_queue: dict[str, int] = {}
+        self._grown = 0
+
+    def version(self) -> str:
+        _class_path()
+        found = sorted(_JARS.glob("activemq-broker-*.jar"))
+        return f"ActiveMQ {found[-1].stem.rpartition('-')[2]}" if found else "ActiveMQ"
+
+    def start(self) -> None:
+        classes = f"{_class_path()}:{_compiled()}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [java(), "-Xmx1G", "-Xms1G", "-cp", classes, "ActiveMqServer", str(self.port), str(self.folder / "data")]
+        self._server = Child(command, self.folder / "log", port=self.port).start()
+        self._client = Popen([java(), "-cp", classes, "ActiveMqClient", str(self.port)], stdin=PIPE, stdout=PIPE, text=True)
+        assert self._client.stdout is not None
+        if self._client.stdout.readline().strip() != "ready":
+            raise BenchFault("ActiveMQ's client did not start")
+        self._ask(f"produce warm {self._warm_up} {MESSAGE_BYTES} 0", self._warm_up)
+        self._ask(f"consume warm {self._warm_up} {MESSAGE_BYTES}", self._warm_up)
+
+    def stop(self) -> None:
+        if self._client is not None and self._client.stdin is not None:
+            self._client.stdin.close()
+            self._client.terminate()
+            self._client.wait(timeout=20)
+        self._server.stop()
+
+    @property
+    def pids(self) -> Sequence[int]:
+        return [self._server.pid]
+
+    def ways(self) -> list[Way]:
+        """Return how it is used."""
+        return [
+            self._way("ActiveMQ", "KahaDB without forced sync, asynchronous sends; optimizeAcknowledge, prefetch 1000", 0),
+            self._way("ActiveMQ, transactions of 50", "KahaDB without forced sync, a commit each 50 messages", 50, False),
+        ]
+
+    def _way(self, subject: str, how: str, transaction: int, consumes: bool = True) -> Way:
+        def produce(topic: str, messages: int) -> Driven:
+            before = allocated_bytes_of(self.folder / "data")
+            driven = self._ask(f"produce {topic} {messages} {MESSAGE_BYTES} {transaction}", messages)
+            self._grown = allocated_bytes_of(self.folder / "data") - before
+            self._in_queue[topic] = messages
+            return driven
+
+        def consume(topic: str, messages: int) -> Driven:
+            self._in_queue.pop(topic)
+            return self._ask(f"consume {topic} {messages} {MESSAGE_BYTES}", messages)
+
+        return Way(
+            subject=subject,
+            how=how,
+            count=50_000,
+            produce=produce,
+            consume=consume if consumes else None,
+            disk_bytes=lambda _: self._grown,
+            forget=self._drain,
+            consuming_empties=True,
+        )
+
+    def _drain(self, topic: str) -> None:
+        """KahaDB frees a journal file once nothing in it is wanted: what was not read is read away."""
+        count = self._in_queue.pop(topic, 0)
+        if count:
+            self._ask(f"consume {topic} {count} {MESSAGE_BYTES}", count)
+
+    def _ask(self, task: str, count: int) -> Driven:
+        client = self._client
+        assert client is not None
+        assert client.stdin is not None
+        assert client.stdout is not None
+        before = cpu_s(self.pids)
+        client.stdin.write(task + "\n")
+        client.stdin.flush()
+        line = client.stdout.readline()
+        used = cpu_s(self.pids) - before
+        if not line.startswith("{"):
+            raise BenchFault(f"ActiveMQ's client failed at '{task}':\n{self._server.tail()}")
+        words = json.loads(line)
+        if words["count"] != count:
+            raise BenchFault(f"ActiveMQ's client did {words['count']} of {count} at '{task}'")
+        return Driven(server_cpu_s=used, more={"client": f"its Java client {self.version().split()[-1]}"}, **words)
+
+
+def _class_path() -> str:
+    absent = [name for name in _NEEDED if not (_JARS / f"{name}.jar").exists()]
+    if absent:
+        raise Missing(f"ActiveMQ: no {', '.join(absent)} in {_JARS} (Debian: activemq, libactivemq-java, libslf4j-java)")
+    return ":".join(str(_JARS / f"{name}.jar") for name in _NEEDED)
+
+
+def _compiled() -> Path:
+    compiler = shutil.which("javac")
+    if compiler is None:
+        raise Missing("ActiveMQ: its Java client cannot be built without javac (Debian: default-jdk-headless)")
+    sources = sorted((SOURCES / "java").glob("*.java"))
+    mark = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    folder = cache_folder() / "drivers" / f"activemq-{mark}"
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            [compiler, "-cp", _class_path(), "-d", str(folder), *map(str, sources)], capture_output=True, text=True
+        )
+        if done.returncode:
+            raise Missing(f"ActiveMQ: its Java client does not compile: {done.stderr.strip()[:400]}")
+        (folder / "complete").touch()
+    return folder

@@ -1,0 +1,181 @@
+"""The one C client, librdkafka, for everything that speaks Kafka's protocol: the same settings against ours and against Kafka."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from ..child import BenchFault, cpu_s
+from ..drivers.build import built
+from ..drivers.run import Driven, drive
+from .peer import MESSAGE_BYTES
+
+SHAPES: Mapping[str, Sequence[str]] = {
+    "1": ("batch.num.messages=1", "linger.ms=0"),
+    "50": ("batch.num.messages=50",),
+    "default": (),
+}
+"""Messages a batch → librdkafka's settings. By default librdkafka closes a batch at 1 MB or after 5 ms."""
+_LONGEST_S = 400
+_PRODUCER = ("queue.buffering.max.messages=1000000",)
+# librdkafka stops fetching for a whole second (fetch.queue.backoff.ms) once 100,000 messages wait to be taken; with its
+# defaults the figure would be that pause's, whatever the server does.
+_CONSUMER = ("group.id=bench", "enable.auto.commit=false", "queued.min.messages=1000000", "fetch.queue.backoff.ms=1")
+
+
+class SpeaksKafka(Protocol):
+    """A server that speaks Kafka's protocol and keeps a folder for each partition."""
+
+    name: str
+    port: int
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pids(self) -> Sequence[int]: ...
+
+    def partition_folder(self, topic: str, partition: int = 0) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDisk:
+    """What a walk over a partition's segments found."""
+
+    batches: int
+    records: int
+    bytes: int
+
+
+def make_topic(server: SpeaksKafka, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
+    """Make a topic and return once it is there."""
+    admin = _admin(server)  # held until the answer is there: without a name it would end the request
+    made = admin.create_topics(
+        [NewTopic(topic, partitions, 1, config=dict(settings or {}))], operation_timeout=120, request_timeout=120
+    )
+    made[topic].result(timeout=150)
+    # Kafka answers before its broker has made the folders.
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            if segments_of(server, topic) and segments_of(server, topic, partitions - 1):
+                return
+        except BenchFault:
+            pass
+        if time.monotonic() > deadline:
+            raise BenchFault(f"{server.name} answered that {topic} is made, and a minute later it has no segment")
+        time.sleep(0.01)
+
+
+def _admin(server: SpeaksKafka) -> AdminClient:
+    return AdminClient({"bootstrap.servers": server.bootstrap, "log_level": 3})
+
+
+def delete_topic(server: SpeaksKafka, topic: str) -> None:
+    """Delete a topic; its files go soon after."""
+    admin = _admin(server)
+    admin.delete_topics([topic], operation_timeout=60)[topic].result(timeout=60)
+
+
+def produce(server: SpeaksKafka, topic: str, count: int, shape: str, acks: int) -> Driven:
+    """Send `count` messages to partition 0 and check that exactly they are on disk."""
+    before = on_disk(server, topic)
+    words = [
+        topic,
+        str(count),
+        str(MESSAGE_BYTES),
+        f"bootstrap.servers={server.bootstrap}",
+        f"acks={acks}",
+        *_PRODUCER,
+        *SHAPES[shape],
+    ]
+    driven = drive([str(built("rdkafka_produce")), *words], lambda: server.pids)
+    after = on_disk(server, topic)
+    check_log(server.name, topic, wanted=count, shape=shape, before=before, after=after)
+    return driven
+
+
+def check_log(name: str, topic: str, *, wanted: int, shape: str, before: OnDisk, after: OnDisk) -> None:
+    """Raise BenchFault when the log did not grow by what was sent."""
+    records, batches = after.records - before.records, after.batches - before.batches
+    if records != wanted:
+        raise BenchFault(f"{name}: {wanted} messages were acknowledged and {records} are in the log of {topic}")
+    if shape.isdigit() and batches != -(-wanted // int(shape)):
+        raise BenchFault(f"{name}: {wanted} messages at {shape} a batch came as {batches} batches in {topic}")
+
+
+def on_disk(server: SpeaksKafka, topic: str, partition: int = 0) -> OnDisk:
+    """Return what is in the segments of a partition, by walking them."""
+    segments = segments_of(server, topic, partition)
+    walk = subprocess.run([str(built("log_walk")), *map(str, segments)], capture_output=True, text=True)
+    if walk.returncode:
+        raise BenchFault(f"{server.name}: the log of {topic} cannot be walked: {walk.stderr}")
+    return OnDisk(**json.loads(walk.stdout))
+
+
+def segments_of(server: SpeaksKafka, topic: str, partition: int = 0) -> list[Path]:
+    """Return a partition's segments, oldest first."""
+    return sorted(server.partition_folder(topic, partition).glob("*.log"))
+
+
+def consume(server: SpeaksKafka, topic: str, count: int, fetch_bytes: int) -> Driven:
+    """Read `count` messages of partition 0 from its beginning."""
+    words = [topic, str(count), str(MESSAGE_BYTES), f"bootstrap.servers={server.bootstrap}", *_CONSUMER]
+    words.append(f"fetch.message.max.bytes={fetch_bytes}")
+    return drive([str(built("rdkafka_consume")), *words], lambda: server.pids)
+
+
+def latency(server: SpeaksKafka, topic: str, per_s: int, seconds: int) -> Driven:
+    """Send `per_s` messages a second for `seconds` and read them back in the same process; percentiles are in `more`."""
+    words = [topic, str(per_s), str(seconds), str(MESSAGE_BYTES), f"bootstrap.servers={server.bootstrap}"]
+    return drive([str(built("rdkafka_latency")), *words], lambda: server.pids)
+
+
+def raw_produce(
+    server: SpeaksKafka,
+    topic: str,
+    *,
+    batch: int,
+    count: int,
+    in_flight: int,
+    message_bytes: int = MESSAGE_BYTES,
+    acks: int = 1,
+    partitions: int = 1,
+    connections: int = 1,
+) -> Driven:
+    """Send `count` messages through the raw pipelined client: the server's ceiling."""
+    words = [server.bootstrap.rpartition(":")[0], str(server.port), topic, "0", batch, message_bytes, in_flight, count, acks, 7]
+    command = [str(built("raw_produce")), *map(str, words), str(partitions), str(connections)]
+    return whole_run(command, server.pids)
+
+
+def whole_run(command: Sequence[str], pids: Sequence[int]) -> Driven:
+    """Run a raw client to its end; the server's CPU is that of the client's whole life."""
+    before = cpu_s(pids)
+    done = subprocess.run(list(command), capture_output=True, text=True, timeout=_LONGEST_S)
+    used = cpu_s(pids) - before
+    if done.returncode:
+        raise BenchFault(f"{' '.join(command[1:])} failed: {done.stderr.strip()[:500]}")
+    words: dict[str, Any] = json.loads(done.stdout)
+    return Driven(
+        count=int(words["messages"]),
+        seconds=words["wall_s"],
+        client_cpu_s=words["client_cpu_s"],
+        client_thread_s=words["client_cpu_s"],
+        server_cpu_s=used,
+        more=words,
+    )
+
+
+def drop_from_page_cache(paths: Sequence[Path]) -> None:
+    """Make the kernel forget the pages of these files, so that the next reader goes to the disk."""
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

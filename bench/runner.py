@@ -1,0 +1,146 @@
+"""Runs measures: cases interleaved within each round, so that whatever the machine does meanwhile happens to all; medians
+at the end.
+
+The order within a round turns with the round. A case that fails is reported by name with its reason, and the rest goes on.
+"""
+
+import fcntl
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from .measures.measure import Case, Figures, Measure
+from .missing import Missing
+from .stage import Stage
+
+
+def medians(samples: Sequence[Figures]) -> dict[str, float]:
+    """Return the median of each figure over the runs that have it."""
+    names = sorted({name for sample in samples for name in sample})
+    return {name: statistics.median([sample[name] for sample in samples if name in sample]) for name in names}
+
+
+def turned(cases: Sequence[Case], turn: int) -> list[Case]:
+    """Return the cases of one round: neighbours stay neighbours, the first moves on by one each round."""
+    start = turn % len(cases) if cases else 0
+    return [*cases[start:], *cases[:start]]
+
+
+class Lock:
+    """A lock file held while something is measured, where others measure on the same machine too.
+
+    Held over several cases, because each wait for it may be long, and given up in between after `HOLD_S`. No path: no lock.
+    """
+
+    HOLD_S = 100.0
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._file: IO[str] | None = None
+        self._since = 0.0
+
+    @property
+    def is_held(self) -> bool:
+        return self._file is not None
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Wait for it where it is not held."""
+        if self._path is not None and self._file is None:
+            self._file = self._path.open("a")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self._since = time.monotonic()
+        try:
+            yield
+        finally:
+            if time.monotonic() - self._since > self.HOLD_S:
+                self.release()
+
+    def release(self) -> None:
+        """Give it up."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def run(measure: Measure, stage: Stage, lock: Lock | None = None) -> dict[str, Any]:
+    """Return `{"title", "rounds", "took_s", "rows": [{"subject", "shape", "how", "median", "samples", "failed"?}], "failed"?}`.
+
+    Where the measure itself cannot be prepared, `failed` says why and there are no rows.
+    """
+    began = time.monotonic()
+    rounds = min(stage.rounds, measure.at_most)
+    found: dict[str, Any] = {"title": measure.title, "rounds": rounds, "took_s": 0.0, "rows": []}
+    try:
+        stage.keep_only(set(measure.needs))
+        found["rows"] = _rows(measure, stage, rounds, lock or Lock(None))
+    except Missing as reason:
+        stage.skip(measure.name, str(reason))
+    except Exception as fault:  # whatever it is, the other measures go on
+        found["failed"] = str(fault)[:1500]
+        _say(f"{measure.name} failed: {str(fault)[-1500:]}")
+    finally:
+        if lock is not None:
+            lock.release()
+    found["took_s"] = round(time.monotonic() - began, 1)
+    return found
+
+
+def _rows(measure: Measure, stage: Stage, rounds: int, lock: Lock) -> list[dict[str, Any]]:
+    with measure.cases(stage) as cases:
+        samples: dict[tuple[str, str], list[Figures]] = {(case.subject, case.shape): [] for case in cases}
+        failed: dict[tuple[str, str], str] = {}
+        absent: set[tuple[str, str]] = set()
+        for turn in range(-measure.warm_ups, rounds):
+            for case in turned(cases, max(turn, 0)):
+                key = (case.subject, case.shape)
+                if key in failed or key in absent:
+                    continue
+                try:
+                    with lock.held():
+                        figures = case.run(turn + measure.warm_ups)
+                except Missing as reason:
+                    absent.add(key)
+                    stage.skip(f"{measure.name}: {case.subject}, {case.shape}", str(reason))
+                    continue
+                except Exception as fault:  # whatever it is, the other cases go on
+                    failed[key] = str(fault)[:600]
+                    _say(f"{measure.name}: {case.subject}, {case.shape} failed: {str(fault)[:600]}")
+                    continue
+                if turn >= 0:
+                    samples[key].append(figures)
+                _say(f"{measure.name} {turn + 1}/{rounds}: {case.subject}, {case.shape}: {_brief(figures)}")
+        rows = []
+        for case in cases:
+            key = (case.subject, case.shape)
+            if key in absent:
+                continue
+            row: dict[str, Any] = {
+                "subject": case.subject,
+                "shape": case.shape,
+                "how": case.how,
+                "median": _rounded(medians(samples[key])),
+            }
+            row["samples"] = [_rounded(sample) for sample in samples[key]]
+            if key in failed:
+                row["failed"] = failed[key]
+            rows.append(row)
+    return rows
+
+
+def _rounded(figures: Figures) -> dict[str, float]:
+    return {name: float(f"{value:.5g}") for name, value in figures.items()}
+
+
+def _brief(figures: Figures) -> str:
+    if "messages_per_s" in figures:
+        return f"{figures['messages_per_s']:,.0f}/s, server {figures['server_cpu_s_per_million']:.2f} CPU s/M"
+    return ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

@@ -1,0 +1,56 @@
+"""What is left of groups in ZooKeeper, asked on the worker's thread: offsets of groups without members, and the paper's own
+consumers. Bounded by the worker's queue.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from ..coordination.group_directory import Deletion, GroupTrace
+from .worker import Worker
+
+Deletions = Mapping[str, Deletion | Exception]
+"""What became of each group."""
+
+
+class Directory(Protocol):
+    """What is used of `coordination.group_directory.GroupDirectory`."""
+
+    def groups(self) -> Mapping[str, bool]: ...
+
+    def describe(self, groups: Iterable[str]) -> Mapping[str, GroupTrace]: ...
+
+    def delete(self, group: str) -> Deletion: ...
+
+
+class GroupTraces:
+    """Lists, describes and deletes for handlers. Each call returns False when the worker is overloaded: nothing will happen."""
+
+    def __init__(self, directory: Directory, worker: Worker) -> None:
+        self._directory = directory
+        self._worker = worker
+
+    def groups(self, done: Callable[[Mapping[str, bool]], None], failed: Callable[[Exception], None]) -> bool:
+        """Have every group listed, with whether members of the paper's kind live in it."""
+        return self._worker.submit(self._directory.groups, done, failed)
+
+    def describe(
+        self, groups: Iterable[str], done: Callable[[Mapping[str, GroupTrace]], None], failed: Callable[[Exception], None]
+    ) -> bool:
+        """Have groups described, those that are not there too."""
+        wanted = list(groups)
+        return self._worker.submit(lambda: self._directory.describe(wanted), done, failed)
+
+    def delete(self, groups: Iterable[str], done: Callable[[Deletions], None], failed: Callable[[Exception], None]) -> bool:
+        """Have groups deleted, each for itself."""
+        wanted = list(groups)
+
+        def delete() -> Deletions:
+            outcomes: dict[str, Deletion | Exception] = {}
+            for group in wanted:
+                try:
+                    outcomes[group] = self._directory.delete(group)
+                except Exception as error:
+                    outcomes[group] = error  # one group's fault is not another's
+            return outcomes
+
+        return self._worker.submit(delete, done, failed)

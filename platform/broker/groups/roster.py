@@ -1,0 +1,119 @@
+"""Who is in a group and who is expected, and what that takes in memory. Pure; knows nothing of generations."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ...wire.errors import ErrorCode
+from .member import Member
+from .messages import ProtocolOffer
+
+NEWCOMER_BYTES = 300
+"""What an id that was given out takes besides its text."""
+
+
+class Roster:
+    """Members by id in the order of their coming, static ones by instance too, and ids that have not joined yet."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, Member] = {}
+        self.instances: dict[str, str] = {}
+        """Static members: instance id to member id."""
+        self.newcomers: dict[str, int] = {}
+        """Ids that were given out and have not joined yet, and when they are forgotten."""
+        self.protocol_type: str | None = None
+        self.held_bytes = 0
+        self._offered: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether nobody is here and nobody is expected."""
+        return not self.members and not self.newcomers
+
+    def find(self, member_id: str, instance_id: str | None) -> Member | ErrorCode:
+        """Return the member that a request comes from, or why it is not one."""
+        if instance_id is not None:
+            known = self.instances.get(instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return self.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def could_agree(self, protocol_type: str, offers: Iterable[ProtocolOffer], *, apart_from: Member | None = None) -> bool:
+        """Return whether somebody with these offers has something in common with all the others."""
+        others = len(self.members) - (apart_from is not None)
+        if others == 0:
+            return True
+        own = set() if apart_from is None else _names(apart_from.offers)
+        return protocol_type == self.protocol_type and any(
+            self._offered[offer.name] - (offer.name in own) == others for offer in offers
+        )
+
+    def expect(self, member_id: str, until_ms: int) -> None:
+        """Note an id that was given to a newcomer."""
+        self.newcomers[member_id] = until_ms
+        self.held_bytes += NEWCOMER_BYTES + len(member_id)
+
+    def unexpect(self, member_id: str) -> None:
+        """Forget such an id; nothing when there is none."""
+        if self.newcomers.pop(member_id, None) is not None:
+            self.held_bytes -= NEWCOMER_BYTES + len(member_id)
+
+    def enter(self, member: Member, protocol_type: str) -> None:
+        """Take in a member; the first one says what kind of group this is."""
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.unexpect(member.member_id)
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.member_id
+        self._count(member, 1)
+
+    def replace(self, old: Member, new: Member, protocol_type: str) -> None:
+        """Have `new` stand where `old` stood, under the same instance id."""
+        self.members = {one.member_id: one for one in (new if one is old else one for one in self.members.values())}
+        self.instances[str(new.instance_id)] = new.member_id
+        self._count(old, -1)
+        self._count(new, 1)
+        if len(self.members) == 1:
+            self.protocol_type = protocol_type
+
+    def renew(self, member: Member, offers: Iterable[ProtocolOffer], protocol_type: str) -> None:
+        """Note what a member offers now."""
+        self._count(member, -1)
+        member.offers = tuple(offers)
+        self._count(member, 1)
+        if len(self.members) == 1:
+            self.protocol_type = protocol_type
+
+    def assign(self, shares: dict[str, bytes]) -> None:
+        """Give each member its share; none to those who are not named."""
+        for member in self.members.values():
+            share = shares.get(member.member_id, b"")
+            self.held_bytes += len(share) - len(member.assignment)
+            member.assignment = share
+
+    def drop(self, member: Member) -> None:
+        """Let a member go."""
+        del self.members[member.member_id]
+        if member.instance_id is not None:
+            del self.instances[member.instance_id]
+        self._count(member, -1)
+
+    def offers(self) -> Sequence[Sequence[ProtocolOffer]]:
+        """Return what each member offers."""
+        return [member.offers for member in self.members.values()]
+
+    def _count(self, member: Member, sign: int) -> None:
+        self.held_bytes += sign * member.held_bytes
+        for name in _names(member.offers):
+            self._offered[name] += sign
+            if not self._offered[name]:
+                del self._offered[name]
+
+
+def _names(offers: Iterable[ProtocolOffer]) -> set[str]:
+    return {offer.name for offer in offers}

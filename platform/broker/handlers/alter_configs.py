@@ -1,0 +1,23 @@
+"""AlterConfigs, key 33, versions 0-2: a topic's own settings are replaced by those given, all at once.
+
+Trap for users, Kafka's own: what is not named goes back to its default. IncrementalAlterConfigs changes single ones."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import topic_settings
+from ..later import Later
+from .config_changes import Plan, carry_out
+from .context import Context
+
+KEY = 33
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+    """Return what became of each resource."""
+    return carry_out(context, KEY, version, body, _plan)
+
+
+def _plan(resource: Any, present: Mapping[str, str]) -> Plan:
+    given = {str(one.name): one.value for one in resource.configs}
+    return Plan(topic_settings.faults_of(given), lambda _: {name: str(value) for name, value in given.items()})

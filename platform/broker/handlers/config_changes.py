@@ -1,0 +1,115 @@
+"""Changes of settings asked for by AlterConfigs and IncrementalAlterConfigs: which resources may be changed, and how it is told.
+
+A topic's own settings may; what they become is the caller's to say (`Plan`). A broker's are read when it starts: changing one
+is refused by name, so nobody believes it has happened."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from ...wire import control
+from ...wire.errors import ErrorCode
+from .. import settings as broker_settings
+from .. import topic_settings
+from ..later import Later
+from .context import Context, required
+from .gathering import STILL_UNDER_WAY, Gathering, code_of
+
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+
+Resource = tuple[int, str]
+Outcome = tuple[ErrorCode, str | None]
+
+
+class Plan(NamedTuple):
+    """What a request would make of a topic's own settings."""
+
+    faults: list[str]
+    """Each naming its setting; where there is one nothing is changed."""
+    change: Callable[[Mapping[str, str]], Mapping[str, str]]
+
+
+Planner = Callable[[Any, Mapping[str, str]], Plan]
+"""Takes a resource of the request and the topic's own settings as they are known now."""
+
+
+def carry_out(context: Context, key: int, version: int, body: memoryview, plan: Planner) -> bytes | Later:
+    """Return what became of each resource: of topics once their open partitions go by the new settings."""
+    request = control.decode_request(key, version, body)
+    named = Counter(map(_resource, required(request.resources)))
+    results: dict[Resource, Outcome] = {}
+    plans: dict[Resource, Plan] = {}
+    for one in request.resources:
+        resource = _resource(one)
+        outcome = _judged(context, one, plan) if named[resource] == 1 else _twice()
+        if isinstance(outcome, Plan) and not request.validate_only:
+            plans[resource] = outcome
+        else:
+            results[resource] = (ErrorCode.NONE, None) if isinstance(outcome, Plan) else outcome
+    if not plans:
+        return _answer(key, version, results)
+    gathering = Gathering[Resource, Outcome](
+        context,
+        plans,
+        timeout_ms=0,
+        overdue=lambda resource: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
+        answer=lambda changed: _answer(key, version, {**results, **changed}),
+    )
+    for resource, planned in plans.items():
+
+        def done(outcome: bool | Exception, resource: Resource = resource) -> None:
+            gathering.put(resource, _outcome(resource[1], outcome))
+
+        context.topics.configure(resource[1], planned.change, done)
+    return gathering.later
+
+
+def _resource(one: Any) -> Resource:
+    return int(one.resource_type), str(one.resource_name)
+
+
+def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
+    kind, name = _resource(one)
+    settings = [str(setting.name) for setting in required(one.configs)]
+    twice = sorted(setting for setting, times in Counter(settings).items() if times > 1)
+    if twice:
+        return ErrorCode.INVALID_REQUEST, f"named twice for one resource: {', '.join(twice)}"
+    if kind == TOPIC:
+        entry = context.topics.catalog.topics.get(name)
+        if entry is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
+        planned = plan(one, entry.config)
+        return (ErrorCode.INVALID_CONFIG, "; ".join(planned.faults)) if planned.faults else planned
+    if kind in (BROKER, BROKER_LOGGER):
+        return _refused_for_brokers(settings) if settings else (ErrorCode.NONE, None)
+    return ErrorCode.INVALID_REQUEST, f"settings of resource type {kind} cannot be changed here: those of topics (2) can"
+
+
+def _refused_for_brokers(settings: list[str]) -> Outcome:
+    known = set(broker_settings.known_names())
+    if unknown := [setting for setting in settings if setting not in known]:
+        return ErrorCode.INVALID_CONFIG, f"{', '.join(unknown)}: there is no such setting of a broker here"
+    of_topics = [one.name for one in topic_settings.TABLE.values() if one.broker_name in settings]
+    instead = f"; what topics have of their own can be changed ({', '.join(of_topics)})" if of_topics else ""
+    why = "read-only while the broker runs: set it in the broker's configuration and restart it"
+    return ErrorCode.INVALID_REQUEST, f"{', '.join(settings)}: {why}{instead}"
+
+
+def _twice() -> Outcome:
+    return ErrorCode.INVALID_REQUEST, "named twice in one request"
+
+
+def _outcome(name: str, outcome: bool | Exception) -> Outcome:
+    if outcome is True:
+        return ErrorCode.NONE, None
+    if outcome is False:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
+    return code_of(outcome), f"the settings of topic {name!r} were not changed: {outcome}"
+
+
+def _answer(key: int, version: int, results: Mapping[Resource, Outcome]) -> bytes:
+    responses = [
+        {"error_code": error, "error_message": message, "resource_type": kind, "resource_name": name}
+        for (kind, name), (error, message) in results.items()
+    ]
+    return control.encode_response(key, version, {"throttle_time_ms": 0, "responses": responses})

@@ -1,0 +1,44 @@
+"""DescribeCluster, key 60, versions 0-1: the cluster's id and brokers. Whoever is asked is the controller."""
+
+from typing import Any
+
+from ...wire import control
+from ...wire.errors import ErrorCode
+from .context import Context
+
+KEY = 60
+
+BROKERS = 1
+AUTHORIZED_OPERATIONS_NOT_GIVEN = -(2**31)
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+    """Return the brokers; an error to one who asks for controllers, which have no listener of their own here."""
+    request = control.decode_request(KEY, version, body)
+    endpoint_type = int(getattr(request, "endpoint_type", BROKERS))
+    message: dict[str, Any]
+    if endpoint_type != BROKERS:
+        message = {
+            "error_code": ErrorCode.MISMATCHED_ENDPOINT_TYPE if endpoint_type == 2 else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            "error_message": f"endpoint type {endpoint_type} was asked for and this is a broker's: ask for brokers (1)",
+            "cluster_id": "",
+            "controller_id": -1,
+            "brokers": [],
+        }
+    else:
+        message = {
+            "error_code": ErrorCode.NONE,
+            "error_message": None,
+            "cluster_id": context.topics.catalog.cluster_id or "",
+            "controller_id": context.settings.broker_id,
+            "brokers": [
+                {"broker_id": broker_id, "host": host, "port": port, "rack": None}
+                for broker_id, (host, port) in sorted(context.brokers.items())
+            ],
+        }
+    message |= {
+        "throttle_time_ms": 0,
+        "endpoint_type": BROKERS,
+        "cluster_authorized_operations": AUTHORIZED_OPERATIONS_NOT_GIVEN,
+    }
+    return control.encode_response(KEY, version, message)

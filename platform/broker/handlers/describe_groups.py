@@ -1,0 +1,115 @@
+"""DescribeGroups, key 15, versions 0-5: state, members and shares of groups.
+
+A group without members shows as Empty as long as offsets of it are left, as Dead (Kafka's word for 'there is none') otherwise.
+Consumers of the paper's kind show as members too, with what they own."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ...coordination.group_directory import GroupTrace
+from ...wire import control
+from ...wire.errors import ErrorCode
+from ..groups.group import Group, GroupState
+from ..groups.subscription import CONSUMER, assignment, subscription
+from ..later import Later
+from .context import Context, required, respond
+from .group_id import MOST_NAMED, refusal
+
+KEY = 15
+
+DEAD = "Dead"
+PAPER_PROTOCOL = "zookeeper"
+"""How the division of the paper's own consumers is named."""
+ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""READ, DELETE, DESCRIBE: everybody may do everything here."""
+NOT_ASKED = -(1 << 31)
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+    """Return a description of each group, once ZooKeeper has told of those without members here."""
+    request = control.decode_request(KEY, version, body)
+    operations = ALL_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_ASKED
+    names = list(dict.fromkeys(str(name) for name in required(request.groups)))
+    known: dict[str, dict[str, Any]] = {}
+    for number, name in enumerate(names):
+        error = refusal(context, name) if number < MOST_NAMED else ErrorCode.INVALID_REQUEST
+        group = context.groups.get(name)
+        if error is not ErrorCode.NONE:
+            known[name] = _described(name, DEAD, error=error)
+        elif group is not None and group.members:
+            known[name] = _group(group)
+    unknown = [name for name in names if name not in known]
+
+    def answer(describe: Callable[[str], dict[str, Any]]) -> bytes:
+        groups = [{**(known.get(name) or describe(name)), "authorized_operations": operations} for name in names]
+        return control.encode_response(KEY, version, {"throttle_time_ms": 0, "groups": groups})
+
+    def unavailable(name: str) -> dict[str, Any]:
+        return _described(name, "", error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    if not unknown:
+        return answer(unavailable)
+    later = Later()
+
+    def done(traces: Mapping[str, GroupTrace]) -> None:
+        later.complete(respond(answer(lambda name: _trace(name, traces[name]))))
+
+    def failed(error: Exception) -> None:
+        later.complete(respond(answer(unavailable)))
+
+    return later if context.group_traces.describe(unknown, done, failed) else answer(unavailable)
+
+
+def _described(
+    name: str,
+    state: str,
+    *,
+    error: ErrorCode = ErrorCode.NONE,
+    protocol_type: str = "",
+    protocol: str = "",
+    members: Iterable[dict[str, Any]] = (),
+) -> dict[str, Any]:
+    return {
+        "error_code": error,
+        "group_id": name,
+        "group_state": state,
+        "protocol_type": protocol_type,
+        "protocol_data": protocol,
+        "members": list(members),
+    }
+
+
+def _group(group: Group) -> dict[str, Any]:
+    is_stable = group.state is GroupState.STABLE  # before that there is neither a protocol nor a share to show
+    members = [
+        {
+            "member_id": member.member_id,
+            "group_instance_id": member.instance_id,
+            "client_id": member.client_id,
+            "client_host": member.client_host,
+            "member_metadata": member.metadata(group.protocol) if is_stable else b"",
+            "member_assignment": member.assignment if is_stable else b"",
+        }
+        for member in group.members.values()
+    ]
+    protocol = group.protocol or "" if is_stable else ""
+    return _described(group.group_id, group.state, protocol_type=group.protocol_type or "", protocol=protocol, members=members)
+
+
+def _trace(name: str, trace: GroupTrace) -> dict[str, Any]:
+    if not trace.exists:
+        return _described(name, DEAD)
+    if not trace.members:
+        return _described(name, GroupState.EMPTY, protocol_type=CONSUMER)
+    members = [
+        {
+            "member_id": consumer_id,
+            "group_instance_id": None,
+            "client_id": consumer_id,
+            "client_host": "",
+            "member_metadata": subscription(member.topics),
+            "member_assignment": assignment(member.partitions),
+        }
+        for consumer_id, member in sorted(trace.members.items())
+    ]
+    return _described(name, GroupState.STABLE, protocol_type=CONSUMER, protocol=PAPER_PROTOCOL, members=members)

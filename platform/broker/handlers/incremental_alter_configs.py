@@ -1,0 +1,84 @@
+"""IncrementalAlterConfigs, key 44, versions 0-1: single settings of a topic are set, or go back to their defaults.
+
+What others change at the same time stands: the change is made to the settings as ZooKeeper has them. Lists may be appended to
+and subtracted from; the one list there is (`cleanup.policy`) takes one value."""
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from .. import topic_settings
+from ..later import Later
+from ..topic_settings import ConfigType
+from .config_changes import Plan, carry_out
+from .context import Context
+
+KEY = 44
+
+
+class Operation(IntEnum):
+    """What is to be done to a setting, in the protocol's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+Step = tuple[str, Operation, str]
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+    """Return what became of each resource."""
+    return carry_out(context, KEY, version, body, lambda resource, present: plan(resource.configs, present))
+
+
+def plan(wanted: Any, present: Mapping[str, str]) -> Plan:
+    """Return what the single changes (name, config_operation, value) make of a topic's own settings."""
+    faults: list[str] = []
+    steps: list[Step] = []
+    for one in wanted:
+        name = str(one.name)
+        fault = _fault(name, int(one.config_operation), one.value, present)
+        if fault is not None:
+            faults.append(fault)
+        else:
+            steps.append((name, Operation(one.config_operation), "" if one.value is None else str(one.value)))
+    return Plan(faults, _change(steps))
+
+
+def _fault(name: str, operation: int, value: str | None, present: Mapping[str, str]) -> str | None:
+    setting = topic_settings.TABLE.get(name)
+    if operation == Operation.DELETE:
+        # A value that an earlier release took may still go.
+        return None if setting is not None or name in present else topic_settings.faults_of({name: ""})[0]
+    if operation not in (Operation.SET, Operation.APPEND, Operation.SUBTRACT):
+        return f"{name}: there is no operation {operation}: SET (0), DELETE (1), APPEND (2), SUBTRACT (3)"
+    if setting is not None and operation != Operation.SET and setting.type is not ConfigType.LIST:
+        return f"{name}: {Operation(operation).name} is for lists, and this is a {setting.type.name}: use SET"
+    if setting is not None and value is not None and operation != Operation.SET:
+        value = _joined(present.get(name, setting.default), Operation(operation), value)
+    return next(iter(topic_settings.faults_of({name: value})), None)
+
+
+def _change(steps: list[Step]) -> Callable[[Mapping[str, str]], dict[str, str]]:
+    def change(present: Mapping[str, str]) -> dict[str, str]:
+        changed = dict(present)
+        for name, operation, value in steps:
+            if operation is Operation.DELETE:
+                changed.pop(name, None)
+            elif operation is Operation.SET:
+                changed[name] = value
+            else:
+                changed[name] = _joined(changed.get(name, topic_settings.TABLE[name].default), operation, value)
+        return changed
+
+    return change
+
+
+def _joined(present: str, operation: Operation, value: str) -> str:
+    """Return the list with the values of another added or taken out, each once."""
+    there, given = present.split(",") if present else [], value.split(",")
+    if operation is Operation.APPEND:
+        return ",".join(dict.fromkeys([*there, *given]))
+    return ",".join(one for one in there if one not in given)

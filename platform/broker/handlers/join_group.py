@@ -1,0 +1,57 @@
+"""JoinGroup, key 11, versions 0-7: a client wants to be in a group. Answered when the group's next generation stands.
+
+Version 0 has no rebalance timeout: the session's serves for both, and one below the session's is taken for that. From 4 on a
+newcomer first gets an id, with an error that says so; from 5 on it may be static (`group_instance_id`). Only the leader is told
+of the others."""
+
+from ...wire import control
+from ...wire.errors import ErrorCode
+from ..groups.messages import JoinAnswer, JoinRequest, ProtocolOffer
+from ..later import Later
+from .context import Context, required
+from .group_id import refusal
+
+KEY = 11
+
+ID_FIRST_FROM = 4
+NULLABLE_PROTOCOL_FROM = 7
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+    """Return the generation that the member is in."""
+    request = control.decode_request(KEY, version, body)
+    group_id, member_id = str(request.group_id), str(request.member_id)
+    error = refusal(context, group_id)
+    if error is not ErrorCode.NONE:
+        return _encode(version, JoinAnswer(error=error, member_id=member_id))
+    session_timeout_ms = control.milliseconds(request.session_timeout)
+    rebalance_timeout_ms = control.milliseconds(request.rebalance_timeout) if version >= 1 else -1
+    join = JoinRequest(
+        group_id=group_id,
+        member_id=member_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        client_id=context.client_id,
+        client_host=peer.rpartition(":")[0],
+        session_timeout_ms=session_timeout_ms,
+        rebalance_timeout_ms=max(session_timeout_ms, rebalance_timeout_ms),
+        protocol_type=str(request.protocol_type),
+        offers=[ProtocolOffer(str(one.name), bytes(one.metadata)) for one in required(request.protocols)],
+        asks_for_id_first=version >= ID_FIRST_FROM,
+    )
+    return context.groups.join(join, lambda answer: _encode(version, answer))
+
+
+def _encode(version: int, answer: JoinAnswer) -> bytes:
+    message = {
+        "throttle_time_ms": 0,
+        "error_code": answer.error,
+        "generation_id": answer.generation,
+        "protocol_type": answer.protocol_type,
+        "protocol_name": answer.protocol or (None if version >= NULLABLE_PROTOCOL_FROM else ""),
+        "leader": answer.leader_id,
+        "member_id": answer.member_id,
+        "members": [
+            {"member_id": one.member_id, "group_instance_id": one.instance_id, "metadata": one.metadata} for one in answer.members
+        ],
+    }
+    return control.encode_response(KEY, version, message)

@@ -1,0 +1,32 @@
+"""LeaveGroup, key 13, versions 0-5 (3 and later: several members at once, static ones by instance): members go at once."""
+
+from typing import Any
+
+from ...wire import control
+from ...wire.errors import ErrorCode
+from .context import Context, required
+from .group_id import refusal
+
+KEY = 13
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+    """Return what became of each member."""
+    request = control.decode_request(KEY, version, body)
+    group_id = str(request.group_id)
+    error = refusal(context, group_id)
+    message: dict[str, Any] = {"throttle_time_ms": 0, "error_code": error, "members": []}
+    if error is not ErrorCode.NONE:
+        return control.encode_response(KEY, version, message)
+    if version < 3:
+        message["error_code"] = context.groups.leave(group_id, str(request.member_id), None)
+    else:
+        message["members"] = [
+            {
+                "member_id": one.member_id,
+                "group_instance_id": one.group_instance_id,
+                "error_code": context.groups.leave(group_id, str(one.member_id), one.group_instance_id),
+            }
+            for one in required(request.members)
+        ]
+    return control.encode_response(KEY, version, message)

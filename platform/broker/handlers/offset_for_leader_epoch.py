@@ -1,0 +1,46 @@
+"""OffsetForLeaderEpoch, key 23, versions 2-4: where a leader's time ended. Clients ask it to learn whether they were cut off.
+
+There is one epoch, 0, which every batch carries: it ends at the log end. Nothing that was acknowledged is ever cut, so no client
+is told to go back. An epoch that there is not yet is answered with -1 and no error, as Kafka does."""
+
+from typing import Any
+
+from ...wire import control
+from ...wire.errors import ErrorCode
+from .context import Context, required
+
+KEY = 23
+
+ONLY_EPOCH = 0
+NOT_KNOWN = -1
+
+
+def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+    """Return epoch and end offset for each partition asked about."""
+    request = control.decode_request(KEY, version, body)
+    topics = [
+        {
+            "topic": topic.topic,
+            "partitions": [_partition(context, str(topic.topic), wanted) for wanted in required(topic.partitions)],
+        }
+        for topic in required(request.topics)
+    ]
+    return control.encode_response(KEY, version, {"throttle_time_ms": 0, "topics": topics})
+
+
+def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
+    index = int(wanted.partition)
+    partition = context.partitions.get(topic, index)
+    if partition is None:
+        entry = context.topics.catalog.topics.get(topic)
+        is_elsewhere = entry is not None and index in entry.partitions
+        return _result(index, ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if wanted.current_leader_epoch > ONLY_EPOCH:
+        return _result(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if wanted.leader_epoch != ONLY_EPOCH:
+        return _result(index, ErrorCode.NONE)
+    return _result(index, ErrorCode.NONE, ONLY_EPOCH, partition.log.log_end_offset)
+
+
+def _result(index: int, error: ErrorCode, epoch: int = NOT_KNOWN, end_offset: int = NOT_KNOWN) -> dict[str, Any]:
+    return {"partition": index, "error_code": error, "leader_epoch": epoch, "end_offset": end_offset}

@@ -1,0 +1,70 @@
+"""Whether a broker lives and whether it is ready, with the reasons. Pure: facts in, reasons out.
+
+Alive and ready are two questions: who is not alive must be started again, who is not ready is only not asked for a while.
+A broker without ZooKeeper serves what it knows, so it is alive; others may not find it or may have taken its place, so it is not
+ready."""
+
+import json
+from dataclasses import dataclass
+
+from .http_server import Page
+
+STILL_MS = 10_000
+"""The loop turns at least once a second. One that has not for this long hangs."""
+NAMED_LOGS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a broker at one moment."""
+
+    phase: str
+    """`starting`, `ready` or `stopping`."""
+    doing: str
+    """What a start is at."""
+    loop_turned_ms_ago: int | None
+    """None before the loop runs."""
+    loop_lives: bool
+    """Its thread has not ended by itself."""
+    zookeeper: str
+    """The session's state, or that there is none yet."""
+    is_sure: bool
+    """The session provably lives now, and this broker is registered in it."""
+    fatal: str | None
+    """Why the broker is about to end."""
+    failed_logs: tuple[str, ...] = ()
+    """`topic-partition` of logs that take no more appends."""
+
+
+def why_dead(facts: Facts) -> list[str]:
+    """Return why the broker must be started again; nothing when it lives."""
+    reasons = []
+    if not facts.loop_lives:
+        reasons.append("the loop has ended by itself: the log says why")
+    elif facts.loop_turned_ms_ago is not None and facts.loop_turned_ms_ago > STILL_MS:
+        reasons.append(f"the loop has not turned for {facts.loop_turned_ms_ago} ms")
+    if facts.fatal is not None:
+        reasons.append(facts.fatal)
+    return reasons
+
+
+def why_not_ready(facts: Facts) -> list[str]:
+    """Return why the broker should not be given work now; nothing when it should."""
+    reasons = why_dead(facts)
+    if facts.phase == "starting":
+        reasons.append(f"starting: {facts.doing}")
+    elif facts.phase != "ready":
+        reasons.append(facts.phase)
+    elif not facts.is_sure:
+        reasons.append(f"the ZooKeeper session is {facts.zookeeper}: this broker may not be registered any more")
+    if facts.failed_logs:
+        named = ", ".join(facts.failed_logs[:NAMED_LOGS])
+        more = f" and {len(facts.failed_logs) - NAMED_LOGS} more" if len(facts.failed_logs) > NAMED_LOGS else ""
+        reasons.append(f"{named}{more}: the disk failed, nothing is appended until the broker is started again")
+    return reasons
+
+
+def page(verdict: str, reasons: list[str], facts: Facts) -> Page:
+    """Return the answer: 200 without reasons, 503 with them."""
+    words = {verdict: not reasons, "reasons": reasons, "phase": facts.phase, "zookeeper": facts.zookeeper}
+    return Page(503 if reasons else 200, "application/json", json.dumps(words).encode() + b"\n")

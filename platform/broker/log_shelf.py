@@ -1,0 +1,229 @@
+"""The open logs of one broker, and what its topics look like in ZooKeeper: everything about topics that may take long.
+
+The worker's thread alone uses it, one job after the other (the starting and the stopping thread before and after). What it
+finds goes to the loop as one `Seen`, whose entries and settings are the same objects as last time where nothing has changed:
+ten thousand partitions are then looked through without being touched. A folder is never deleted because ZooKeeper does not
+know its topic: only a DeleteTopics request deletes data, anything else sets it aside."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..coordination.brokers import BrokerRegistry
+from ..coordination.topics import TopicInfo, TopicRegistry
+from ..runtime.logs import get_logger
+from . import topic_settings
+from .catalog import BrokerAddress, TopicEntry
+from .errors import BeingDeleted
+from .log import LogConfig, LogError, PartitionLog
+from .topic_settings import TopicSettings
+
+log = get_logger(__name__)
+
+Opened = tuple[PartitionLog, TopicSettings]
+Extend = Callable[[Mapping[int, tuple[int, ...]]], Mapping[int, tuple[int, ...]]]
+"""Takes a topic's partitions, returns those to add."""
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Takes a topic's own settings, returns what they are to be. Pure: it may be called again when another broker was faster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a look at ZooKeeper found, with this broker's logs opened."""
+
+    topics: Mapping[str, TopicEntry]
+    brokers: Mapping[int, BrokerAddress]
+    opened: Mapping[tuple[str, int], Opened]
+
+
+def log_config(settings: TopicSettings) -> LogConfig:
+    """Return what the log below is told of a topic's settings."""
+    return LogConfig(
+        segment_bytes=settings.segment_bytes,
+        segment_ms=settings.segment_ms,
+        retention_ms=settings.retention_ms,
+        retention_bytes=settings.retention_bytes,
+        flush_on_roll=False,
+        flush_at_open=settings.shows_only_what_is_flushed,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    info: TopicInfo
+    entry: TopicEntry
+    settings: TopicSettings
+
+
+class LogShelf:
+    """Opens, closes and sets aside logs as the registered topics say."""
+
+    def __init__(
+        self,
+        *,
+        data: Path,
+        broker_id: int,
+        defaults: Mapping[str, str],
+        topics: TopicRegistry,
+        brokers: BrokerRegistry,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._data = data
+        self._broker_id = broker_id
+        self._defaults = defaults
+        self._topics = topics
+        self._brokers = brokers
+        self._now_ms = now_ms
+        self._open: dict[tuple[str, int], PartitionLog] = {}
+        self._known: dict[str, _Known] = {}
+        self._retiring: set[str] = set()
+        """Topics that are out of ZooKeeper and whose old logs are not yet set aside: not to be opened before they are."""
+
+    def load(self) -> Seen:
+        """Return what there is, this broker's logs opened and recovered. Raises: CoordinationError, LogError."""
+        return self._look(frozenset(), is_start=True)
+
+    def look(self, stale: Collection[str]) -> Seen:
+        """Return what there is now: topics that came or went, and those named `stale` as they are now; others as they were.
+
+        A log that cannot be opened is left out and logged. Raises: CoordinationError.
+        """
+        return self._look(stale, is_start=False)
+
+    def _look(self, stale: Collection[str], *, is_start: bool) -> Seen:
+        names = {name for name in self._topics.list() if name not in self._retiring}
+        unread = [name for name in names if name in stale or name not in self._known]
+        read = self._topics.read_many(unread)
+        brokers = {
+            broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
+            for broker in self._brokers.list()
+        }
+        for info in read.values():
+            self._know(info)
+        for gone in (self._known.keys() - names) | (set(unread) - read.keys()):
+            self._known.pop(gone, None)
+        known = self._known
+        self._retiring |= {topic for topic, _ in self._open} - known.keys()
+        opened: dict[tuple[str, int], Opened] = {}
+        for one in known.values():
+            try:
+                self._open_all(one, opened)
+            except LogError as error:
+                if is_start:
+                    raise
+                log.error("log_not_opened", topic=one.entry.name, why=str(error))
+        return Seen(topics={name: one.entry for name, one in known.items()}, brokers=brokers, opened=opened)
+
+    def create(self, topic: str, places: Mapping[int, tuple[int, ...]], config: Mapping[str, str]) -> tuple[bool, Seen]:
+        """Register a topic; return whether it is new, and how it stands. Raises: BeingDeleted, CoordinationError, LogError."""
+        if topic in self._retiring:
+            raise BeingDeleted(topic)
+        is_new = self._topics.create(topic, places, config)
+        return is_new, self._see(topic)
+
+    def extend(self, topic: str, extend: Extend) -> tuple[bool, Seen]:
+        """Add partitions; return False where there is no such topic, and how it stands. Raises as `create`, and what `extend`
+        raises.
+        """
+        info = None if topic in self._retiring else self._topics.read(topic)
+        if info is None:
+            return False, _NOTHING
+        existed = self._topics.add_partitions(topic, extend(info.partitions))
+        return existed, self._see(topic)
+
+    def configure(self, topic: str, change: Change) -> tuple[bool, Seen]:
+        """Change a topic's own settings; return False where there is no such topic, and how it stands. Raises as `create`."""
+        if topic in self._retiring:
+            return False, _NOTHING
+        existed = self._topics.change_config(topic, change)
+        return existed, self._see(topic)
+
+    def unregister(self, topic: str) -> bool:
+        """Take a topic out of ZooKeeper; return whether it was there. Its logs stay until `set_aside`. Raises:
+        CoordinationError.
+        """
+        existed = self._topics.delete(topic)
+        self._retiring.add(topic)
+        return existed
+
+    def set_aside(self, topic: str, why: str) -> list[Path]:
+        """Close a topic's logs and rename their folders, so that a new topic of that name begins empty. Return the folders."""
+        aside = []
+        self._known.pop(topic, None)
+        for key in [key for key in self._open if key[0] == topic]:
+            partition_log = self._open.pop(key)
+            try:
+                partition_log.close()
+            except LogError as error:
+                log.warning("log_not_closed", topic=topic, partition=key[1], why=str(error))
+            folder = self._data / f"{key[0]}-{key[1]}"
+            aside.append(folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}")))
+        self._retiring.discard(topic)
+        return aside
+
+    def strangers(self) -> list[Path]:
+        """Return the folders that look like partitions' and belong to no topic that was seen."""
+        found = []
+        for folder in sorted(self._data.iterdir()):
+            topic, dash, index = folder.name.rpartition("-")
+            if dash and index.isdigit() and topic not in self._known and folder.is_dir():
+                found.append(folder)
+        return found
+
+    def close(self) -> None:
+        """Flush and close every log."""
+        for partition_log in self._open.values():
+            partition_log.close()
+        self._open.clear()
+
+    def _see(self, topic: str) -> Seen:
+        info = self._topics.read(topic)
+        if info is None:
+            return _NOTHING
+        known = self._know(info)
+        opened: dict[tuple[str, int], Opened] = {}
+        self._open_all(known, opened)
+        return Seen(topics={topic: known.entry}, brokers={}, opened=opened)
+
+    def _know(self, info: TopicInfo) -> _Known:
+        known = self._known.get(info.topic)
+        if known is None or known.info != info:
+            entry = TopicEntry(name=info.topic, partitions=info.partitions, config=info.config)
+            settings = topic_settings.settings_of(info.config, self._defaults)
+            if known is not None and known.settings == settings:
+                settings = known.settings
+            known = self._known[info.topic] = _Known(info=info, entry=entry, settings=settings)
+        return known
+
+    def _open_all(self, known: _Known, opened: dict[tuple[str, int], Opened]) -> None:
+        """Put this broker's logs of a topic into `opened`. Raises: LogError, those before it being there."""
+        topic, settings = known.entry.name, known.settings
+        if topic in self._retiring:
+            return
+        for index, replicas in known.entry.partitions.items():
+            if self._broker_id not in replicas[:1]:
+                continue
+            key = (topic, index)
+            partition_log = self._open.get(key)
+            if partition_log is None:
+                partition_log = self._open[key] = self._recovered(topic, index, log_config(settings))
+            opened[key] = (partition_log, settings)
+
+    def _recovered(self, topic: str, index: int, config: LogConfig) -> PartitionLog:
+        folder = self._data / f"{topic}-{index}"
+        partition_log = PartitionLog.open(folder, topic=topic, partition=index, config=config, now_ms=self._now_ms())
+        report = partition_log.recovery
+        if report.cut_bytes or report.bad_ranges:
+            log.warning(
+                "log_recovered",
+                topic=topic,
+                partition=index,
+                cut_from_offset=report.cut_from_offset,
+                cut_bytes=report.cut_bytes,
+                cut_reason=report.cut_reason,
+                bad_ranges=[list(bad) for bad in report.bad_ranges],
+            )
+        return partition_log
+
+
+_NOTHING = Seen(topics={}, brokers={}, opened={})

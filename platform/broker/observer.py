@@ -1,0 +1,142 @@
+"""What may be asked of a running broker from outside: joins its parts to the pages `/metrics`, `/healthz` and `/readyz`.
+
+Made before anything has started, so that a start that takes long says what it is at. Its pages run on the HTTP server's thread;
+what is the loop's own is asked of the loop, which may take `ANSWER_MS` and no longer."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..coordination.session import Session
+from ..coordination.standing import SessionState
+from . import health, metrics_snapshot
+from .handlers.context import Context
+from .http_server import Page, Pages
+from .loop import Loop, monotonic_ms
+from .metrics_page import MetricsPage, Source
+from .server import Server
+from .settings import BrokerSettings
+from .upkeep import Upkeep
+
+ANSWER_MS = 1_000
+"""Health checks and scrapes are given up by those who ask after a few seconds."""
+BEAT_EVERY_MS = 250
+"""How often the loop's lag is measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a broker is made of, as far as somebody may ask about it."""
+
+    context: Context
+    server: Server
+    upkeep: Upkeep
+    session: Session
+    api_names: dict[int, str]
+    groups: metrics_snapshot.Groups
+
+
+class Observer:
+    """One a broker."""
+
+    def __init__(self, settings: BrokerSettings, loop: Loop, loop_lives: Callable[[], bool]) -> None:
+        self.phase = "starting"
+        self.doing = "nothing yet"
+        """What the start is at. Both are written by the thread that starts and stops the broker."""
+        self.fatal: str | None = None
+        self._settings = settings
+        self._loop = loop
+        self._loop_lives = loop_lives
+        self._loop_began = False
+        self._told = SessionState.SURE
+        self._parts: Parts | None = None
+        self._metrics: MetricsPage | None = None
+
+    def pages(self) -> Pages:
+        return {"/metrics": self._metrics_page, "/healthz": self._healthz, "/readyz": self._readyz}
+
+    def watch(self, parts: Parts) -> None:
+        """The broker is built: its numbers can be asked for from now on. Before the loop runs."""
+        settings, context = self._settings, parts.context
+        source = Source(
+            broker_id=settings.broker_id,
+            data=settings.data,
+            partitions_max=settings.metrics_partitions_max,
+            metrics=context.metrics,
+            api_names=parts.api_names,
+            accepted=lambda: parts.server.accepted_count,
+            rejections=lambda: parts.server.rejections.counts,
+            flushes=lambda: (parts.upkeep.flush_durations, parts.upkeep.failed_flush_count),
+            cold_reads=lambda: (0, 0) if (cold := context.cold_reads) is None else (cold.count, cold.bytes),
+            session=lambda: (parts.session.state.value, parts.session.generation),
+            is_ready=lambda: not health.why_not_ready(self._facts()),
+            snapshot=lambda: metrics_snapshot.take(
+                self._loop, context.partitions, parts.server, parts.groups, within_ms=ANSWER_MS
+            ),
+        )
+        self._metrics = MetricsPage(source)
+        parts.session.on_change(self._session_changed)
+        self._parts = parts
+        self._loop.post(self._beat)
+
+    def _session_changed(self, state: SessionState) -> None:
+        # Told after the registration was renewed: so SURE means that others find this broker again.
+        self._told = state
+
+    def _beat(self) -> None:
+        self._loop_began = True
+        due_ns = (self._loop.now_ms + BEAT_EVERY_MS) * 1_000_000
+
+        def beat() -> None:
+            assert self._parts is not None
+            self._parts.context.metrics.loop_lag.add(max(0, time.monotonic_ns() - due_ns))
+            self._beat()
+
+        self._loop.call_at(self._loop.now_ms + BEAT_EVERY_MS, beat)
+
+    def _facts(self, failed_logs: tuple[str, ...] = ()) -> health.Facts:
+        session = None if self._parts is None else self._parts.session
+        return health.Facts(
+            phase=self.phase,
+            doing=self.doing,
+            loop_turned_ms_ago=monotonic_ms() - self._loop.now_ms if self._loop_began else None,
+            loop_lives=self._loop_lives() or not self._loop_began or self.phase == "stopping",
+            zookeeper="not begun" if session is None else session.state.value,
+            is_sure=session is not None and session.is_sure() and self._told is SessionState.SURE,
+            fatal=self.fatal,
+            failed_logs=failed_logs,
+        )
+
+    def _healthz(self) -> Page:
+        facts = self._facts()
+        return health.page("alive", health.why_dead(facts), facts)
+
+    def _readyz(self) -> Page:
+        failed_logs = self._failed_logs()
+        facts = self._facts(failed_logs or ())
+        reasons = health.why_not_ready(facts)
+        if failed_logs is None and not reasons:
+            reasons = [f"the loop did not answer within {ANSWER_MS} ms"]
+        return health.page("ready", reasons, facts)
+
+    def _failed_logs(self) -> tuple[str, ...] | None:
+        """Return the logs that take no more appends, None when the loop does not answer."""
+        parts = self._parts
+        if parts is None or not self._loop_began or self.phase != "ready":
+            return ()
+        found: list[tuple[str, ...]] = []
+        done = threading.Event()
+
+        def look() -> None:
+            table = parts.context.partitions
+            found.append(tuple(f"{one.topic}-{one.index}" for one in table if one.log.failure is not None))
+            done.set()
+
+        self._loop.post(look)
+        return found[0] if done.wait(ANSWER_MS / 1000) else None
+
+    def _metrics_page(self) -> Page:
+        if self._metrics is None:
+            return Page(503, "text/plain; charset=utf-8", f"starting: {self.doing}\n".encode())
+        return self._metrics()

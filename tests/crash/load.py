@@ -1,0 +1,198 @@
+"""Load on a broker that is killed again and again: producers that remember what they were told, and readers what they saw.
+
+Each partition has one sender, so that order has a meaning. A batch is remembered as the bytes that the log must hold: what was
+sent, placed at the offset that the acknowledgement named.
+"""
+
+import random
+import struct
+import threading
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.wire import produce
+from headrace.wire.errors import ErrorCode
+from headrace.wire.record_batch import BatchHeader, crc_matches, iter_batches, iter_records, place
+from tests.support.processes import eventually
+from tests.support.raw_kafka import Closed, RawClient, batch, produce_body
+
+IN_FLIGHT = 5
+"""As many as an idempotent producer may have."""
+_NOT_NOW = (OSError, Closed, struct.error)
+
+
+def create_topic(port: int, name: str, partitions: int, settings: dict[str, str]) -> None:
+    """Make a topic and return when it is there."""
+    configs = [{"name": setting, "value": value} for setting, value in settings.items()]
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": configs}
+    with RawClient(port) as client:
+        (answer,) = client.ask(19, 7, {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}).topics
+        assert answer.error_code == 0, answer.error_message
+
+
+def new_producer_id(port: int) -> int:
+    """Return an id of one's own, and wait for it where the broker has none in stock yet."""
+
+    def ask() -> Any:
+        with RawClient(port) as client:
+            answer = client.ask(22, 4, {"transactional_id": None, "transaction_timeout_ms": 1_000})
+            return answer if answer.error_code == 0 else None
+
+    return int(eventually(ask, what="a producer id").producer_id)
+
+
+def placed(data: bytes, offset: int) -> bytes:
+    """Return the batch as the log holds it at `offset`."""
+    copy = bytearray(data)
+    place(copy, offset, 0)
+    return bytes(copy)
+
+
+class Sender(threading.Thread):
+    """One producer of one partition. Idempotent with a `producer_id`: it sends again what was not answered, in order."""
+
+    def __init__(self, port: int, topic: str, partition: int, *, acks: int, producer_id: int | None, seed: object) -> None:
+        super().__init__(daemon=True)
+        self.topic = topic
+        self.partition = partition
+        self.is_idempotent = producer_id is not None
+        self.acknowledged: dict[int, bytes] = {}
+        """Offset to batch."""
+        self.sent: list[bytes] = []
+        """The first value of every batch that ever went out, in order."""
+        self.faults: list[str] = []
+        self.may_send = threading.Event()
+        """Cleared, nothing new goes out; what is in flight is seen through."""
+        self.may_send.set()
+        self._port = port
+        self._acks = acks
+        self._producer_id = -1 if producer_id is None else producer_id
+        self._sequence = 0
+        self._chance = random.Random(f"{seed}/{topic}/{partition}")
+        self._in_flight: deque[bytes] = deque()
+        self._done = threading.Event()
+
+    def finish(self) -> None:
+        """Send no more, have everything in flight answered."""
+        self._done.set()
+        self.may_send.set()
+        self.join(60)
+        assert not self.is_alive(), f"{self.topic}-{self.partition}: {len(self._in_flight)} batches are never answered"
+
+    def run(self) -> None:
+        while not (self._done.is_set() and not self._in_flight) and not self.faults:
+            if not self._in_flight:
+                self.may_send.wait()
+            try:
+                with RawClient(self._port, timeout_ms=20_000) as client:
+                    self._send(client)
+            except _NOT_NOW:
+                self._done.wait(0.02)
+
+    def _send(self, client: RawClient) -> None:
+        if self.is_idempotent:
+            for data in self._in_flight:
+                self._put(client, data)
+        else:
+            self._in_flight.clear()
+        while True:
+            while len(self._in_flight) < IN_FLIGHT and self.may_send.is_set() and not self._done.is_set():
+                data = self._next()
+                self._in_flight.append(data)
+                self._put(client, data)
+            if not self._in_flight:
+                return
+            answer = produce.decode_response(9, client.receive(produce.API_KEY, 9)[1]).topics[0].partitions[0]
+            if answer.error_code:
+                self._refused(ErrorCode(answer.error_code), answer.error_message)
+                return
+            data = self._in_flight.popleft()
+            self.acknowledged[answer.base_offset] = placed(data, answer.base_offset)
+
+    def _put(self, client: RawClient, data: bytes) -> None:
+        client.send(produce.API_KEY, 9, produce_body(self.topic, data, partition=self.partition, acks=self._acks))
+
+    def _refused(self, code: ErrorCode, why: str | None) -> None:
+        if not code.retriable:
+            self.faults.append(f"{self.topic}-{self.partition}: {code.name}: {why}")
+        self._done.wait(0.02)
+
+    def _next(self) -> bytes:
+        chance = self._chance
+        first = b"%s-%d %08d " % (self.topic.encode(), self.partition, len(self.sent))
+        values = [
+            first + b"%d " % number + chance.randbytes(chance.choice((0, 20, 200))) for number in range(chance.randint(1, 3))
+        ]
+        self.sent.append(values[0])
+        identity = {"producer_id": self._producer_id, "epoch": 0, "sequence": self._sequence} if self.is_idempotent else {}
+        self._sequence += len(values)
+        return batch(*values, **identity)
+
+
+class Reader(threading.Thread):
+    """Reads a partition from the beginning, over and over again from where it was, and remembers what it saw."""
+
+    def __init__(self, port: int, topic: str, partition: int) -> None:
+        super().__init__(daemon=True)
+        self.topic = topic
+        self.partition = partition
+        self.seen: dict[int, bytes] = {}
+        self._port = port
+        self._offset = 0
+        self._done = threading.Event()
+
+    def finish(self) -> None:
+        self._done.set()
+        self.join(60)
+
+    def run(self) -> None:
+        while not self._done.is_set():
+            try:
+                with RawClient(self._port) as client:
+                    while not self._done.is_set():
+                        self._read(client)
+            except _NOT_NOW:
+                self._done.wait(0.02)
+
+    def _read(self, client: RawClient) -> None:
+        answer = client.fetch(self.topic, self._offset, partition=self.partition, max_wait_ms=50)
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > self._offset:
+            self._offset = answer.log_start_offset
+        for header, data in whole_batches(answer.records):
+            self.seen[header.base_offset] = bytes(data)
+            self._offset = header.next_offset
+
+
+def whole_batches(records: Any) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield what a fetch brought, each batch checked."""
+    for header, data in iter_batches(records or b""):
+        assert crc_matches(data, 0, header.size_bytes), f"the batch at offset {header.base_offset} is damaged"
+        yield header, data
+
+
+def read_all(port: int, topic: str, partition: int, from_offset: int = 0) -> tuple[int, dict[int, bytes]]:
+    """Return the log start and every batch from `from_offset`, or the start, on, by offset."""
+    found: dict[int, bytes] = {}
+    with RawClient(port, timeout_ms=20_000) as client:
+        offset = from_offset
+        while True:
+            answer = client.fetch(topic, offset, partition=partition)
+            if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > offset:
+                offset = answer.log_start_offset
+                continue
+            assert answer.error_code == 0, ErrorCode(answer.error_code).name
+            before = offset
+            for header, data in whole_batches(answer.records):
+                assert header.base_offset >= offset, "offsets ascend"
+                found[header.base_offset] = bytes(data)
+                offset = header.next_offset
+            if offset == before:
+                return answer.log_start_offset, found
+
+
+def first_value(data: bytes) -> bytes:
+    """Return the first record's value."""
+    value = next(iter_records(data)).value
+    assert value is not None
+    return value

@@ -1,0 +1,248 @@
+"""A log's story on a recorded disk, and what must be true when the power goes in the middle of it.
+
+The tale is told in `Mark`s between the disk's operations: what was about to be appended, what was reported flushed, from where
+the log was told to start. A cut looks at the marks before it and at nothing else.
+"""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.broker.log import Appended, LogConfig, PartitionLog, ProblemKind, check
+from headrace.broker.log.producer_state import Duplicate
+from headrace.broker.log.retention import expired
+from headrace.wire.record_batch import place, read_header
+from tests.crash.recorded_disk import AllKept, AnyKept, Fate, Mark, RecordedDisk, RemovalsKept, reopened
+from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched
+
+TOLERATED = {ProblemKind.BAD_RANGE, ProblemKind.SEQUENCE, *(kind for kind in ProblemKind if kind.is_harmless)}
+"""What may be wrong with a log that was opened after a power cut and closed again: what came through behind what did not."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A batch goes to the log, at `offset`, as these bytes; whether it arrived is for others to say."""
+
+    offset: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """All before `offset` was reported to be on disk."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class StartAsked:
+    """The log may start at `offset` from here on."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """The log was reported to start at `offset`, durably."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """After a cut only these batches were left, whatever is flushed from here on."""
+
+    offsets: frozenset[int]
+
+
+class Story:
+    """One log on one disk. Every change goes through here."""
+
+    def __init__(self, disk: RecordedDisk, **config: int | bool) -> None:
+        self.disk = disk
+        self.config = LogConfig(**{"index_interval_bytes": 200, **config})  # type: ignore[arg-type]
+        self.folder = disk.root / "events-0"
+        self._number = 0
+        self._sequence = 0
+        self.open()
+
+    def open(self) -> None:
+        self.log = PartitionLog.open(self.folder, topic="events", partition=0, config=self.config, now_ms=NOW_MS)
+        self._note()
+
+    def close(self) -> None:
+        self.log.close()
+        self.disk.mark(Flushed(self.log.log_end_offset))
+
+    def append(self, size: int = 40, *, idempotent: bool = False) -> Appended:
+        """Append a batch of one record with about so many bytes."""
+        self._number += 1
+        value = b"%08d" % self._number + b"." * max(0, size - 8)
+        identity = {"producer_id": 7, "epoch": 0, "sequence": self._sequence} if idempotent else {}
+        self._sequence += idempotent
+        data = batch(value, **identity)
+        return self._tried(data)
+
+    def _tried(self, data: bytearray) -> Appended:
+        log, mark = self.log, self.disk.mark
+        offset = log.log_end_offset
+        placed = _placed(data, offset)
+        mark(Tried(offset, placed))
+        appended = log.append(data, NOW_MS)
+        assert bytes(data) == placed
+        assert appended.base_offset == offset
+        self._note()
+        return appended
+
+    def append_at(self, offset: int, source_start: int, size: int = 40) -> None:
+        """Append a mirrored batch."""
+        self._number += 1
+        placed = _placed(batch(b"%08d" % self._number + b"." * size), offset)
+        self.disk.mark(StartAsked(offset))
+        self.disk.mark(Tried(offset, placed))
+        assert isinstance(self.log.append_at(placed, offset, source_start, NOW_MS), Appended)
+        self._note()
+
+    def flush(self) -> None:
+        self.log.flush()
+        self._note()
+
+    def checkpoint(self) -> None:
+        """Write the sidecars that are due."""
+        job = self.log.checkpoint_job()
+        if job is not None:
+            job.run()
+            self.log.checkpoint_done(job)
+
+    def advance_start(self, offset: int) -> None:
+        """DeleteRecords."""
+        self.disk.mark(StartAsked(offset))
+        self.log.advance_start(offset, NOW_MS)
+        self._note()
+        self.disk.mark(Started(self.log.log_start_offset))
+
+    def expire(self, now_ms: int = NOW_MS) -> None:
+        """A pass of retention."""
+        gone = expired(
+            self.log.segments,
+            now_ms=now_ms,
+            retention_ms=self.config.retention_ms,
+            retention_bytes=self.config.retention_bytes,
+        )
+        if gone:
+            self.disk.mark(StartAsked(gone[-1].end_offset))
+            self.log.expire(now_ms)
+            self.disk.mark(Started(self.log.log_start_offset))
+        self._note()
+
+    def _note(self) -> None:
+        self.disk.mark(Flushed(self.log.flushed_offset))
+
+
+def _placed(data: bytearray | bytes, offset: int) -> bytes:
+    copy = bytearray(data)
+    place(copy, offset, 0)
+    return bytes(copy)
+
+
+@dataclass
+class Expected:
+    """What the marks up to a cut promise."""
+
+    tried: dict[int, set[bytes]] = field(default_factory=dict)
+    flushed: int = 0
+    start_lowest: int = 0
+    start_highest: int = 0
+    lost: set[int] = field(default_factory=set)
+
+    def take(self, fact: object) -> None:
+        match fact:
+            case Tried(offset, data):
+                self.tried.setdefault(offset, set()).add(data)
+            case Flushed(offset):
+                self.flushed = max(self.flushed, offset)
+            case StartAsked(offset):
+                self.start_highest = max(self.start_highest, offset)
+            case Started(offset):
+                self.start_lowest = max(self.start_lowest, offset)
+            case Found(offsets):
+                self.lost |= self.tried.keys() - offsets
+
+
+def fates(seed: object, some: int) -> Iterator[Fate]:
+    """Yield what may become of the changes that nobody synced."""
+    yield Fate()
+    yield AllKept()
+    yield RemovalsKept()
+    for number in range(some):
+        yield AnyKept(f"{seed}/{number}", in_any_order=number % 3 == 2)
+
+
+def cut_everywhere(story: Story, scratch: Path, *, seed: object, some: int = 3, every: int = 1) -> int:
+    """Cut the power after each of the story's operations, with each fate; return how many logs were opened.
+
+    Fails with the number of the operation and the fate, which give the same log again."""
+    disk = story.disk
+    assert disk.is_complete(scratch / "whole"), "something changed the folder past the recording"
+    expected, opened = Expected(), 0
+    for count in range(len(disk.operations) + 1):
+        if count and isinstance(mark := disk.operations[count - 1], Mark):
+            expected.take(mark.fact)
+        last = count == len(disk.operations)
+        if not last and (isinstance(disk.operations[count], Mark) or count % every):
+            continue  # nothing happens on the disk until the next one
+        for fate in fates(f"{seed}/{count}", some):
+            folder = scratch / "cut"
+            folder.mkdir(parents=True)
+            numbers = disk.after(count).write_out(folder, fate)
+            try:
+                with reopened(numbers, after_power_cut=not isinstance(fate, AllKept)):
+                    _opens_with_all_that_was_promised(folder / "events-0", story.config, expected)
+            except BaseException as error:
+                error.add_note(f"power cut after operation {count} of {len(disk.operations)}, {fate}; {expected.flushed=}")
+                error.add_note("; ".join(str(each)[:150] for each in disk.operations[max(0, count - 8) : count + 2]))
+                raise
+            shutil.rmtree(folder)
+            opened += 1
+    return opened
+
+
+def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected: Expected) -> None:
+    log = PartitionLog.open(folder, topic="events", partition=0, config=config, now_ms=NOW_MS)
+    start, end = log.log_start_offset, log.log_end_offset
+    assert expected.start_lowest <= start <= max(expected.start_lowest, expected.start_highest), "the log start"
+    assert end >= expected.flushed, "the log end"
+    assert log.flushed_offset == end, "what was recovered is on disk"
+    there = fetched(log, max_bytes=300)
+    by_offset = {header.base_offset: data for header, data in there}
+    for offset, data in by_offset.items():
+        assert data in expected.tried.get(offset, ()), f"at offset {offset} something is served that nobody appended"
+    # Where names may come in any order, a part of what is being deleted may be there.
+    for offset, tries in expected.tried.items():
+        if max(start, expected.start_highest) <= offset < expected.flushed and offset not in expected.lost:
+            assert by_offset.get(offset) in tries, f"the flushed batch at offset {offset} is lost"
+    for bad in log.bad_ranges:
+        is_promised = bad.from_offset < expected.flushed and bad.from_offset not in expected.lost
+        assert not is_promised or bad.to_offset <= start, f"{bad} is taken for damage"
+    while (scrub := log.scrub_job()) is not None:
+        scrub.run()
+        assert log.scrub_done(scrub) == [], "what was taken over unread is sound"
+    assert fetched(log, max_bytes=300) == there
+    _still_knows_its_producers(log, by_offset)
+    more = batch(b"after the cut")
+    assert log.append(more, NOW_MS).base_offset == end
+    log.flush()
+    log.close()
+    problems = [str(problem) for problem in check(folder) if problem.kind not in TOLERATED]
+    assert not problems, problems
+    again = PartitionLog.open(folder, topic="events", partition=0, config=config, now_ms=NOW_MS)
+    assert (again.log_start_offset, again.recovery.cut_bytes) == (start, 0)
+    assert [data for _, data in fetched(again)] == [data for _, data in there] + [bytes(more)]
+    again.close()
+
+
+def _still_knows_its_producers(log: PartitionLog, by_offset: dict[int, bytes]) -> None:
+    last = [(offset, read_header(data)) for offset, data in sorted(by_offset.items()) if read_header(data).producer_id >= 0][-1:]
+    for offset, header in last:
+        assert log.producers.judge(header) == Duplicate(offset)

@@ -1,0 +1,363 @@
+"""Consumer groups of clients that nobody here wrote, against a real broker process on a real ZooKeeper: members come, leave, die,
+fall silent; the broker dies; administrators look and delete.
+"""
+
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPythonPartition
+from kafka.admin import KafkaAdminClient
+from kafka.errors import GroupSubscribedToTopicError
+from kafka.structs import OffsetAndMetadata
+
+from headrace.client.zk_consumer import ZooKeeperConsumer
+from headrace.coordination.consumers import OffsetRegistry
+from headrace.coordination.session import Session
+from tests.support.broker import BrokerProcess
+from tests.support.processes import Process, eventually
+
+PARTITIONS = 6
+SETTINGS = {"group.min.session.timeout.ms": 500, "group.initial.rebalance.delay.ms": 200}
+QUICK = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 200, "auto.offset.reset": "earliest"}
+
+
+@pytest.fixture(scope="module")
+def zookeeper(zookeeper_address: str) -> str:
+    return f"{zookeeper_address}/groups-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def broker(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper, settings=SETTINGS) as running:
+        yield running
+
+
+@pytest.fixture
+def topic(broker: BrokerProcess) -> str:
+    name = f"topic-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(10)
+    return name
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"group-of-{topic}"
+
+
+def produce(broker: BrokerProcess, topic: str, values: Sequence[str]) -> None:
+    """Write value n to partition n modulo their number; all acknowledged on return."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 5})
+    for number, value in enumerate(values):
+        producer.produce(topic, value.encode(), partition=number % PARTITIONS)
+    assert producer.flush(20) == 0
+
+
+def texts(prefix: str, number: int) -> list[str]:
+    return [f"{prefix}-{index}" for index in range(number)]
+
+
+class Reader:
+    """A librdkafka consumer on a thread of its own; `values` is what it got, `partitions` what it has now."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: Any) -> None:
+        self.values: list[str] = []
+        self.partitions: set[int] = set()
+        self.assignments = 0
+        self.revocations = 0
+        self.errors: list[str] = []
+        self._client = confluent_kafka.Consumer(
+            {"bootstrap.servers": broker.address, "group.id": group, "error_cb": self._failed, "log_level": 0, **QUICK, **config}
+        )
+        self._client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Reader":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop, commit, leave the group."""
+        self._stop.set()
+        self._thread.join(20)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            message = self._client.poll(0.05)
+            if message is None:
+                continue
+            if message.error() is None:
+                self.values.append(message.value().decode())
+            else:
+                self.errors.append(message.error().name())
+        self._client.close()
+
+    def _failed(self, error: confluent_kafka.KafkaError) -> None:
+        self.errors.append(error.name())
+
+    def _assigned(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        self.assignments += 1
+        self.partitions |= {one.partition for one in partitions}
+
+    def _revoked(self, consumer: Any, partitions: list[TopicPartition]) -> None:
+        self.revocations += 1
+        self.partitions -= {one.partition for one in partitions}
+
+
+def shared(*readers: Reader) -> Callable[[], bool]:
+    """Return a question: whether the readers have all partitions between them, each at least one, none twice."""
+
+    def ask() -> bool:
+        held = [partition for reader in readers for partition in reader.partitions]
+        return sorted(held) == list(range(PARTITIONS)) and all(reader.partitions for reader in readers)
+
+    return ask
+
+
+def read_all(values: Sequence[str], *readers: Reader) -> Callable[[], bool]:
+    return lambda: {value for reader in readers for value in reader.values} >= set(values)
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_members_share_the_partitions_through_joins_and_departures(
+    broker: BrokerProcess, topic: str, group: str, strategy: str
+) -> None:
+    config = {"partition.assignment.strategy": strategy}
+    first, second = texts("first", 60), texts("second", 60)
+    produce(broker, topic, first)
+    with Reader(broker, group, topic, **config) as a, Reader(broker, group, topic, **config) as b:
+        eventually(shared(a, b), what="two members sharing")
+        eventually(read_all(first, a, b), what="everything read")
+        with Reader(broker, group, topic, **config) as c:
+            eventually(shared(a, b, c), what="three members sharing")
+            produce(broker, topic, second)
+            eventually(read_all(second, a, b, c), what="everything read by three")
+            assert c.values
+        eventually(shared(a, b), what="two members again")
+        third = texts("third", 60)
+        produce(broker, topic, third)
+        eventually(read_all(third, a, b), what="what came after the departure")
+    every = [value for reader in (a, b, c) for value in reader.values]
+    assert len(every) == len(set(every)) == 180, "none twice: those who leave commit first"
+
+
+def test_librdkafka_kafka_python_and_kcat_work_in_one_group(
+    broker: BrokerProcess, topic: str, group: str, tmp_path: Path
+) -> None:
+    stop = threading.Event()
+    got: list[str] = []
+    held: list[set[int]] = [set()]
+
+    def run_kafka_python() -> None:
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=broker.address,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=3_000,
+            heartbeat_interval_ms=200,
+        )
+        while not stop.is_set():
+            for records in consumer.poll(timeout_ms=100).values():
+                got.extend(record.value.decode() for record in records)
+            held[0] = {one.partition for one in consumer.assignment()}
+        consumer.close()
+
+    thread = threading.Thread(target=run_kafka_python, daemon=True)
+    thread.start()
+    kcat = kcat_member(broker, group, topic, tmp_path)
+    try:
+        with Reader(broker, group, topic) as reader:
+            eventually(lambda: len(held[0]) == len(reader.partitions) == 2, what="three clients sharing six partitions")
+            values = texts("mixed", 120)
+            produce(broker, topic, values)
+            eventually(lambda: {*got, *reader.values, *kcat.output().split()} >= set(values), what="everything read")
+            assert got
+            assert reader.values
+    finally:
+        kcat.stop()
+        stop.set()
+        thread.join(10)
+
+
+def kcat_member(broker: BrokerProcess, group: str, topic: str, folder: Path, *config: str) -> Process:
+    """Return a running kcat that reads the topic as a member of the group, a process of its own."""
+    words = [word for name, value in QUICK.items() for word in ("-X", f"{name}={value}")]
+    extra = [word for one in config for word in ("-X", one)]
+    command = ["kcat", "-b", broker.address, "-u", "-q", *words, *extra, "-G", group, topic]
+    return Process(command, folder / f"kcat-{uuid.uuid4().hex[:6]}").start()
+
+
+def test_a_killed_members_partitions_go_to_the_others_when_its_session_ends(
+    broker: BrokerProcess, topic: str, group: str, tmp_path: Path
+) -> None:
+    kcat = kcat_member(broker, group, topic, tmp_path)
+    try:
+        with Reader(broker, group, topic) as reader:
+            eventually(lambda: len(reader.partitions) == 3, what="half of the partitions")
+            kcat.kill()
+            values = texts("after", 60)
+            produce(broker, topic, values)
+            eventually(lambda: len(reader.partitions) == 6, what="all partitions after the death of the other")
+            eventually(read_all(values, reader), what="everything read")
+    finally:
+        kcat.kill()
+
+
+def test_a_member_that_is_frozen_is_out_and_comes_back_when_it_wakes(
+    broker: BrokerProcess, topic: str, group: str, tmp_path: Path
+) -> None:
+    kcat = kcat_member(broker, group, topic, tmp_path, "session.timeout.ms=1000")
+    try:
+        with Reader(broker, group, topic) as reader:
+            eventually(lambda: len(reader.partitions) == 3, what="half of the partitions")
+            os.kill(kcat.pid, signal.SIGSTOP)
+            eventually(lambda: len(reader.partitions) == 6, what="all partitions while the other is frozen")
+            assert "group_members_silent" in broker.log
+            os.kill(kcat.pid, signal.SIGCONT)
+            eventually(lambda: len(reader.partitions) == 3, what="half of them again")
+    finally:
+        kcat.kill()
+
+
+def test_a_static_member_that_restarts_keeps_its_partitions_and_the_others_notice_nothing(
+    broker: BrokerProcess, topic: str, group: str
+) -> None:
+    with Reader(broker, group, topic, **{"group.instance.id": "one"}) as one:
+        two = Reader(broker, group, topic, **{"group.instance.id": "two"})
+        eventually(shared(one, two), what="two static members sharing")
+        seen, before = (one.assignments, one.revocations), set(two.partitions)
+        two.close()
+        values = texts("static", 60)
+        produce(broker, topic, values)
+        with Reader(broker, group, topic, **{"group.instance.id": "two"}) as again:
+            eventually(lambda: again.partitions == before, what="the same partitions again")
+            eventually(read_all(values, one, again), what="everything read")
+            assert (one.assignments, one.revocations) == seen
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    try:
+        members = admin.describe_groups([group])[group]["members"]
+        assert {one["group_instance_id"] for one in members} == {"one", "two"}, "they left without leaving the group"
+    finally:
+        admin.close()
+
+
+def test_a_second_process_with_the_same_instance_id_fences_the_first(broker: BrokerProcess, topic: str, group: str) -> None:
+    with Reader(broker, group, topic, **{"group.instance.id": "one"}) as first:
+        eventually(lambda: len(first.partitions) == PARTITIONS, what="all partitions")
+        with Reader(broker, group, topic, **{"group.instance.id": "one"}) as second:
+            eventually(lambda: "_FATAL" in first.errors, what="the first one fenced")
+            eventually(lambda: len(second.partitions) == PARTITIONS, what="all partitions for the second")
+
+
+def test_a_group_survives_the_brokers_death_and_loses_nothing_above_what_it_committed(zookeeper: str, tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path, f"{zookeeper}/killed", settings=SETTINGS).start()
+    try:
+        admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(10)
+        config = {"auto.commit.interval.ms": 100, "reconnect.backoff.max.ms": 200}
+        before, after = texts("before", 300), texts("after", 300)
+        with Reader(broker, "g", "t", **config) as a, Reader(broker, "g", "t", **config) as b:
+            produce(broker, "t", before)
+            eventually(read_all(before, a, b), what="everything read before the death")
+            # Before there are commits there is nothing to go on from.
+            asked = [ConsumerGroupTopicPartitions("g")]
+            eventually(
+                lambda: len(admin.list_consumer_group_offsets(asked)["g"].result(10).topic_partitions) == PARTITIONS,
+                what="commits of all partitions",
+            )
+            broker.kill()
+            broker.restart()
+            produce(broker, "t", after)
+            eventually(read_all(after, a, b), what="everything read after the death")
+            eventually(shared(a, b), what="two members sharing again")
+        every = [value for reader in (a, b) for value in reader.values]
+        assert set(every) == {*before, *after}
+        last = texts("last", PARTITIONS)
+        produce(broker, "t", last)
+        with Reader(broker, "g", "t") as c:
+            eventually(read_all(last, c), what="what came after they left")
+            assert sorted(c.values) == sorted(last), "they had committed all they read, and nothing more"
+    finally:
+        broker.kill()
+
+
+def test_metadata_and_leader_epoch_are_kept_beside_the_offset_and_paper_consumers_read_on(
+    broker: BrokerProcess, topic: str, group: str, zookeeper: str
+) -> None:
+    produce(broker, topic, texts("x", 12))
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.address, "group.id": group})
+    noted = TopicPartition(topic, 0, 1, "on host-7, ☃", leader_epoch=3)
+    consumer.commit(offsets=[noted, TopicPartition(topic, 1, 0)], asynchronous=False)
+    found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 2)], timeout=10)
+    consumer.close()
+    assert [(one.offset, one.metadata or "", one.leader_epoch) for one in found[:2]] == [(1, "on host-7, ☃", 3), (0, "", None)]
+    assert found[2].offset == confluent_kafka.OFFSET_INVALID
+    session = Session(zookeeper, name="test").start()
+    try:
+        assert OffsetRegistry(session).get_all(group) == {(topic, 0): 1, (topic, 1): 0}
+    finally:
+        session.close()
+    with ZooKeeperConsumer(broker.address, zookeeper, group, [topic], consumer_id="paper") as paper:
+        read = [message.value.decode() for message in paper.stream(idle_timeout_ms=1_500)]
+        assert sorted(read) == sorted(set(texts("x", 12)) - {"x-0"})
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        described = admin.describe_consumer_groups([group])[group].result(10)
+        assert described.state is ConsumerGroupState.STABLE
+        (member,) = described.members
+        assert {one.partition for one in member.assignment.topic_partitions} == set(range(PARTITIONS))
+        with pytest.raises(confluent_kafka.KafkaException, match="not empty"):
+            admin.delete_consumer_groups([group])[group].result(10)
+
+
+def test_administrators_list_describe_change_and_delete_groups(broker: BrokerProcess, topic: str, group: str) -> None:
+    produce(broker, topic, texts("x", 60))
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    python = KafkaAdminClient(bootstrap_servers=broker.address)
+
+    def listed() -> dict[str, ConsumerGroupState]:
+        return {one.group_id: one.state for one in admin.list_consumer_groups().result(10).valid}
+
+    place = KafkaPythonPartition(topic, 0)
+    try:
+        with Reader(broker, group, topic) as reader:
+            eventually(lambda: len(reader.values) == 60, what="everything read")
+            assert listed()[group] is ConsumerGroupState.STABLE
+            described = admin.describe_consumer_groups([group])[group].result(10)
+            (member,) = described.members
+            assert (described.partition_assignor, member.client_id, member.host) == ("range", "rdkafka", "127.0.0.1")
+            assert len(member.assignment.topic_partitions) == PARTITIONS
+            with pytest.raises(confluent_kafka.KafkaException, match="not empty"):
+                admin.delete_consumer_groups([group])[group].result(10)
+            assert python.delete_group_offsets(group, [place])[place] is GroupSubscribedToTopicError
+        assert listed()[group] is ConsumerGroupState.EMPTY
+        changed = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 1, 5)])
+        admin.alter_consumer_group_offsets([changed])[group].result(10)
+        python.alter_group_offsets(group, {KafkaPythonPartition(topic, 2): OffsetAndMetadata(7, "noted", 2)})
+        python.delete_group_offsets(group, [place])
+        offsets = python.list_group_offsets({group: None})[group]
+        assert place not in offsets
+        assert offsets[KafkaPythonPartition(topic, 1)].offset == 5
+        assert offsets[KafkaPythonPartition(topic, 2)] == OffsetAndMetadata(7, "noted", 2)
+        admin.delete_consumer_groups([group])[group].result(10)
+        assert group not in listed()
+        assert python.list_group_offsets({group: None})[group] == {}
+        with pytest.raises(confluent_kafka.KafkaException) as caught:
+            admin.delete_consumer_groups([group])[group].result(10)
+        assert caught.value.args[0].code() == confluent_kafka.KafkaError.GROUP_ID_NOT_FOUND
+    finally:
+        python.close()

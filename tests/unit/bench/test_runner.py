@@ -1,0 +1,111 @@
+"""Interleaving, medians, and what becomes of a case that fails."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bench import runner
+from bench.measures.measure import Case, Figures
+from bench.missing import Missing
+from bench.stage import Stage
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage(rounds=3, quick=False)
+    yield made
+    made.close()
+
+
+class _Measure:
+    name = "small"
+    title = "A small measure"
+    needs: frozenset[str] = frozenset()
+    warm_ups = 1
+    at_most = 99
+
+    def __init__(self, *cases: Case) -> None:
+        self._cases = list(cases)
+
+    @contextmanager
+    def cases(self, stage: Stage) -> Iterator[list[Case]]:
+        yield self._cases
+
+
+def _case(subject: str, seen: list[str], values: list[float]) -> Case:
+    def run(turn: int) -> Figures:
+        seen.append(f"{subject}{turn}")
+        return {"messages_per_s": values[turn], "server_cpu_s_per_million": 1.0}
+
+    return Case(subject=subject, shape="only", run=run)
+
+
+def test_medians_are_of_each_figure_over_the_runs_that_have_it() -> None:
+    assert runner.medians([{"a": 3.0, "b": 1.0}, {"a": 1.0}, {"a": 2.0}]) == {"a": 2.0, "b": 1.0}
+    assert runner.medians([]) == {}
+
+
+def test_the_warm_up_is_thrown_away_and_cases_take_turns_in_a_turning_order(stage: Stage) -> None:
+    seen: list[str] = []
+    found = runner.run(_Measure(_case("A", seen, [99, 1, 2, 9]), _case("B", seen, [99, 5, 6, 7])), stage)
+    assert seen == ["A0", "B0", "A1", "B1", "B2", "A2", "A3", "B3"]
+    assert [row["median"]["messages_per_s"] for row in found["rows"]] == [2, 6]
+    assert [len(row["samples"]) for row in found["rows"]] == [3, 3]
+
+
+def test_a_case_that_fails_is_named_with_its_reason_and_the_others_go_on(stage: Stage) -> None:
+    def broken(_: int) -> Figures:
+        raise RuntimeError("the port was open already")
+
+    seen: list[str] = []
+    found = runner.run(_Measure(Case(subject="X", shape="only", run=broken), _case("A", seen, [1, 1, 1, 1])), stage)
+    assert found["rows"][0]["failed"] == "the port was open already"
+    assert found["rows"][0]["median"] == {}
+    assert found["rows"][1]["median"]["messages_per_s"] == 1
+    assert len(seen) == 4
+
+
+def test_a_measure_that_cannot_be_prepared_fails_alone(stage: Stage) -> None:
+    class Unprepared(_Measure):
+        @contextmanager
+        def cases(self, stage: Stage) -> Iterator[list[Case]]:
+            raise RuntimeError("no disk")
+            yield []
+
+    found = runner.run(Unprepared(), stage)
+    assert (found["failed"], found["rows"]) == ("no disk", [])
+
+
+def test_a_case_whose_part_is_missing_is_skipped_by_name_and_no_failure(stage: Stage) -> None:
+    def absent(_: int) -> Figures:
+        raise Missing("C compiler: install gcc")
+
+    found = runner.run(_Measure(Case(subject="X", shape="only", run=absent)), stage)
+    assert (found["rows"], stage.skipped) == ([], {"small: X, only": "C compiler: install gcc"})
+
+
+def test_slow_measures_run_no_more_rounds_than_they_say(stage: Stage) -> None:
+    seen: list[str] = []
+    measure = _Measure(_case("A", seen, [1, 1]))
+    measure.at_most = 1  # type: ignore[misc]
+    assert runner.run(measure, stage)["rounds"] == 1
+    assert seen == ["A0", "A1"]
+
+
+def test_the_lock_is_held_over_cases_and_given_up_in_time_and_at_the_end(stage: Stage, tmp_path: Path) -> None:
+    lock = runner.Lock(tmp_path / "lock")
+    seen: list[bool] = []
+
+    def run(_: int) -> Figures:
+        seen.append(lock.is_held)
+        return {"seconds": 1.0}
+
+    runner.run(_Measure(Case(subject="A", shape="only", run=run)), stage, lock)
+    assert seen == [True] * 4
+    assert not lock.is_held
+    lock.HOLD_S = 0.0  # type: ignore[misc]
+    with lock.held():
+        assert lock.is_held
+    assert not lock.is_held

@@ -1,0 +1,79 @@
+"""The issue's table against figures: ratios, the client-bound rule, rows that could not be measured."""
+
+import pytest
+
+from bench import targets
+from tests.unit.bench.results import rate, result, row
+
+
+def _verdict(what: str, **measures: list[dict[str, object]]) -> targets.Verdict:
+    found = targets.verdicts(targets.medians_of(result(**measures)["measures"]))
+    return next(one for one in found if one.what == what)
+
+
+def test_a_row_is_reached_at_its_ratio_and_missed_below_it() -> None:
+    shape = "batch 50, acks 1"
+    for ours, reached in ((1_200_000, True), (1_190_000, False)):
+        verdict = _verdict(
+            "produce, batch 50, acks 1", produce=[row("Headrace", shape, rate(ours)), row("Kafka", shape, rate(1_000_000))]
+        )
+        assert verdict.reached is reached
+        assert f"{ours / 1e6:.2f} ×" in verdict.found
+
+
+def test_where_the_client_is_busy_the_servers_cpu_decides() -> None:
+    shape = "batch default, acks 1"
+    kafka = row("Kafka", shape, rate(1_000_000, cpu=1.0))
+    what = "produce, batch default, acks 1"
+    assert _verdict(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.6, client=0.95)), kafka]).reached is True
+    assert _verdict(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.61, client=0.95)), kafka]).reached is False
+    assert _verdict(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.1, client=0.94)), kafka]).reached is False
+    assert _verdict(what, produce=[row("Headrace", shape, rate(1.2e6, cpu=2.0, client=1.3)), kafka]).reached is True
+
+
+def test_a_row_whose_peer_is_missing_is_neither_reached_nor_missed() -> None:
+    verdict = _verdict("produce, batch 50, beside ActiveMQ", produce=[row("Headrace", "batch 50, acks 1", rate(1e6))])
+    assert verdict.reached is None
+    assert verdict.found == "not measured: ActiveMQ, its own"
+
+
+def test_a_row_of_a_case_that_failed_is_not_measured() -> None:
+    failed = row("Headrace", "10 GB", failed="it did not start")
+    assert _verdict("restart after kill -9 with 10 GB of log", restart=[failed]).reached is None
+
+
+def test_cpu_has_a_limit_of_its_own_and_one_beside_kafka() -> None:
+    what, shape = "CPU a million messages, produce 50 a batch", "batch 50, acks 1"
+    for ours, kafka, reached in ((0.4, 0.8, True), (0.41, 2.0, False), (0.4, 0.7, False)):
+        rows = [row("Headrace", shape, rate(1e6, cpu=ours)), row("Kafka", shape, rate(1e6, cpu=kafka))]
+        assert _verdict(what, produce=rows).reached is reached
+
+
+def test_growth_compares_the_far_end_with_the_near_one() -> None:
+    rows = [row("Headrace", "10 partitions", rate(1e6)), row("Headrace", "10,000 partitions", rate(7e5))]
+    assert _verdict("10 partitions → 10,000 partitions", growth=rows).reached is True
+
+
+def test_storage_overhead_is_what_is_on_disk_beside_the_message() -> None:
+    for on_disk, reached in ((210.22, True), (210.3, False)):
+        shape = row("Headrace", "batch 50, acks 1", {"disk_bytes_per_message": on_disk})
+        assert _verdict("storage overhead a message at 50 a batch", produce=[shape]).reached is reached
+
+
+def test_every_row_of_the_table_is_there_once_and_unmeasured_without_figures() -> None:
+    found = targets.verdicts({})
+    assert len(found) >= 34
+    assert len({one.what for one in found}) == len(found)
+    assert {one.reached for one in found} == {None}
+    assert targets.summary(found) == f"0 rows reached, 0 not reached, {len(found)} not measured"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"), [(1_310_000, "1.31 M"), (161_400, "161 k"), (940, "940"), (0.25, "0.25"), (4_000_000_000, "4,000 M")]
+)
+def test_rates_are_written_in_three_figures(value: float, words: str) -> None:
+    assert targets.rate(value) == words
+
+
+def test_a_ratio_over_nothing_is_infinite() -> None:
+    assert targets.ratio(1, 0) == float("inf")

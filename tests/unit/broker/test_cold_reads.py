@@ -1,0 +1,196 @@
+"""Data that is not in the page cache is read by another thread, nothing else waits for it. Real files, the cache really dropped."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.broker import cold_reads, page_cache
+from headrace.broker.handlers import fetch as fetch_handler
+from headrace.broker.later import Slice
+from headrace.broker.log.file_slice import FileSlice, OpenFile
+from headrace.broker.page_cache import PageCache
+from headrace.wire.record_batch import iter_batches, iter_records
+from tests.support.processes import eventually
+from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched
+from tests.unit.broker.serving import ServingBroker
+
+BATCH = 20_000
+COUNT = 50
+
+
+class Gate:
+    """Stands in for the disk: reads wait until it is opened."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.opened = threading.Event()
+
+    def bring(self, stretch: Slice, ahead_bytes: int) -> None:
+        self.entered.release()
+        assert self.opened.wait(20)
+        page_cache.bring(stretch, ahead_bytes)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[ServingBroker]:
+    with ServingBroker(tmp_path, topics={"cold": 1, "warm": 1}) as serving:
+        with serving.client() as client:
+            for number in range(COUNT):
+                client.produce("cold", batch(bytes([number]) * BATCH))
+        yield serving
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    made = Gate()
+    monkeypatch.setattr(cold_reads.page_cache, "bring", made.bring)
+    yield made
+    made.opened.set()
+
+
+@pytest.fixture
+def made_cold(broker: ServingBroker) -> ServingBroker:
+    """The broker, with nothing of the topic in memory; where the file system cannot say so, it is said for it."""
+    drop_cache(broker)
+    log = broker.partition("cold").log
+    stretch = log.stretch(0, 1 << 20)
+    if stretch is None or PageCache().holds(stretch):
+        pytest.fail("posix_fadvise did not drop the file from the page cache: give pytest a --basetemp on a disk")
+    return broker
+
+
+def drop_cache(broker: ServingBroker) -> None:
+    broker.partition("cold").log.flush()
+    stretch = broker.partition("cold").log.stretch(0, 1)
+    assert stretch is not None
+    os.posix_fadvise(stretch.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def values(records: object) -> list[bytes | None]:
+    assert isinstance(records, memoryview | bytes)
+    return [record.value for _, data in iter_batches(records) for record in iter_records(data)]
+
+
+def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(os.urandom(16 << 20))
+    file, cache = OpenFile(path, os.O_RDWR), PageCache()
+    whole, head = FileSlice(file, 5, (16 << 20) - 5), FileSlice(file, 5, 50_000)
+    assert cache.holds(whole)
+    os.fsync(file.fd)
+    os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    assert not cache.holds(whole)
+    assert not cache.holds(head)
+    assert cache.holds(FileSlice(file, 5, 0))
+    page_cache.bring(head, 0)
+    page_cache.bring(FileSlice(file, (16 << 20) - 10, 10), 0)
+    assert cache.holds(head)
+    assert not cache.holds(whole), "both ends are there, the middle is not"
+    page_cache.bring(whole, 0)
+    assert cache.holds(whole)
+
+
+def test_a_fetch_of_cold_data_gets_all_of_it(made_cold: ServingBroker) -> None:
+    with made_cold.client() as client:
+        assert values(client.fetch("cold", 0).records) == [bytes([number]) * BATCH for number in range(COUNT)]
+    assert made_cold.cold_reads.count >= 1
+
+
+def test_produces_and_warm_fetches_go_on_while_a_cold_fetch_waits_for_the_disk(made_cold: ServingBroker, gate: Gate) -> None:
+    with made_cold.client() as reader, made_cold.client() as writer:
+        reader.send(1, 12, fetch_body([("cold", 0, 0)]))
+        assert gate.entered.acquire(timeout=10)
+        for _ in range(20):
+            assert writer.produce("warm", batch(b"x")).error_code == 0
+            assert len(writer.fetch("warm", 0).records or b"") > 0
+        gate.opened.set()
+        answer = fetched(12, reader.receive(1, 12)[1])["cold", 0]
+        assert len(values(answer.records)) == COUNT
+
+
+def test_more_cold_fetches_than_threads_are_all_answered(made_cold: ServingBroker, gate: Gate) -> None:
+    clients = [made_cold.client() for _ in range(3 * cold_reads.THREADS)]
+    for client in clients:
+        client.send(1, 12, fetch_body([("cold", 0, 0)]))
+    for _ in range(cold_reads.THREADS):
+        assert gate.entered.acquire(timeout=10)
+    gate.opened.set()
+    for client in clients:
+        assert len(values(fetched(12, client.receive(1, 12)[1])["cold", 0].records)) == COUNT
+        client.close()
+
+
+def test_with_too_many_waiting_a_cold_fetch_is_answered_at_once(
+    made_cold: ServingBroker, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(made_cold.cold_reads._worker, "submit", lambda *_: False)
+    with made_cold.client() as client:
+        assert len(values(client.fetch("cold", 0).records)) == COUNT
+
+
+def test_a_client_that_leaves_meanwhile_costs_nothing(made_cold: ServingBroker, gate: Gate) -> None:
+    with made_cold.client() as leaver:
+        leaver.send(1, 12, fetch_body([("cold", 0, 0)], max_wait_ms=100_000))
+        assert gate.entered.acquire(timeout=10)
+    gate.opened.set()
+    eventually(lambda: made_cold.server.connection_count == 0, what="the connection closed")
+    with made_cold.client() as client:
+        assert len(values(client.fetch("cold", 0).records)) == COUNT
+
+
+def test_a_peer_that_has_finished_sending_still_gets_the_cold_data(made_cold: ServingBroker, gate: Gate) -> None:
+    with made_cold.client() as client:
+        client.send(1, 12, fetch_body([("cold", 0, 0)], max_wait_ms=1, min_bytes=1 << 30))
+        assert gate.entered.acquire(timeout=10)
+        client.socket.shutdown(1)
+        gate.opened.set()
+        assert len(values(fetched(12, client.receive(1, 12)[1])["cold", 0].records)) == COUNT
+
+
+def test_cold_data_short_of_min_bytes_waits_for_more(made_cold: ServingBroker, gate: Gate) -> None:
+    end = made_cold.partition("cold").log.log_end_offset
+    body = fetch_body([("cold", 0, 0)], max_wait_ms=60_000, min_bytes=end + 1, partition_max_bytes=1 << 25)
+    with made_cold.client() as reader, made_cold.client() as writer:
+        reader.send(1, 12, body)
+        assert gate.entered.acquire(timeout=10)
+        gate.opened.set()
+        eventually(lambda: made_cold.context.metrics.parked_fetches == 1, what="the fetch parked")
+        writer.produce("cold", batch(b"more"))
+        assert len(values(fetched(12, reader.receive(1, 12)[1])["cold", 0].records)) == COUNT + 1
+
+
+def test_a_fault_of_the_disk_is_left_to_the_fetch(made_cold: ServingBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(stretch: Slice, ahead_bytes: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(cold_reads.page_cache, "bring", failing)
+    with made_cold.client() as client:
+        assert len(values(client.fetch("cold", 0).records)) == COUNT
+
+
+def test_a_reader_that_goes_on_finds_the_next_stretch_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cold_reads, "AHEAD_BYTES", 200_000)
+    with ServingBroker(tmp_path, topics={"cold": 1}) as broker, broker.client() as client:
+        for number in range(COUNT):
+            client.produce("cold", batch(bytes([number]) * BATCH))
+        drop_cache(broker)
+        offset, got = 0, 0
+        while got < COUNT:
+            records = fetched(12, client.request(1, 12, fetch_body([("cold", 0, offset)], partition_max_bytes=50_000)))[
+                "cold", 0
+            ].records
+            assert isinstance(records, memoryview)
+            got += len(values(records))
+            offset += len(records)
+        assert 1 <= broker.cold_reads.count < COUNT // 2, "not each stretch was waited for"
+
+
+def test_a_fetch_of_more_partitions_than_are_taken_ends_its_connection(broker: ServingBroker) -> None:
+    with broker.client() as client:
+        client.send(1, 12, fetch_body([("cold", 0, 0)] * (fetch_handler.MOST_PARTITIONS + 1)))
+        assert client.is_closed_by_peer()
+    with RawClient(broker.port) as other:
+        assert other.fetch("warm", 0).error_code == 0

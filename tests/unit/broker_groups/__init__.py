@@ -1,0 +1,1 @@
+"""The group protocol as a pure machine: no socket, no clock."""

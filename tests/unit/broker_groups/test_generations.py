@@ -1,0 +1,441 @@
+"""From one generation of a group to the next: joins, shares, departures, silence."""
+
+import pytest
+
+from headrace.broker.groups.messages import ProtocolOffer
+from headrace.broker.groups.vote import chosen
+from headrace.wire.errors import ErrorCode
+from tests.unit.broker_groups.scene import RANGE, Scene
+
+
+def offers(*names: str) -> list[ProtocolOffer]:
+    return [ProtocolOffer(name, name.encode()) for name in names]
+
+
+def test_a_newcomer_of_today_first_gets_an_id_and_joins_with_it() -> None:
+    scene = Scene()
+    first = scene.join(id_first=True)
+    assert (first.error, first.answer.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "m-1")
+    second = scene.join("m-1", id_first=True)
+    assert (second.error, second.answer.generation, second.answer.leader_id) == (ErrorCode.NONE, 1, "m-1")
+    assert [one.member_id for one in second.answer.members] == ["m-1"]
+
+
+def test_an_id_that_is_never_used_is_forgotten_with_its_group() -> None:
+    scene = Scene()
+    scene.join(id_first=True, session_ms=10_000)
+    scene.pass_ms(9_999)
+    assert len(scene.coordinator) == 1
+    scene.pass_ms(1)
+    assert (len(scene.coordinator), scene.coordinator.held_bytes) == (0, 0)
+    assert scene.join("m-1", id_first=True).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_leader_hears_of_all_members_and_the_others_of_none() -> None:
+    scene = Scene()
+    first = scene.join(name="a")
+    second = scene.join(name="b")
+    assert second.is_parked
+    assert scene.heartbeat("a-1", 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = scene.join("a-1")
+    assert first.answer.generation == 1
+    assert (again.answer.generation, second.answer.generation) == (2, 2)
+    assert [one.member_id for one in again.answer.members] == ["a-1", "b-2"]
+    assert again.answer.members[1].metadata == b"for range"
+    assert (list(second.answer.members), second.answer.leader_id) == ([], "a-1")
+
+
+def test_shares_are_given_out_when_the_leader_brings_them_whoever_asked_first() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    scene.join(a)
+    scene.join(b)
+    early = scene.sync(b, 3)
+    assert early.is_parked
+    late = scene.sync(a, 3, {a: b"1", b: b"2", "stranger": b"3"})
+    assert (late.answer.assignment, early.answer.assignment) == (b"1", b"2")
+    assert scene.sync(b, 3).answer.assignment == b"2", "asked again, as after a lost answer"
+
+
+def test_a_member_the_leader_forgot_has_an_empty_share() -> None:
+    scene = Scene()
+    joined = scene.join()
+    assert scene.sync("m-1", joined.answer.generation, {}).answer.assignment == b""
+
+
+def test_a_member_that_leaves_starts_a_rebalance_of_the_rest() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    assert scene.leave(b) is ErrorCode.NONE
+    assert scene.heartbeat(a, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert scene.may_commit(a, 2) is ErrorCode.NONE, "what it has done it may still commit"
+    assert scene.join(a).answer.generation == 3
+    assert scene.leave(b) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_last_member_that_leaves_takes_the_group_with_it() -> None:
+    scene = Scene()
+    (only,) = scene.stable(1)
+    assert scene.leave(only) is ErrorCode.NONE
+    assert (scene.state(), scene.coordinator.held_bytes) == (None, 0)
+    assert scene.heartbeat(only, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_silent_member_is_out_after_its_session_and_a_heard_one_is_not() -> None:
+    scene = Scene()
+    a, b = scene.stable(2, session_ms=10_000)
+    for _ in range(3):
+        scene.pass_ms(3_000)
+        assert scene.heartbeat(a, 2) is ErrorCode.NONE
+    assert scene.pass_ms(1_000) == [b]
+    assert scene.heartbeat(a, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert scene.heartbeat(b, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.members() == [a]
+
+
+def test_who_does_not_rejoin_within_the_rebalance_timeout_is_out() -> None:
+    scene = Scene()
+    a, b = scene.stable(2, session_ms=10_000, rebalance_ms=15_000)
+    parked = scene.join(a, rebalance_ms=15_000)
+    scene.pass_ms(5_000)
+    assert scene.heartbeat(b, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    scene.pass_ms(9_999)
+    assert parked.is_parked
+    assert scene.pass_ms(1) == [b]
+    assert (parked.answer.generation, scene.members()) == (3, [a])
+
+
+def test_a_parked_member_is_not_silent_however_short_its_session() -> None:
+    scene = Scene()
+    a, b = scene.stable(2, session_ms=10_000)
+    parked = scene.join(a)
+    for _ in range(5):
+        scene.pass_ms(9_000)
+        scene.heartbeat(b, 2)
+    assert parked.is_parked
+    assert scene.members() == [a, b]
+
+
+def test_a_leader_that_never_brings_the_shares_is_out_and_the_others_are_told() -> None:
+    scene = Scene()
+    a, b = scene.stable(2, session_ms=50_000, rebalance_ms=20_000)
+    scene.join(a, rebalance_ms=20_000, session_ms=50_000)
+    scene.join(b, rebalance_ms=20_000, session_ms=50_000)
+    waits = scene.sync(b, 3)
+    scene.pass_ms(19_999)
+    assert waits.is_parked
+    assert scene.pass_ms(1) == [a]
+    assert waits.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert scene.join(b).answer.leader_id == b
+
+
+def test_a_join_that_comes_twice_gets_the_present_generation_again() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    again = scene.join(b)
+    assert (again.answer.generation, again.answer.leader_id, list(again.answer.members)) == (2, a, [])
+    assert scene.state() == "Stable"
+
+
+def test_a_leader_that_joins_again_wants_to_divide_anew() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    assert scene.join(a).is_parked
+    assert scene.heartbeat(b, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_that_changes_what_it_offers_starts_a_rebalance() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    assert scene.join(b, offers=[ProtocolOffer("range", b"other topics")]).is_parked
+    assert scene.heartbeat(a, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_an_older_join_of_the_same_member_is_answered_when_a_newer_one_comes() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    old = scene.join(a)
+    new = scene.join(a)
+    assert (old.error, new.is_parked) == (ErrorCode.REBALANCE_IN_PROGRESS, True)
+    scene.join(b)
+    assert new.answer.generation == 3
+
+
+def test_old_generations_and_strangers_are_told_so() -> None:
+    scene = Scene()
+    (a,) = scene.stable(1)
+    for generation in (0, 2):
+        assert scene.heartbeat(a, generation) is ErrorCode.ILLEGAL_GENERATION
+        assert scene.sync(a, generation).error is ErrorCode.ILLEGAL_GENERATION
+        assert scene.may_commit(a, generation) is ErrorCode.ILLEGAL_GENERATION
+    assert scene.heartbeat("stranger", 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.sync("stranger", 1).error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.join("stranger").error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.heartbeat(a, 1, group="other") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_commits_without_a_generation_are_for_groups_without_members() -> None:
+    scene = Scene()
+    assert scene.may_commit("", -1) is ErrorCode.NONE
+    (a,) = scene.stable(1)
+    assert scene.may_commit("", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.may_commit(a, -1) is ErrorCode.ILLEGAL_GENERATION
+    assert scene.may_commit(a, 1) is ErrorCode.NONE
+    scene.leave(a)
+    assert scene.may_commit("", -1) is ErrorCode.NONE
+    assert scene.may_commit(a, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_commit_between_the_join_and_the_shares_is_told_to_wait() -> None:
+    scene = Scene()
+    scene.join()
+    assert scene.may_commit("m-1", 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_commit_keeps_a_session_alive_like_a_heartbeat() -> None:
+    scene = Scene()
+    (a,) = scene.stable(1, session_ms=10_000)
+    scene.pass_ms(9_000)
+    scene.may_commit(a, 1)
+    assert scene.pass_ms(9_000) == []
+    assert scene.pass_ms(1_000) == [a]
+
+
+def test_a_sync_for_another_protocol_than_the_groups_is_refused() -> None:
+    scene = Scene()
+    scene.join()
+    assert scene.sync("m-1", 1, protocol="sticky").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert scene.sync("m-1", 1, protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert scene.sync("m-1", 1, protocol="range", protocol_type="consumer").error is ErrorCode.NONE
+
+
+# -- the vote ----------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("members", "winner"),
+    [
+        ([["range", "sticky"], ["sticky", "range"], ["sticky", "range"]], "sticky"),
+        ([["range", "sticky"], ["sticky", "range"]], "range"),
+        ([["new", "range"], ["range"]], "range"),
+        ([["a"], ["b"]], None),
+        ([], None),
+    ],
+)
+def test_the_protocol_that_most_members_like_best_wins_of_those_that_all_offer(
+    members: list[list[str]], winner: str | None
+) -> None:
+    assert chosen([offers(*names) for names in members]) == winner
+
+
+def test_who_has_nothing_in_common_with_the_group_stays_out_and_disturbs_nobody() -> None:
+    scene = Scene()
+    (a,) = scene.stable(1)
+    assert scene.join(offers=offers("sticky")).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert scene.join(protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert scene.join(offers=[]).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert scene.join(protocol_type="").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert scene.heartbeat(a, 1) is ErrorCode.NONE
+
+
+def test_a_member_alone_may_change_to_another_protocol_altogether() -> None:
+    scene = Scene()
+    (a,) = scene.stable(1)
+    assert scene.join(a, offers=offers("sticky")).answer.protocol == "sticky"
+    assert scene.join(a, offers=offers("work"), protocol_type="connect").answer.protocol_type == "connect"
+
+
+def test_members_change_over_to_a_new_protocol_one_after_the_other() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    scene.join(a, offers=offers("sticky", "range"))
+    first = scene.join(b)
+    assert first.answer.protocol == "range"
+    scene.join(b, offers=offers("sticky"))
+    assert scene.join(a, offers=offers("sticky", "range")).answer.protocol == "sticky"
+    assert scene.join(a, offers=offers("range")).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+# -- the first generation gathers ----------------------------------------
+
+
+def test_members_that_start_together_make_one_generation() -> None:
+    scene = Scene(initial_rebalance_delay_ms=500)
+    first = scene.join()
+    scene.pass_ms(400)
+    second = scene.join()
+    scene.pass_ms(100)
+    assert first.is_parked, "the second came meanwhile: more may come"
+    scene.pass_ms(499)
+    assert first.is_parked
+    scene.pass_ms(1)
+    assert (first.answer.generation, second.answer.generation) == (1, 1)
+    assert len(first.answer.members) == 2
+
+
+def test_gathering_ends_with_the_rebalance_timeout_however_many_come() -> None:
+    scene = Scene(initial_rebalance_delay_ms=500)
+    first = scene.join(rebalance_ms=2_000)
+    for _ in range(4):
+        scene.pass_ms(499)
+        scene.join()
+        assert first.is_parked
+    scene.pass_ms(4)
+    assert len(first.answer.members) == 5
+
+
+def test_a_member_that_leaves_while_the_group_gathers_is_answered() -> None:
+    scene = Scene(initial_rebalance_delay_ms=500)
+    first = scene.join(name="a")
+    second = scene.join(name="b")
+    scene.leave("a-1")
+    assert first.error is ErrorCode.UNKNOWN_MEMBER_ID
+    scene.pass_ms(500)
+    scene.pass_ms(500)
+    assert [one.member_id for one in second.answer.members] == ["b-2"]
+
+
+# -- connections die while an answer is owed ------------------------------------
+
+
+def test_a_member_whose_connection_dies_while_it_waits_stays_until_its_session_ends() -> None:
+    scene = Scene()
+    a, b = scene.stable(2, session_ms=10_000)
+    gone = scene.join(a)
+    scene.abandon(gone)
+    other = scene.join(b)
+    assert other.answer.generation == 3, "it had asked to be in, so nobody waits for it"
+    assert gone.is_parked
+    back = scene.join(a)
+    assert back.answer.generation == 3, "the answer that it could not hear"
+    scene.sync(other.answer.leader_id, 3, {a: b"1", b: b"2"})
+    assert scene.heartbeat(a, 3) is ErrorCode.NONE
+    scene.pass_ms(10_000)
+    assert scene.members() == []
+
+
+def test_a_dead_members_session_counts_from_the_loss_of_its_connection() -> None:
+    scene = Scene()
+    a, b = scene.stable(2, session_ms=10_000)
+    gone = scene.join(a)
+    scene.pass_ms(5_000)
+    scene.heartbeat(b, 2)
+    scene.abandon(gone)
+    scene.pass_ms(9_999)
+    scene.heartbeat(b, 2)
+    assert a in scene.members()
+    assert scene.pass_ms(1) == [a]
+
+
+def test_who_hears_the_answer_leads_rather_than_one_whose_connection_died() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    scene.abandon(scene.join(a))
+    assert scene.join(b).answer.leader_id == b
+
+
+def test_an_old_clients_newcomer_that_cannot_know_its_id_goes_with_its_connection() -> None:
+    scene = Scene(initial_rebalance_delay_ms=500)
+    gone = scene.join()
+    scene.abandon(gone)
+    assert (scene.members(), scene.coordinator.held_bytes) == ([], 0)
+
+
+def test_a_sync_whose_connection_died_can_be_asked_again() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    scene.join(a)
+    scene.join(b)
+    scene.abandon(scene.sync(b, 3))
+    scene.sync(a, 3, {b: b"2"})
+    assert scene.sync(b, 3).answer.assignment == b"2"
+
+
+# -- what belongs to others -------------------------------------
+
+
+def test_groups_that_another_broker_takes_over_are_forgotten_and_who_waits_is_told() -> None:
+    scene = Scene()
+    a, b = scene.stable(2)
+    scene.join(group="ours")
+    waits = scene.join(a)
+    assert scene.coordinator.hand_over(lambda group: group == "ours") == ["g"]
+    scene.deliver()
+    assert waits.error is ErrorCode.NOT_COORDINATOR
+    assert scene.heartbeat(b, 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert scene.members("ours") == ["m-3"]
+
+
+# -- bounds -------------------------------------------------
+
+
+@pytest.mark.parametrize("session_ms", [0, 5_999, 1_800_001, -1])
+def test_a_session_timeout_out_of_bounds_is_refused(session_ms: int) -> None:
+    assert Scene().join(session_ms=session_ms).error is ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_a_full_group_takes_no_more_members_but_lets_its_own_rejoin() -> None:
+    scene = Scene(members_per_group=2)
+    a, _ = scene.stable(2)
+    assert scene.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert scene.join(id_first=True).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert scene.join(a).is_parked
+
+
+def test_ids_that_were_given_out_count_as_members_of_a_full_group() -> None:
+    scene = Scene(members_per_group=2)
+    for _ in range(2):
+        scene.join(id_first=True)
+    assert scene.join(id_first=True).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_there_are_no_more_groups_than_allowed_and_a_deserted_one_makes_room() -> None:
+    scene = Scene(groups=2)
+    scene.join(group="a")
+    scene.join(group="b")
+    assert scene.join(group="c").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert scene.leave("m-1", group="a") is ErrorCode.NONE
+    assert scene.join(group="c").error is ErrorCode.NONE
+
+
+def test_members_metadata_is_bounded_over_all_groups() -> None:
+    scene = Scene(bytes=100_000)
+    fat = [ProtocolOffer("range", b"x" * 40_000)]
+    assert scene.join(group="a", offers=fat).error is ErrorCode.NONE
+    assert scene.join(group="b", offers=fat).error is ErrorCode.NONE
+    assert scene.join(group="c", offers=fat).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    scene.leave("m-1", group="a")
+    assert scene.join(group="c", offers=fat).error is ErrorCode.NONE
+
+
+def test_ids_that_are_given_out_count_towards_the_memory_of_all_groups() -> None:
+    scene = Scene(bytes=100_000, members_per_group=100_000)
+    asked = [scene.join(id_first=True).error for _ in range(1_000)]
+    assert asked[0] is ErrorCode.MEMBER_ID_REQUIRED
+    assert asked[-1] is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert scene.coordinator.held_bytes <= 101_000
+
+
+def test_shares_that_do_not_fit_are_refused_to_all_and_the_group_goes_on() -> None:
+    scene = Scene(bytes=100_000)
+    a, b = scene.stable(2)
+    scene.join(a)
+    scene.join(b)
+    waits = scene.sync(b, 3)
+    leads = scene.sync(a, 3, {a: b"x" * 200_000})
+    assert (leads.error, waits.error) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert scene.heartbeat(b, 3) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_with_more_protocols_than_anybody_has_is_refused() -> None:
+    many = [ProtocolOffer(str(number), b"") for number in range(101)]
+    assert Scene().join(offers=many).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert Scene().join(offers=[*many[:99], *RANGE]).error is ErrorCode.NONE
+
+
+def test_a_name_too_long_for_an_older_clients_answer_is_refused_to_whoever_brings_it() -> None:
+    long = "x" * 1_001
+    assert Scene().join(offers=offers(long)).error is ErrorCode.INVALID_REQUEST
+    assert Scene().join(instance=long).error is ErrorCode.INVALID_REQUEST
+    assert Scene().join(protocol_type=long).error is ErrorCode.INVALID_REQUEST
+    assert Scene().join(instance=long[1:], offers=offers(long[1:])).error is ErrorCode.NONE

@@ -1,0 +1,93 @@
+"""A process's log in both its forms, and what its signals do."""
+
+import json
+import signal
+import subprocess
+import sys
+
+SAY = (
+    "from headrace.runtime.logs import configure, get_logger\n"
+    "configure('broker-1', {level!r}, {form!r})\n"
+    "log = get_logger('a.b')\n"
+    "log.info('started', port=9092, why='two words')\n"
+    "log.warning('odd')\n"
+)
+
+
+def said(level: str, form: str) -> list[str]:
+    code = SAY.format(level=level, form=form)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+    ).stderr.splitlines()
+
+
+def test_each_event_is_a_json_object_or_a_plain_line() -> None:
+    first, second = map(json.loads, said("INFO", "json"))
+    assert (first["event"], first["port"], first["process"], first["level"]) == ("started", 9092, "broker-1", "info")
+    assert second["event"] == "odd"
+    plain, odd = said("INFO", "text")
+    assert plain.endswith("Z INFO    broker-1 started port=9092 why=two words")
+    assert odd.endswith("Z WARNING broker-1 odd")
+
+
+def test_the_level_leaves_out_what_is_below_it() -> None:
+    assert [json.loads(line)["event"] for line in said("WARNING", "json")] == ["odd"]
+
+
+STOP = (
+    "import sys, time\n"
+    "from headrace.runtime.lifecycle import StopSignal, end_at_latest\n"
+    "stop = StopSignal(second_ends={second}).install()\n"
+    "print('here', flush=True)\n"
+    "while not stop.wait(1000): pass\n"
+    "print(stop.name, flush=True)\n"
+    "{then}\n"
+)
+
+
+def child(second: bool, then: str) -> "subprocess.Popen[str]":
+    code = STOP.format(second=second, then=then)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "here\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout.readline() == "SIGTERM\n"
+    return process
+
+
+def test_the_first_signal_asks_and_the_second_ends_at_once_where_that_is_wanted() -> None:
+    process = child(True, "time.sleep(60)")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == -signal.SIGINT
+    process = child(False, "sys.stdin.readline(); sys.exit(0)")
+    process.send_signal(signal.SIGTERM)
+    process.communicate("go on\n", timeout=20)
+    assert process.returncode == 0
+
+
+def test_a_stop_past_its_bound_ends_with_its_code_and_says_at_what() -> None:
+    process = child(True, "end_at_latest(10, 3, lambda: 'logs'); time.sleep(60)")
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert "stop_ran_out_of_time" in errors
+
+
+def test_a_broker_does_not_load_what_its_wire_library_would_load_for_tests() -> None:
+    code = (
+        "import sys\nfrom headrace.cli.main import main\n"
+        "code = main(['broker', 'run', '--data', '/dev/null/no', '--zookeeper', '127.0.0.1:1'])\n"
+        "print(code, 'kio' in sys.modules, sys.modules.get('hypothesis'), 'prometheus_client' in sys.modules)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "1 True None False\n", run.stderr
+
+
+def test_a_signal_is_followed_by_what_was_asked_for_once() -> None:
+    code = (
+        "import os, signal\nfrom headrace.runtime.lifecycle import StopSignal\n"
+        "stop = StopSignal(then=lambda: print('then')).install()\n"
+        "for _ in range(2): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "print(stop.is_set())\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "then\nTrue\n"

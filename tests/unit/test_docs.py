@@ -1,0 +1,25 @@
+"""The docs for readers: every file they name is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATHS = re.compile(r"`((?:platform|spark|dags|tests|docs|bench|deploy)/[A-Za-z0-9_./-]+)`")
+WRITTEN_BY_BENCH = {"docs/BENCHMARKS.md"}
+
+
+@pytest.mark.parametrize("page", ["READING.md", "GLOSSARY.md", "BROKER.md"])
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    named = PATHS.findall((ROOT / "docs" / page).read_text())
+    assert named
+    assert [path for path in named if not (ROOT / path).exists() and path not in WRITTEN_BY_BENCH] == []
+
+
+def test_names_that_the_tour_points_at_are_in_their_files() -> None:
+    text = (ROOT / "docs" / "READING.md").read_text()
+    pointed = re.findall(r"`(platform/[a-z_/]+\.py)`,? `([A-Za-z_.]+)`", text)
+    assert pointed
+    for path, name in pointed:
+        assert name.split(".")[-1] in (ROOT / path).read_text(), (path, name)
