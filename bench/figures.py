@@ -43,14 +43,18 @@ def _rows(
 def _producer(result: Result) -> Picture:
     rows = _rows(result, "produce", "messages_per_s", rate, lambda _, shape: not shape.endswith("acks 0"))
     return Picture(
-        title="Producer: 200-byte messages", axis="messages a second, median and range of the runs", rows=_falling(rows)
+        title="Producer: 200-byte messages",
+        axis="messages a second (logarithmic), median and range of the runs",
+        rows=_falling(rows),
     )
 
 
 def _consumer(result: Result) -> Picture:
     rows = _rows(result, "consume", "messages_per_s", rate, lambda _, shape: "of 1," not in shape)
     return Picture(
-        title="Consumer: 200-byte messages", axis="messages a second, median and range of the runs", rows=_falling(rows)
+        title="Consumer: 200-byte messages",
+        axis="messages a second (logarithmic), median and range of the runs",
+        rows=_falling(rows),
     )
 
 

@@ -95,14 +95,15 @@ def _rows(measure: Measure, stage: Stage, rounds: int, lock: Lock) -> list[dict[
         samples: dict[tuple[str, str], list[Figures]] = {(case.subject, case.shape): [] for case in cases}
         failed: dict[tuple[str, str], str] = {}
         absent: set[tuple[str, str]] = set()
-        for turn in range(-measure.warm_ups, rounds):
+        warm_ups = 0 if stage.quick else measure.warm_ups
+        for turn in range(-warm_ups, rounds):
             for case in turned(cases, max(turn, 0)):
                 key = (case.subject, case.shape)
                 if key in failed or key in absent:
                     continue
                 try:
                     with lock.held():
-                        figures = case.run(turn + measure.warm_ups)
+                        figures = case.run(turn + warm_ups)
                 except Missing as reason:
                     absent.add(key)
                     stage.skip(f"{measure.name}: {case.subject}, {case.shape}", str(reason))

@@ -97,6 +97,11 @@ class Stage:
             self.skipped[name] = str(reason)
             self._running.pop(name, None)
             return False
+        except Exception:
+            self._running.pop(name, None)
+            with suppress(Exception):
+                peer.stop()
+            raise
         return True
 
     def skip(self, name: str, reason: str) -> None:

@@ -45,10 +45,15 @@ class Bare:
         log = kafka_clients.segments_of(servers[0][1], topic)[0]
 
         def bare_sendfile(_: int) -> Figures:
-            driven = drive([str(built("raw_fetch")), "--bare", str(log), str(_FETCH_BYTES), str(seconds)], lambda: [])
-            return {"mb_per_s": driven.more["mb_per_s"]}
+            # The scheduler likes one chunk size better than the other, from run to run: the yardstick is the faster one.
+            rates = []
+            for chunk in (204_800, _FETCH_BYTES):
+                driven = drive([str(built("raw_fetch")), "--bare", str(log), str(chunk), str(seconds / 2)], lambda: [])
+                rates.append(float(driven.more["mb_per_s"]))
+            return {"mb_per_s": max(rates)}
 
-        found.append(Case(subject=BARE, shape=FETCHING, run=bare_sendfile, how="sendfile of the same file in the same chunks"))
+        how = "sendfile of the same file to the same reader, in chunks of 200 KB or 1 MB, whichever is faster"
+        found.append(Case(subject=BARE, shape=FETCHING, run=bare_sendfile, how=how))
         for name, server in servers:
             found.append(_producing(name, server, batches))
         size = _request_bytes()

@@ -99,7 +99,7 @@ class ActiveMQ:
         return Way(
             subject=subject,
             how=how,
-            count=50_000,
+            count=40_000,
             produce=produce,
             consume=consume if consumes else None,
             disk_bytes=lambda _: self._grown,

@@ -159,7 +159,8 @@ class Kafka:
             **self._settings,
         }
         Path(self._properties).write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        identity = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Not a random one: an id that happened to begin with '-' would be taken for an option.
+        identity = urlsafe_b64encode(uuid.uuid5(uuid.NAMESPACE_URL, "headrace-bench").bytes).decode().rstrip("=")
         done = subprocess.run(
             self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", self._properties, "--ignore-formatted"),
             capture_output=True,

@@ -18,10 +18,14 @@ from .peer import MESSAGE_BYTES
 
 SHAPES: Mapping[str, Sequence[str]] = {
     "1": ("batch.num.messages=1", "linger.ms=0"),
-    "50": ("batch.num.messages=50",),
+    "50": ("batch.num.messages=50", "linger.ms=1000"),
     "default": (),
 }
-"""Messages a batch → librdkafka's settings. By default librdkafka closes a batch at 1 MB or after 5 ms."""
+"""Messages a batch → librdkafka's settings.
+
+By default librdkafka closes a batch at 1 MB or after 5 ms; at 50 it waits until there are 50, so that every batch is full however
+the client is scheduled.
+"""
 _LONGEST_S = 400
 _PRODUCER = ("queue.buffering.max.messages=1000000",)
 # librdkafka stops fetching for a whole second (fetch.queue.backoff.ms) once 100,000 messages wait to be taken; with its

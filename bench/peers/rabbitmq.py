@@ -81,14 +81,14 @@ class RabbitMQ:
         """Return how it is used. Raises Missing when its client cannot be built."""
         built("rabbitmq_produce"), built("rabbitmq_consume")
         return [
-            self._way("RabbitMQ classic", "persistent, confirms off; consumer without acks", "classic", 60_000, 0, 0),
+            self._way("RabbitMQ classic", "persistent, confirms off; consumer without acks", "classic", 40_000, 0, 0),
             self._way(
-                "RabbitMQ classic, confirms", f"persistent, {_UNCONFIRMED} unconfirmed; prefetch {_PREFETCH}", "classic", 60_000
+                "RabbitMQ classic, confirms", f"persistent, {_UNCONFIRMED} unconfirmed; prefetch {_PREFETCH}", "classic", 40_000
             ),
             self._way(
-                "RabbitMQ lazy v2, confirms", f"persistent, {_UNCONFIRMED} unconfirmed; prefetch {_PREFETCH}", "lazy", 100_000
+                "RabbitMQ lazy v2, confirms", f"persistent, {_UNCONFIRMED} unconfirmed; prefetch {_PREFETCH}", "lazy", 60_000
             ),
-            self._way("RabbitMQ stream", f"{_UNCONFIRMED} unconfirmed; prefetch {_PREFETCH}", "stream", 120_000),
+            self._way("RabbitMQ stream", f"{_UNCONFIRMED} unconfirmed; prefetch {_PREFETCH}", "stream", 80_000),
         ]
 
     def _way(

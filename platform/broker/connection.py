@@ -16,7 +16,8 @@ from .intake import Intake
 from .later import Chunks, Later
 from .loop import Loop
 from .outbox import FileEnded, Outbox
-from .produce_run import Front, Taken
+from .produce_front import Front
+from .produce_run import Taken
 from .rate_limited_log import RateLimitedLog
 from .refusal import FrameRefused
 from .request_header import FRONT, FRONT_SIZE, SMALLEST_FRAME

@@ -1,7 +1,7 @@
 """How many descriptors this process may have, and how they are shared out between logs and connections.
 
-The system's soft limit is often 1,024 where the hard one is far higher: a server may raise it. Half go to segment files, which are
-let go and opened again as needed; the rest is for connections, which are not."""
+The system's soft limit is often 1,024 where the hard one is far higher: a server may raise it. Half go to segment files, which
+are let go and opened again as needed; the rest is for connections, which are not."""
 
 import resource
 

@@ -108,11 +108,13 @@ class Loop:
             log.error("loop_call_failed", exc_info=True)
 
     def _drain_wake(self, mask: int) -> None:
-        self._is_woken = False
         try:
             os.eventfd_read(self._wake)
         except BlockingIOError:
             pass
+        # After the read, never before: else the read may take along the wake-up of a thread that posts in between, and no post
+        # would wake the loop again. What such a thread has posted is called in this turn.
+        self._is_woken = False
 
     def _stop(self) -> None:
         self._running = False

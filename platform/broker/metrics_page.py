@@ -31,6 +31,7 @@ FRAME_REASONS = (
     "request_too_slow",
     "size",
     "unfinished_requests_too_large",
+    "unread_answers_too_large",
 )
 """Shown from the start, at 0, so that a rate can be taken of the first. Others may come besides."""
 _FINEST, _COARSEST = 13, 34

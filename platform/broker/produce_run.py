@@ -3,65 +3,46 @@
 Why: with one message a request, reading, checking and answering by fields costs 30 µs and two system calls each. But from one
 request of a connection to the next only correlation id, partition, CRC, timestamps, sequence and records differ. So the bytes
 that stay (the `Front`: version, client id, acks, timeout, topic) are compared, not read; what follows from a request's length
-(the `_Shape`) is worked out once for all requests of that length; and a request costs one `unpack_from`, one CRC and one `pack`:
+(the `Shape`) is worked out once for all requests of that length; and a request costs one `unpack_from`, one CRC and one `pack`:
 2.1 µs, system calls included.
 
 Takes only what it understands whole: versions 3 to 9, one partition, one sound batch, the next sequence. It stops before anything
 else and leaves it, unchanged, to the general path (`handlers/produce.py`), which alone knows errors, duplicates, mirrored topics
 and segments that are full. When a write fails nothing of it has happened, and each of its requests is answered by the general
 path, which tells each one's error. `tests/unit/broker/test_produce_run.py` holds both ways against each other. The buffer is
-never written to, and nothing is kept of it.
-
-    size int32, key int16 = 0, version int16 | correlation id | front: client id … topic, count of partitions = 1
-    | partition int32 | lead: records length, base offset int64, length int32, leader epoch int32, magic int8 | CRC int32
-    | kind: attributes int16, last offset delta int32 | base timestamp int64 | maximum timestamp int64
-    | producer id int64, epoch int16, sequence int32 | record count int32 | records | no tags (9 on)
-"""
+never written to, and nothing is kept of it."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ..wire import produce
 from ..wire.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
-from ..wire.crc32c import crc32c, crc_change
-from ..wire.errors import ErrorCode, WireError
-from ..wire.primitives import INT, count, read_name, string
+from ..wire.crc32c import crc32c
+from ..wire.errors import ErrorCode
 from .later import Chunks, Later
 from .log import AppendFailed, LogUnusable
 from .log.batch_run import MOST_PIECES, BatchRun
 from .metrics import ApiMetrics, clock_ns
-from .partitions import Partition, PartitionTable
+from .partitions import PartitionTable
+from .produce_front import NO_SHAPE, PLACED, Front, Key, Place, read_front, shape_of
 from .request_header import FRONT as REQUEST_FRONT
-from .request_header import body_start
 
 MOST_REQUESTS = MOST_PIECES // 2
 """In one run: each has two pieces, its header made anew and the rest as it came."""
-LONGEST_PREFIX = 1_024
-"""A client id and topic that are longer together go the general way."""
 FRONTS_KEPT = 5_000
 """About 600 bytes each; with more, the oldest is worked out again when it comes back."""
 PLACES_SPARED = 1_000
 """What is kept for partitions that are gone by now is looked for when there is twice as much as was found last, and so many."""
 
-_LEAD = struct.Struct(">qiib")
-"""Base offset, length, leader epoch, magic: the beginning of a batch, up to its CRC."""
-_KIND = struct.Struct(">Hi")
 _PRODUCER = struct.Struct(">qhi")
 _NO_PRODUCER = _PRODUCER.pack(-1, -1, -1)
-_PLACED = struct.Struct(">qiibIHi")
-"""A batch's first 27 bytes: all that a broker may set is among them."""
-_API = struct.Struct(">hh")
 _SEQUENCES = 0x7FFFFFFF
-_SMALLEST_RECORD_BYTES, _MOST_RECORDS = 7, 1 << 24
-"""As in the general path."""
-_CODECS, _LAST_CODEC = 0x37, 4
-"""The bits for codec, transaction and control; up to 4 they are a known codec and nothing else."""
 
 Answer = bytes | Chunks | Later | None
-Taken = tuple["Front | None", int, Sequence[Answer]]
+Taken = tuple[Front | None, int, Sequence[Answer]]
 """The front to go on with, where the first byte is that was not taken, and what is to be answered, in order."""
 
 
@@ -71,90 +52,6 @@ class General(Protocol):
     def answer(
         self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
     ) -> Answer: ...
-
-
-class _Shape(NamedTuple):
-    """What all requests have in common that are equally long and look alike up to the CRC."""
-
-    word: bytes
-    lead: bytes
-    kind: bytes
-    frame_bytes: int
-    size_bytes: int
-    """The batch."""
-    seed: int
-    """The CRC of `kind`, with which that of what follows goes on."""
-    change: int
-    """What the CRC is XORed with when the batch is placed."""
-    attributes: int
-    most_records: int
-
-
-_NO_SHAPE = _Shape(b"", b"", b"", 0, 0, 0, 0, 0, 0)
-
-
-class _Place:
-    """A partition and how an append to it is answered in one version."""
-
-    __slots__ = ("_log_start_offset", "_ready", "flexible", "partition", "version")
-
-    def __init__(self, partition: Partition, version: int) -> None:
-        self.partition = partition
-        self.version = version
-        self.flexible = version >= produce.FIRST_FLEXIBLE
-        self._log_start_offset: int | None = None
-        self._ready: tuple[Callable[..., bytes], int, bytes, bytes] = (bytes, 0, b"", b"")
-
-    def ready(self) -> tuple[Callable[..., bytes], int, bytes, bytes]:
-        """Return what packs an answer (size, correlation id, middle, base offset, rest), and its size, middle and rest."""
-        log_start_offset = self.partition.log.log_start_offset
-        if log_start_offset != self._log_start_offset:
-            flexible, partition = self.flexible, self.partition
-            body = self._body(0, log_start_offset, None)
-            at = 2 * len(count(1, flexible=flexible)) + len(string(partition.topic, flexible=flexible)) + 4 + 2
-            header = b"\0" if flexible else b""
-            middle, rest = header + body[:at], body[at + 8 :]
-            self._ready = (struct.Struct(f">ii{len(middle)}sq{len(rest)}s").pack, 4 + len(header) + len(body), middle, rest)
-            self._log_start_offset = log_start_offset
-        return self._ready
-
-    def answer(self, correlation_id: int, base_offset: int) -> bytes:
-        """Answer one request."""
-        pack, size, middle, rest = self.ready()
-        return pack(size, correlation_id, middle, base_offset, rest)
-
-    def refusal(self, correlation_id: int, reason: str) -> bytes:
-        """Answer a request of which nobody knows whether it is on disk."""
-        body = self._body(ErrorCode.KAFKA_STORAGE_ERROR, -1, reason)
-        header = b"\0" if self.flexible else b""
-        return _HEAD.pack(4 + len(header) + len(body), correlation_id) + header + body
-
-    def _body(self, error_code: int, log_start_offset: int, message: str | None) -> bytes:
-        one = produce.ProduceResponsePartition(self.partition.index, error_code, -1, -1, log_start_offset, message)
-        return produce.encode_response(
-            self.version, produce.ProduceResponse([produce.ProduceResponseTopic(self.partition.topic, [one])])
-        )
-
-
-_HEAD = struct.Struct(">ii")
-_Key = tuple[int, int, bytes]
-"""Version, how many bytes the records' length takes, all from the client id to the count of partitions."""
-
-
-class Front:
-    """Requests to one topic that are the same up to the partition."""
-
-    __slots__ = ("acks", "length_bytes", "places", "prefix", "shape", "size", "topic", "unpack", "version")
-
-    def __init__(self, key: _Key, topic: str, acks: int, places: dict[int, _Place]) -> None:
-        self.version, self.length_bytes, self.prefix = key
-        self.topic = topic
-        self.acks = acks
-        self.places = places
-        layout = struct.Struct(f">8si{len(self.prefix)}si{self.length_bytes + _LEAD.size}sI6s8xq14si")
-        self.unpack = layout.unpack_from
-        self.size = layout.size
-        self.shape: _Shape | None = None
 
 
 class _Part:
@@ -175,7 +72,7 @@ class _Part:
         "stamps",
     )
 
-    def __init__(self, place: _Place, offset: int, limit: int) -> None:
+    def __init__(self, place: Place, offset: int, limit: int) -> None:
         self.place = place
         self.offset = offset
         """Where the next batch goes."""
@@ -211,8 +108,8 @@ class ProduceRuns:
         self._metrics = metrics
         self._latency = metrics.latency
         self._general = general
-        self._fronts: dict[_Key, Front] = {}
-        self._places: dict[tuple[str, int], dict[int, _Place]] = {}
+        self._fronts: dict[Key, Front] = {}
+        self._places: dict[tuple[str, int], dict[int, Place]] = {}
         """By topic and version."""
         self._place_count, self._sweep_at = 0, PLACES_SPARED
 
@@ -235,10 +132,10 @@ class ProduceRuns:
         """Hot: once a run, its loop once a request. One long function, because a call costs a tenth of a request."""
         begun_ns = clock_ns()
         now_ms = self._now_ms()
-        prefix, unpack, shape = front.prefix, front.unpack, front.shape or _NO_SHAPE
+        prefix, unpack, shape = front.prefix, front.unpack, front.shape or NO_SHAPE
         word_due, lead_due, kind_due, frame_bytes, size_bytes, seed, change, attributes, most_records = shape
         length, delta = size_bytes - LENGTH_PREFIX_SIZE, size_bytes - 1
-        body_at = front.size - HEADER_SIZE + _PLACED.size
+        body_at = front.size - HEADER_SIZE + PLACED.size
         tail = b"\0\0\0" if front.version >= produce.FIRST_FLEXIBLE else b""
         tail_bytes = len(tail)
         correlation_ids: list[int] = []
@@ -253,7 +150,7 @@ class ProduceRuns:
             if begins != prefix:
                 break
             if word != word_due or lead != lead_due or kind != kind_due:
-                new = _shape(front, word, lead, kind)
+                new = shape_of(front, word, lead, kind)
                 if new is None:
                     break
                 shape = new
@@ -292,7 +189,7 @@ class ProduceRuns:
                         break
                     due = (sequence + record_count) & _SEQUENCES
                     sequences.append((sequence, record_count, offset))
-            pieces += (_PLACED.pack(offset, length, 0, MAGIC, crc ^ change, attributes, delta), body)
+            pieces += (PLACED.pack(offset, length, 0, MAGIC, crc ^ change, attributes, delta), body)
             correlation_ids.append(correlation_id)
             offsets.append(offset)
             stamps.append(max_timestamp_ms)
@@ -335,7 +232,7 @@ class ProduceRuns:
                 return None
             if place is None:
                 self._place_count += 1
-            place = front.places[index] = _Place(partition, front.version)
+            place = front.places[index] = Place(partition, front.version)
             if self._place_count > self._sweep_at:
                 self._sweep()
         if place.partition.settings.is_mirror:
@@ -408,10 +305,7 @@ class ProduceRuns:
 
     def _front_of(self, buffer: memoryview, start: int, end: int) -> Front | None:
         """Return the front of the request at `start`, None where it is none for a run."""
-        try:
-            found = _read_front(buffer, start, end)
-        except (WireError, struct.error, IndexError):
-            return None
+        found = read_front(buffer, start, end)
         if found is None:
             return None
         key, topic, acks = found
@@ -445,7 +339,7 @@ def _answers(
     )
 
 
-def _refusal(place: _Place, correlation_id: int, failed: Mapping[int, str]) -> bytes:
+def _refusal(place: Place, correlation_id: int, failed: Mapping[int, str]) -> bytes:
     (reason,) = failed.values()
     return place.refusal(correlation_id, reason)
 
@@ -459,63 +353,3 @@ def _requests(correlation_ids: Sequence[int], stretches: Sequence[_Stretch]) -> 
         answered[id(part)] = done + end - begin
         for number, base_offset in zip(correlation_ids[begin:end], part.offsets[done : done + end - begin], strict=True):
             yield number, part, base_offset
-
-
-def _read_front(buffer: memoryview, start: int, end: int) -> tuple[_Key, str, int] | None:
-    """Return a request's key, topic and acks, None for what no run takes. Raises where it is malformed."""
-    size, _, version, _, client_id_length = REQUEST_FRONT.unpack_from(buffer, start)
-    frame = buffer[start : min(start + 4 + size, end)]
-    if not produce.MIN_VERSION <= version <= produce.MAX_VERSION:
-        return None
-    flexible = version >= produce.FIRST_FLEXIBLE
-    at = body_start(frame, client_id_length, flexible=flexible)
-    one, none = count(1, flexible=flexible), string(None, flexible=flexible)
-    acks_at = at + len(none)
-    topics_at = acks_at + 6
-    acks = int.from_bytes(frame[acks_at : acks_at + 2], "big", signed=True)
-    if frame[at:acks_at] != none or acks not in (-1, 0, 1) or frame[topics_at : topics_at + len(one)] != one:
-        return None
-    topic, at = read_name(frame, topics_at + len(one), flexible=flexible)
-    if frame[at : at + len(one)] != one:
-        return None
-    at += len(one)
-    length_bytes = 4
-    if flexible:
-        length_bytes = 1
-        while frame[at + 4 + length_bytes - 1] > 0x7F:
-            length_bytes += 1
-    if at > LONGEST_PREFIX or length_bytes > 4:
-        return None
-    return (version, length_bytes, bytes(frame[12:at])), topic, acks
-
-
-def _shape(front: Front, word: bytes, lead: bytes, kind: bytes) -> _Shape | None:
-    """Return what a request's first bytes say, None where a run does not take it."""
-    flexible = front.version >= produce.FIRST_FLEXIBLE
-    base_offset, length, _, magic = _LEAD.unpack_from(lead, front.length_bytes)
-    size_bytes = length + LENGTH_PREFIX_SIZE
-    attributes, delta = _KIND.unpack(kind)
-    bits = attributes & _CODECS
-    frame_bytes = front.size - HEADER_SIZE + size_bytes + (3 if flexible else 0)
-    if (
-        magic != MAGIC
-        or base_offset < 0
-        or delta < 0
-        or size_bytes < HEADER_SIZE
-        or bits > _LAST_CODEC
-        or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, front.version)
-        or lead[: front.length_bytes] != count(size_bytes, flexible=flexible)
-    ):
-        return None
-    return _Shape(
-        word,
-        lead,
-        kind,
-        frame_bytes,
-        size_bytes,
-        crc32c(kind),
-        crc_change(delta ^ (size_bytes - 1), size_bytes - _PLACED.size),
-        attributes,
-        # Compressed records cannot be counted; a batch with more of them than bytes leaves a hole, which is the general path's.
-        min(size_bytes, _MOST_RECORDS) if bits else (size_bytes - HEADER_SIZE) // _SMALLEST_RECORD_BYTES,
-    )

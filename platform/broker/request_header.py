@@ -27,7 +27,10 @@ def body_start(frame: memoryview, client_id_length: int, *, flexible: bool) -> i
     if flexible:
         if at == len(frame):
             raise MalformedFrame("a frame that ends before its header's tagged fields")
-        at = skip_tags(frame, at)
+        try:
+            at = skip_tags(frame, at)
+        except IndexError:
+            raise MalformedFrame(f"tagged fields at byte {at} of a header that are cut") from None
         if at > len(frame):
             raise MalformedFrame("tagged fields that run past the frame's end")
     return at

@@ -46,7 +46,8 @@ from .handlers import (
 from .handlers.context import Answer, Context
 from .later import Chunk, Chunks, Later
 from .metrics import UNKNOWN_API, ApiMetrics, clock_ns
-from .produce_run import Front, ProduceRuns, Taken
+from .produce_front import Front
+from .produce_run import ProduceRuns, Taken
 from .rate_limited_log import RateLimitedLog
 from .request_header import body_start, client_id
 from .unserved import Unserved

@@ -38,11 +38,11 @@ class Deleter(threading.Thread):
                 continue
             try:
                 with RawClient(self._tale.broker.port) as client:
-                    self._delete(client, sender, offsets[len(offsets) // 2] + self._chance.choice((0, 1)))
+                    self._delete_records(client, sender, offsets[len(offsets) // 2] + self._chance.choice((0, 1)))
             except (OSError, Closed, struct.error):
                 continue
 
-    def _delete(self, client: RawClient, sender: Sender, offset: int) -> None:
+    def _delete_records(self, client: RawClient, sender: Sender, offset: int) -> None:
         position = (sender.topic, sender.partition)
         self.asked[position] = max(offset, self.asked.get(position, 0))
         partition = {"partition_index": sender.partition, "offset": offset}

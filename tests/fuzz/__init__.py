@@ -1,1 +1,1 @@
-"""Whatever reads bytes of strangers, given bytes of strangers. `python -m tests.fuzz TARGET` searches with atheris where it is there."""
+"""Whatever reads bytes of strangers, given bytes of strangers. `python -m tests.fuzz TARGET` searches with atheris."""

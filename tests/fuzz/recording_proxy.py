@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class RecordingProxy:
-    """Passes connections on to `to_port` while entered. `requests` and `responses` are whole frames, their size fields included."""
+    """Passes connections on to `to_port` while entered. `requests` and `responses` are whole frames, with their sizes."""
 
     def __init__(self, to_port: int) -> None:
         self._to_port = to_port

@@ -55,13 +55,14 @@ def carry_out(context: Context, key: int, version: int, body: memoryview, plan: 
         overdue=lambda resource: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda changed: _answer(key, version, {**results, **changed}),
     )
-    for resource, planned in plans.items():
 
-        def done(outcome: bool | Exception, resource: Resource = resource) -> None:
+    def begin(resource: Resource) -> None:
+        def done(outcome: bool | Exception) -> None:
             gathering.put(resource, _outcome(resource[1], outcome))
 
-        context.topics.configure(resource[1], planned.change, done)
-    return gathering.later
+        context.topics.configure(resource[1], plans[resource].change, done)
+
+    return gathering.start(begin)
 
 
 def _resource(one: Any) -> Resource:

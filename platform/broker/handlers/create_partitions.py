@@ -13,7 +13,7 @@ from ..later import Later
 from . import placement
 from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, code_of
-from .placement import MOST_PARTITIONS, Refusal
+from .placement import MOST_NEW, MOST_PARTITIONS, TOO_MANY_NEW, Refusal
 
 KEY = 37
 
@@ -26,9 +26,13 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     named = Counter(str(topic.name) for topic in required(request.topics))
     results: dict[str, Outcome] = {}
     to_extend: dict[str, Any] = {}
+    left = MOST_NEW
     for topic in request.topics:
         name = str(topic.name)
         refusal = (ErrorCode.INVALID_REQUEST, "named twice in one request") if named[name] > 1 else _refusal(context, topic)
+        if refusal is None:
+            new = int(topic.count) - len(context.topics.catalog.topics[name].partitions)
+            refusal, left = (TOO_MANY_NEW, left) if new > left else (None, left - new)
         if refusal is not None:
             results[name] = refusal
         elif request.validate_only:
@@ -44,14 +48,13 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         overdue=lambda name: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda extended: _answer(version, {**results, **extended}),
     )
-    for name, topic in to_extend.items():
 
-        def done(outcome: bool | Exception, name: str = name) -> None:
-            gathering.put(name, _outcome(name, outcome))
-
+    def begin(name: str) -> None:
+        topic = to_extend[name]
         places = None if topic.assignments is None else [tuple(map(int, one.broker_ids)) for one in topic.assignments]
-        context.topics.extend(name, int(topic.count), places, done)
-    return gathering.later
+        context.topics.extend(name, int(topic.count), places, lambda outcome: gathering.put(name, _outcome(name, outcome)))
+
+    return gathering.start(begin)
 
 
 def _outcome(name: str, outcome: bool | Exception) -> Outcome:

@@ -16,15 +16,11 @@ from ..later import Later
 from . import placement
 from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, code_of
-from .placement import MOST_PARTITIONS, Refusal
+from .placement import MOST_NEW, MOST_PARTITIONS, TOO_MANY_NEW, Refusal
 
 KEY = 19
 
 BY_DEFAULT = -1
-
-
-MOST_AT_ONCE = 10_000
-"""Partitions that one request may ask for, of all its topics together; Kafka's controller has the same bound."""
 
 
 class _Wanted(NamedTuple):
@@ -39,16 +35,13 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     named = Counter(str(topic.name) for topic in required(request.topics))
     results: dict[str, Result] = {}
     to_make: dict[str, _Wanted] = {}
-    left = MOST_AT_ONCE
+    left = MOST_NEW
     for topic in request.topics:
         name = str(topic.name)
         refusal = (ErrorCode.INVALID_REQUEST, "named twice in one request") if named[name] > 1 else _refusal(context, topic)
         wanted = None if refusal is not None else _wanted(context, topic)
         if wanted is not None and wanted.partition_count > left:
-            refusal = (
-                ErrorCode.POLICY_VIOLATION,
-                f"one request makes at most {MOST_AT_ONCE} partitions: ask for the rest in another",
-            )
+            refusal = TOO_MANY_NEW
         if refusal is not None:
             results[name] = Result(name, *refusal)
         elif wanted is not None:
@@ -64,13 +57,16 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         overdue=lambda name: Result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda made: created_topics.encode_response(version, [*results.values(), *made.values()]),
     )
-    for name, wanted in to_make.items():
 
-        def done(outcome: bool | Exception, name: str = name, wanted: _Wanted = wanted) -> None:
+    def begin(name: str) -> None:
+        wanted = to_make[name]
+
+        def done(outcome: bool | Exception) -> None:
             gathering.put(name, _outcome(context, version, name, wanted, outcome))
 
         context.topics.create(name, wanted.partition_count, wanted.config, done, wanted.places)
-    return gathering.later
+
+    return gathering.start(begin)
 
 
 def _outcome(context: Context, version: int, name: str, wanted: _Wanted, outcome: bool | Exception) -> Result:

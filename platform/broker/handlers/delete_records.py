@@ -49,9 +49,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         overdue=lambda position: (ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN),
         answer=lambda done: _answer(version, {**results, **done}),
     )
-    for position, (partition, job) in jobs.items():
-        _run(context, gathering, position, partition, job)
-    return gathering.later
+    return gathering.start(lambda position: _run(context, gathering, position, *jobs[position]))
 
 
 def _begun(context: Context, position: Position, offset: int) -> StartJob | Outcome:

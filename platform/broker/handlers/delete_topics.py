@@ -25,15 +25,16 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda results: _answer(version, results),
     )
-    for name in names:
 
-        def done(outcome: bool | Exception, name: str = name) -> None:
+    def begin(name: str) -> None:
+        def done(outcome: bool | Exception) -> None:
             if outcome is True:
                 context.offsets.forget_topic(name)
             gathering.put(name, _outcome(name, outcome))
 
         context.topics.delete(name, done)
-    return gathering.later
+
+    return gathering.start(begin)
 
 
 def _outcome(name: str, outcome: bool | Exception) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Pure but for the answer that it completes. What was asked for goes on when its time is over: the answer then says so, and the
 protocol has a code for it."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeVar
 
@@ -15,6 +16,8 @@ from .context import Context, respond
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
+MOST_AT_ONCE = 100
+"""Of one request's things: ten thousand topics in a row would fill the worker's queue, and keep everybody else waiting."""
 LONGEST_WAIT_MS = 60_000
 """Of a request that names no time, or a longer one: by then every call to ZooKeeper has ended."""
 
@@ -31,9 +34,10 @@ class _Patient(Later):
 
 
 class Gathering(Generic[Key, Result]):
-    """Waits for a result for each key, then gives the answer that `answer` makes of all, in the order of `keys`.
+    """Has each key seen to, waits for its result, then gives the answer that `answer` makes of all, in the order of `keys`.
 
-    `overdue` makes the result of a key that has none when `timeout_ms` are over."""
+    `overdue` makes the result of a key that has none when `timeout_ms` are over. What is not begun by then, or when the client is
+    gone, is not begun any more."""
 
     def __init__(
         self,
@@ -46,10 +50,20 @@ class Gathering(Generic[Key, Result]):
     ) -> None:
         self._results: dict[Key, Result | None] = dict.fromkeys(keys)
         self._waiting = set(self._results)
+        self._to_begin = deque(self._results)
+        self._begin: Callable[[Key], None] = self._waiting.discard
+        self._under_way = 0
+        self._is_beginning = False
         self._overdue = overdue
         self._answer = answer
         wait_ms = min(timeout_ms, LONGEST_WAIT_MS) if timeout_ms > 0 else LONGEST_WAIT_MS
         self.later = _Patient(deadline_ms=context.loop.now_ms + wait_ms, at_deadline=lambda: respond(self._answer(self._whole())))
+
+    def start(self, begin: Callable[[Key], None]) -> Later:
+        """Call `begin` for each key, a bounded number of them at once; each must end in a `put`. Return the pending answer."""
+        self._begin = begin
+        self._begin_more()
+        return self.later
 
     def put(self, key: Key, result: Result) -> None:
         """Give the result of one key; the last one gives the answer. One that comes after the answer is let go."""
@@ -57,8 +71,20 @@ class Gathering(Generic[Key, Result]):
             return
         self._results[key] = result
         self._waiting.discard(key)
+        self._under_way -= 1
         if not self._waiting:
             self.later.complete(respond(self._answer(self._whole())))
+        else:
+            self._begin_more()
+
+    def _begin_more(self) -> None:
+        if self._is_beginning:
+            return  # a result that is there at once comes from within `begin`
+        self._is_beginning = True
+        while self._to_begin and self._under_way < MOST_AT_ONCE and not self.later.ended:
+            self._under_way += 1
+            self._begin(self._to_begin.popleft())
+        self._is_beginning = False
 
     def _whole(self) -> dict[Key, Result]:
         return {key: self._overdue(key) if result is None else result for key, result in self._results.items()}

@@ -12,6 +12,13 @@ Refusal = tuple[ErrorCode, str]
 MOST_PARTITIONS = 10_000
 """Of one topic; each costs a file and its share of memory."""
 
+MOST_NEW = 10_000
+"""Partitions that one request may make, in all its topics together; Kafka's controller has the same bound."""
+TOO_MANY_NEW: Refusal = (
+    ErrorCode.POLICY_VIOLATION,
+    f"one request makes at most {MOST_NEW} partitions: ask for this topic in another one",
+)
+
 
 def fault_of(places: Sequence[Sequence[int]], broker_ids: Collection[int]) -> Refusal | None:
     """Return what is wrong with the brokers wished for, by partition, or None."""

@@ -69,7 +69,8 @@ def _timestamps(segment: Segment, header: BatchHeader) -> Iterator[tuple[int, in
     """Yield (offset, timestamp) of each record, of the first alone (early, never late) where the batch is not to be opened."""
     yielded = 0
     if header.size_bytes <= OPENED_BYTES:
-        batch = os.pread(segment.file().fd, header.size_bytes, header.base_offset - segment.base_offset)
+        file = segment.file()
+        batch = os.pread(file.fd, header.size_bytes, header.base_offset - segment.base_offset)
         try:
             for record_ms in iter_timestamps(batch, max_decompressed_bytes=OPENED_BYTES):
                 yield header.base_offset + yielded, record_ms

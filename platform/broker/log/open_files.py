@@ -1,8 +1,8 @@
 """How many segment files are held open at once, over all logs: the one opened longest ago is let go for the next.
 
-A log's own rule (its active segment, one closed one that is read) bounds a log's files, not those of 10,000 logs. A file that was let
-go is opened again when it is needed (5 µs). One that is not on disk yet goes only where all of the oldest are such: Linux tells a
-write-back's error to the next who opens the file and flushes it, but only while it remembers the file at all.
+A log's own rule (its active segment, one closed one that is read) bounds a log's files, not those of 10,000 logs. A file that was
+let go is opened again when it is needed (5 µs). One that is not on disk yet goes only where all of the oldest are such: Linux
+tells a write-back's error to the next who opens the file and flushes it, but only while it remembers the file at all.
 
 Any thread may open and let go: who uses a file holds it.
 """
@@ -40,10 +40,10 @@ class OpenFiles:
         """Take note that `holder` has just opened a file; let others go when there are too many."""
         with self._lock:
             self._holders.pop(id(holder), None)
+            gone = [self._take_oldest() for _ in range(len(self._holders) + 1 - max(1, self.limit))]
             self._holders[id(holder)] = holder
-            gone = [self._take_oldest() for _ in range(len(self._holders) - max(1, self.limit))]
         for other in gone:
-            if other is not None and other is not holder:
+            if other is not None:
                 other.let_go()
 
     def closed(self, holder: Holder) -> None:

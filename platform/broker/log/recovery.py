@@ -14,6 +14,7 @@ from . import first_append, sidecar_file, start_note
 from . import folder as folders
 from .bad_range import BadRange
 from .batch_walk import NO_LIMIT, walk
+from .file_slice import OpenFile
 from .folder import bases_among, remove_leftovers
 from .producer_state import ProducerStates
 from .segment import Segment, file_name
@@ -62,7 +63,7 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
     limits = [*bases[1:], NO_LIMIT] if bases else []
     segments = [Segment(folder / file_name(base), base, index_interval_bytes=index_interval_bytes) for base in bases]
     sidecars = [
-        sidecar_file.believed(folder, names, segment.base_offset, segment.file().fd, limit)
+        sidecar_file.believed(folder, names, segment.base_offset, segment.file(), limit)
         for segment, limit in zip(segments, limits, strict=True)
     ]
     newest = max((at for at, sidecar in enumerate(sidecars) if sidecar is not None and sidecar.producers is not None), default=-1)
@@ -70,7 +71,8 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
         producers.restore(sidecars[newest].producers)  # type: ignore[union-attr, arg-type]  # that is how it was chosen
     found = _Found()
     for at, (segment, sidecar, limit) in enumerate(zip(segments, sidecars, limits, strict=True)):
-        status = os.fstat(segment.file().fd)
+        file = segment.file()
+        status = os.fstat(file.fd)
         segment.first_append_ms = segment.last_append_ms = status.st_mtime_ns // 1_000_000
         if at < newest:
             if sidecar is not None and sidecar.size_bytes == status.st_size:
@@ -80,13 +82,13 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
         else:
             if at == newest and sidecar is not None:
                 segment.adopt(sidecar)
-            _walk_rest(segment, limit, producers, found)
+            _walk_rest(segment, file, limit, producers, found)
             found.checked_bytes += max(0, status.st_size - (segment.described_to - segment.base_offset))
         found.left_bytes += segment.suspect_to - segment.suspect_from
         if limit == NO_LIMIT:
             found.cut_bytes = status.st_size - segment.size_bytes
             if found.cut_bytes:
-                _cut(segment.open_for_append().fd, segment, status)
+                _cut(segment, status)
             noted_ms = first_append.read(folder, segment.base_offset) if first_append.NAME in names else None
             _age_of_active(noted_ms, segment, segments[at - 1] if at else None)
         segment.let_go()
@@ -120,11 +122,11 @@ class _Found:
     cut_reason: str | None = None
 
 
-def _walk_rest(segment: Segment, limit_offset: int, producers: ProducerStates, found: _Found) -> None:
+def _walk_rest(segment: Segment, file: OpenFile, limit_offset: int, producers: ProducerStates, found: _Found) -> None:
     """Take in what follows what `segment` knows already."""
-    if segment.end_offset - segment.base_offset >= os.fstat(segment.file().fd).st_size:
+    if segment.end_offset - segment.base_offset >= os.fstat(file.fd).st_size:
         return
-    for what in walk(segment.file().fd, segment.base_offset, limit_offset, from_offset=segment.end_offset):
+    for what in walk(file.fd, segment.base_offset, limit_offset, from_offset=segment.end_offset):
         if isinstance(what, BatchHeader):
             segment.found(what)
             producers.record(what, what.base_offset)
@@ -146,7 +148,8 @@ def _flush(folder: Path, segments: list[Segment], flushed_offset: int, flush: bo
             # After kill -9 the page cache holds what the disk may not.
             is_flushed = False
             if flush:
-                os.fdatasync(segment.file().fd)
+                file = segment.file()
+                os.fdatasync(file.fd)
                 segment.flushed_offset = segment.end_offset
                 segment.let_go()
     if flush and (not is_flushed or not flushed_offset):
@@ -154,8 +157,8 @@ def _flush(folder: Path, segments: list[Segment], flushed_offset: int, flush: bo
     return flush or is_flushed
 
 
-def _cut(fd: int, segment: Segment, status: os.stat_result) -> None:
-    os.ftruncate(fd, segment.size_bytes)
+def _cut(segment: Segment, status: os.stat_result) -> None:
+    os.truncate(segment.path, segment.size_bytes)
     os.utime(segment.path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

@@ -127,7 +127,10 @@ class Segment:
         return file
 
     def file(self) -> OpenFile:
-        """Return the open file; a closed segment's is opened when it is needed."""
+        """Return the open file; a closed segment's is opened when it is needed.
+
+        To be held as long as its descriptor is used: another thread may let it go here (`open_files`).
+        """
         file = self._file
         if file is None:
             self._is_writable = False
@@ -391,7 +394,8 @@ class Segment:
         if offset in self._bad_from:
             return None
         try:
-            header = read_header(os.pread(self.file().fd, HEADER_SIZE, offset - self.base_offset))
+            file = self.file()
+            header = read_header(os.pread(file.fd, HEADER_SIZE, offset - self.base_offset))
             advance = advance_of(header.size_bytes, header.record_count)
             if header.base_offset == offset and header.last_offset_delta == advance - 1 and header.next_offset <= self.end_offset:
                 return header
@@ -407,7 +411,8 @@ class Segment:
         For what nobody has looked at since the start; reads it, at most `CHECKED_AT_ONCE` or one batch.
         """
         upto = min(end, start + CHECKED_AT_ONCE)
-        data = memoryview(os.pread(self.file().fd, upto - start, start - self.base_offset))
+        file = self.file()
+        data = memoryview(os.pread(file.fd, upto - start, start - self.base_offset))
         checked = start + whole_length(data, start)
         if checked == start:
             bad = self._bad_at(start)
@@ -424,14 +429,16 @@ class Segment:
     def _bad_at(self, offset: int) -> BadRange | None:
         """Return the bad range that begins with the batch at `offset`, None when that is whole."""
         limit = self.starts.first_after(offset) or self.end_offset
-        fault = fault_at(self.file().fd, self.base_offset, offset, limit)
+        file = self.file()
+        fault = fault_at(file.fd, self.base_offset, offset, limit)
         if fault is None:
             return None
         reason, resume = fault
         return BadRange(offset, limit if resume is None else resume, f"{reason}: it changed after it was written")
 
     def _is_whole(self, offset: int) -> bool:
-        return fault_at(self.file().fd, self.base_offset, offset, offset) is None
+        file = self.file()
+        return fault_at(file.fd, self.base_offset, offset, offset) is None
 
 
 class CutBackFailed(OSError):

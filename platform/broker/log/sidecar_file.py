@@ -13,6 +13,7 @@ from pathlib import Path
 from ...wire.errors import CorruptBatch
 from ...wire.record_batch import HEADER_SIZE, read_header
 from . import boot
+from .file_slice import OpenFile
 from .sidecar import Sidecar, SidecarDamaged, decode
 
 INDEX_SUFFIX = ".index"
@@ -60,8 +61,8 @@ def is_name(name: str) -> bool:
     return len(digits) == 20 and digits.isascii() and digits.isdigit() and dot + suffix in SUFFIXES
 
 
-def believed(folder: Path, names: Container[str], base_offset: int, fd: int, limit_offset: int) -> Sidecar | None:
-    """Return the sidecar that tells most of the segment whose file is `fd`, None when none is to be believed: those are removed.
+def believed(folder: Path, names: Container[str], base_offset: int, file: OpenFile, limit_offset: int) -> Sidecar | None:
+    """Return the sidecar that tells most of the segment in `file`, None when none is to be believed: those are removed.
 
     `names` are the files in `folder`, `limit_offset` is where the next segment begins. Raises OSError when the segment's file
     cannot be read.
@@ -73,7 +74,7 @@ def believed(folder: Path, names: Container[str], base_offset: int, fd: int, lim
             continue
         try:
             sidecar = decode(path.read_bytes())
-            reason = why_not(sidecar, base_offset, fd, limit_offset)
+            reason = why_not(sidecar, base_offset, file.fd, limit_offset)
         except SidecarDamaged as error:
             reason = str(error)
         if reason is not None:

@@ -169,6 +169,22 @@ def test_confluent_kafka_deletes_records_and_describes_cluster_and_topics(conflu
     assert [partition.leader.id for partition in described.partitions] == [1]
 
 
+def test_a_client_that_is_set_up_for_sasl_is_told_that_there_is_none(broker: BrokerProcess) -> None:
+    told: list[str] = []
+    admin = AdminClient(
+        {
+            "bootstrap.servers": broker.address,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "user",
+            "sasl.password": "secret",
+            "error_cb": lambda error: told.append(error.str()),
+        }
+    )
+    eventually(lambda: admin.poll(0.1) >= 0 and told, what="an error told")
+    assert "Request not valid in current SASL state" in told[0]
+
+
 # -- kafka-python ----------------------------------------
 
 

@@ -33,11 +33,11 @@ def produced(broker: BrokerProcess, topic: str, value: bytes) -> int:
         return client.produce(topic, batch(value)).error_code
 
 
-def fails_to_start(broker: BrokerProcess) -> str:
+def fails_to_start(broker: BrokerProcess, exit_code: int = 1) -> str:
     """Launch it and return what it said when it ended by itself."""
     broker.launch()
     eventually(lambda: not broker.process.is_running(), what="the broker ended")
-    assert broker.stop() == 1
+    assert broker.stop() == exit_code
     return broker.log
 
 
@@ -99,7 +99,7 @@ def test_without_zookeeper_the_broker_does_not_start_and_says_where_it_looked(tm
 
 def test_wrong_settings_are_all_named_and_nothing_is_started(zookeeper_chroot: str, tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, zookeeper_chroot, settings={"num.partitions": 0, "no.such": 1})
-    said = fails_to_start(broker)
+    said = fails_to_start(broker, exit_code=2)
     assert "num.partitions" in said
     assert "no.such" in said
     assert not broker.data.exists()

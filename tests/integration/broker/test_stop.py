@@ -56,8 +56,19 @@ def test_stops_under_load_lose_nothing_acknowledged_and_clients_go_on(zookeeper_
                 if number % 50 == 0:
                     time.sleep(0.001)
 
-        sender = threading.Thread(target=send)
+        found: list[str] = []
+        stop_reading = threading.Event()
+
+        def read() -> None:
+            consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "g", "reconnect.backoff.max.ms": 200})
+            consumer.assign([TopicPartition(TOPIC, 0, 0)])
+            while not stop_reading.is_set():
+                found.extend(one.value().decode() for one in consumer.consume(1_000, 0.1) if one.error() is None)
+            consumer.close()
+
+        sender, reader = threading.Thread(target=send), threading.Thread(target=read)
         sender.start()
+        reader.start()
         try:
             for _ in range(2):
                 before = len(acknowledged)
@@ -69,12 +80,11 @@ def test_stops_under_load_lose_nothing_acknowledged_and_clients_go_on(zookeeper_
             sender.join()
         assert producer.flush(30) == 0
         assert failed == []
-        consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "g", "enable.partition.eof": True})
-        consumer.assign([TopicPartition(TOPIC, 0, 0)])
-        found: list[str] = []
-        while (message := consumer.poll(20)) is not None and message.error() is None:
-            found.append(message.value().decode())
-        consumer.close()
+        try:
+            eventually(lambda: len(found) >= len(acknowledged), what="a reader that goes on, too")
+        finally:
+            stop_reading.set()
+            reader.join()
         assert found == acknowledged, "each once, in order"
         assert broker.stop() == 0
         assert events(broker).count("broker_stopped") == 3

@@ -1,4 +1,4 @@
-"""Memory that peers can make the broker hold is bounded, each bound reached here: unread answers, parked fetches, both together."""
+"""Memory that peers can make the broker hold is bounded; each bound is reached here."""
 
 import socket
 import struct
@@ -20,7 +20,7 @@ ALL_TOPICS_V1 = b"\xff\xff\xff\xff"
 def asks_and_does_not_read(broker: ServingBroker, stack: ExitStack, requests: bytes) -> RawClient:
     """Return a client that has sent `requests` as far as the broker took them and reads nothing."""
     client = stack.enter_context(broker.client())
-    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 100_000)
     client.socket.settimeout(0.3)
     try:
         client.socket.sendall(requests)

@@ -1,4 +1,4 @@
-"""Data that is not in the page cache is read by another thread, nothing else waits for it. Real files, the cache really dropped."""
+"""Data that is not in the page cache is read by another thread; nothing else waits for it. Real files, really dropped from it."""
 
 import os
 import threading
@@ -194,3 +194,15 @@ def test_a_fetch_of_more_partitions_than_are_taken_ends_its_connection(broker: S
         assert client.is_closed_by_peer()
     with RawClient(broker.port) as other:
         assert other.fetch("warm", 0).error_code == 0
+
+
+def test_what_a_read_gives_lies_within_the_stretch_that_was_looked_at(broker: ServingBroker) -> None:
+    log = broker.partition("cold").log
+    for offset in (0, 1, 777, BATCH, log.log_end_offset - 1):
+        for max_bytes in (BATCH * 2, 100_000, 1 << 24):
+            stretch, found = log.stretch(offset, max_bytes), log.read(offset, max_bytes)
+            if found is not None:
+                assert stretch is not None
+                assert stretch.position <= found.position
+                assert found.position + len(found) <= stretch.position + len(stretch) + BATCH
+    assert log.stretch(log.log_end_offset, 1_000) is None

@@ -96,6 +96,7 @@ WRONG_FRAMES = {
     "client id beyond the frame": struct.pack(">ihhih", 14, 3, 1, 1, 500) + b"\0" * 4,
     "client id of the whole int16": struct.pack(">ihhih", 10, 3, 1, 1, 32_767),
     "flexible header without tags": struct.pack(">ihhih", 10, 3, 9, 1, -1),
+    "tags of the header cut": struct.pack(">ihhih", 12, 3, 9, 1, -1) + b"\x01\x05",
     "tags beyond the frame": struct.pack(">ihhih", 16, 3, 9, 1, -1) + b"\x01\x05\xff\xff\xff\x7f",
     "huge topic array": frame(3, 1, 1, struct.pack(">i", 2**31 - 1)),
     "huge compact array": frame(3, 9, 1, b"\xff\xff\xff\xff\x0f\0\0\0\0"),
@@ -109,12 +110,15 @@ WRONG_FRAMES = {
 
 
 @pytest.mark.parametrize("what", WRONG_FRAMES)
-def test_a_wrong_frame_closes_its_connection_and_no_other(broker: ServingBroker, what: str) -> None:
+def test_a_wrong_frame_closes_its_connection_and_no_other(
+    broker: ServingBroker, what: str, caplog: pytest.LogCaptureFixture
+) -> None:
     with broker.client() as bystander, broker.client() as client:
         client.socket.sendall(WRONG_FRAMES[what])
         assert client.is_closed_by_peer()
         assert bystander.request(3, 1, ALL_TOPICS_V1)
     assert serves(broker)
+    assert not [record for record in caplog.records if record.exc_info], "a fault of ours is not an answer"
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.connection import Connection
-from headrace.broker.produce_run import LONGEST_PREFIX, MOST_REQUESTS, Front, ProduceRuns, Taken
+from headrace.broker.produce_front import LONGEST_PREFIX, Front
+from headrace.broker.produce_run import MOST_REQUESTS, ProduceRuns, Taken
 from headrace.wire import control, produce
 from headrace.wire.compression import Codec
 from headrace.wire.crc32c import crc32c

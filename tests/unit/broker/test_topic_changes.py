@@ -1,6 +1,6 @@
 """Partitions added, topics placed by hand, settings changed on open partitions. Real sockets and logs, ZooKeeper played."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -326,9 +326,42 @@ def test_one_request_makes_a_bounded_number_of_partitions_and_says_what_it_left_
     answer = client.ask(19, 7, {"topics": topics, "timeout_ms": 1_000, "validate_only": True})
     codes = {str(one.name): one.error_code for one in answer.topics}
     assert codes == {"most": 0, "one": 0, "beyond": ErrorCode.POLICY_VIOLATION}
+    created(client, name="views", num_partitions=1)
+    wanted = [{"name": "clicks", "count": 10_000, "assignments": None}, {"name": "views", "count": 4, "assignments": None}]
+    answer = client.ask(37, 3, {"topics": wanted, "timeout_ms": 1_000, "validate_only": True})
+    codes = {str(one.name): one.error_code for one in answer.results}
+    assert codes == {"clicks": 0, "views": ErrorCode.POLICY_VIOLATION}
 
 
 def test_a_resource_named_a_thousand_times_is_described_once(client: RawClient) -> None:
     resource = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}
     message = {"resources": [resource] * 1_000, "include_synonyms": False, "include_documentation": False}
     assert len(client.ask(32, 4, message).results) == 1
+
+
+def test_of_a_thousand_topics_in_one_request_a_bounded_number_is_under_way_and_all_are_made(
+    broker: ServingBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way: list[Callable[[], None]] = []
+    most = 0
+
+    def create(name: str, count: int, config: object, done: Callable[[bool], None], places: object) -> None:
+        nonlocal most
+        under_way.append(lambda: done(True))
+        most = max(most, len(under_way))
+        broker.loop.post(lambda: under_way.pop(0)())
+
+    monkeypatch.setattr(broker.topics, "create", create)
+    topics = [
+        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+        for number in range(1_000)
+    ]
+    answer = client.ask(19, 7, {"topics": topics, "timeout_ms": 30_000, "validate_only": False})
+    assert [one.name for one in answer.topics] == [topic["name"] for topic in topics]
+    assert {one.error_code for one in answer.topics} == {0}
+    assert most == gathering.MOST_AT_ONCE
+
+
+def test_results_that_are_there_at_once_need_no_depth(client: RawClient) -> None:
+    answer = client.ask(20, 5, {"topic_names": [f"no-{number}" for number in range(5_000)], "timeout_ms": 30_000})
+    assert len(answer.responses) == 5_000

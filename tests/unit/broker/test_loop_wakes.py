@@ -1,0 +1,24 @@
+"""A post from another thread wakes the loop, whenever it comes."""
+
+import os
+
+import pytest
+
+from headrace.broker.loop import Loop
+
+
+def test_a_post_while_the_loop_takes_note_of_an_earlier_one_costs_no_later_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, called, real = Loop(), list[str](), os.eventfd_read
+
+    def read_while_another_thread_posts(fd: int) -> int:
+        loop.post(lambda: called.append("in between"))
+        return real(fd)
+
+    loop.post(lambda: called.append("first"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "eventfd_read", read_while_another_thread_posts)
+        loop._turn([(loop._wake, 1)])
+    assert called == ["first", "in between"]
+    loop.post(lambda: called.append("later"))
+    assert os.eventfd_read(loop._wake) > 0, "the loop would sleep on until something else wakes it"
+    loop.close()
