@@ -10,7 +10,7 @@ LOG           ?=
 KEEP          ?=
 export PORT_SHIFT HEADRACE_HOME KEEP
 
-.PHONY: install demo up down status test lint unit contract integration e2e test-clients bench
+.PHONY: install demo up down status test lint unit contract fuzz integration crash e2e test-clients bench
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -28,7 +28,7 @@ demo: install
 up down status: install
 	@$(BIN)/headrace $@
 
-test: lint unit contract integration e2e
+test: lint unit contract fuzz integration crash e2e
 
 lint: install
 	$(BIN)/ruff format --check .
@@ -37,7 +37,7 @@ lint: install
 	$(BIN)/lint-imports
 
 # A worker a core, each with its own ZooKeeper and brokers; the end-to-end tests share one platform.
-unit contract integration: install
+unit contract fuzz integration crash: install
 	$(BIN)/pytest tests/$@ -n 2 --dist loadfile
 
 e2e: install

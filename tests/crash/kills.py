@@ -131,8 +131,10 @@ class Episode:
 
     def end(self) -> None:
         """Have everything answered, read it all again from the start, stop the broker in good order."""
-        for thread in (*self.senders, *self.readers):
-            thread.finish()
+        for sender in self.senders:
+            sender.finish()
+        for reader in self.readers:
+            reader.finish()
         self.nobody_was_refused()
         self._read_to.clear()
         self._checked.clear()

@@ -125,9 +125,10 @@ class Sender(threading.Thread):
             first + b"%d " % number + chance.randbytes(chance.choice((0, 20, 200))) for number in range(chance.randint(1, 3))
         ]
         self.sent.append(values[0])
-        identity = {"producer_id": self._producer_id, "epoch": 0, "sequence": self._sequence} if self.is_idempotent else {}
-        self._sequence += len(values)
-        return batch(*values, **identity)
+        if not self.is_idempotent:
+            return batch(*values)
+        sequence, self._sequence = self._sequence, self._sequence + len(values)
+        return batch(*values, producer_id=self._producer_id, epoch=0, sequence=sequence)
 
 
 class Reader(threading.Thread):

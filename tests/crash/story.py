@@ -79,9 +79,8 @@ class Story:
         """Append a batch of one record with about so many bytes."""
         self._number += 1
         value = b"%08d" % self._number + b"." * max(0, size - 8)
-        identity = {"producer_id": 7, "epoch": 0, "sequence": self._sequence} if idempotent else {}
+        data = batch(value, producer_id=7, epoch=0, sequence=self._sequence) if idempotent else batch(value)
         self._sequence += idempotent
-        data = batch(value, **identity)
         return self._tried(data)
 
     def _tried(self, data: bytearray) -> Appended:
