@@ -46,8 +46,8 @@ Answer = produce.ProduceResponsePartition
 
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later | None:
-    """Append what fits and return each partition's offset or error; later, where a topic's acknowledgements wait for the disk; None
-    for acks=0. Hot: once a request that is not part of a run (`produce_run`).
+    """Append what fits and return each partition's offset or error; later, where a topic's acknowledgements wait for the disk;
+    None for acks=0. Hot: once a request that is not part of a run (`produce_run`).
     """
     request = produce.decode_request(version, body)
     acks = request.acks
