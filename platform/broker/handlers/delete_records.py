@@ -1,15 +1,16 @@
 """DeleteRecords, key 21, versions 0-2: the head of a partition goes, up to an offset; -1 says up to the high watermark.
 
 Whole segments before the new start are deleted, the rest of the first one that stays is not shown. Answered when the new start
-is on disk. Trap: what is not yet shown to consumers cannot be deleted, so the bound is the high watermark, not the log end."""
+is on disk. Traps: what is not yet shown to consumers cannot be deleted, so the bound is the high watermark, not the log end; and
+of two fdatasyncs of one log at once one may report success for what the other lost, so the flush is the partition's own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..later import Later
-from ..log import DeletedSegment, LogError, LogUnusable, erase_now
+from ..log import DeletedSegment, LogError, erase_now
 from ..log.start_job import StartJob
 from ..partitions import Partition
 from .context import Context, required
@@ -29,74 +30,79 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     """Return each partition's new start."""
     request = control.decode_request(KEY, version, body)
     results: dict[Position, Outcome] = {}
-    jobs: dict[Position, tuple[Partition, StartJob]] = {}
+    wanted_starts: dict[Position, tuple[Partition, int]] = {}
     for topic in required(request.topics):
         for wanted in required(topic.partitions):
             position = (str(topic.name), int(wanted.partition_index))
-            outcome = _begun(context, position, int(wanted.offset))
-            if isinstance(outcome, StartJob):
-                partition = context.partitions.get(*position)
-                assert partition is not None
-                jobs[position] = (partition, outcome)
+            partition = context.partitions.get(*position)
+            if partition is None:
+                results[position] = _not_here(context, position)
+                continue
+            offset = int(wanted.offset)
+            if offset == TO_THE_HIGH_WATERMARK:
+                offset = partition.high_watermark
+            if 0 <= offset <= partition.high_watermark:
+                wanted_starts[position] = (partition, offset)
             else:
-                results[position] = outcome
-    if not jobs:
+                results[position] = (ErrorCode.OFFSET_OUT_OF_RANGE, NOT_KNOWN)
+    if not wanted_starts:
         return _answer(version, results)
     gathering = Gathering[Position, Outcome](
         context,
-        jobs,
+        wanted_starts,
         timeout_ms=control.milliseconds(request.timeout),
         overdue=lambda position: (ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN),
         answer=lambda done: _answer(version, {**results, **done}),
     )
-    return gathering.start(lambda position: _run(context, gathering, position, *jobs[position]))
+
+    def begin(position: Position) -> None:
+        partition, offset = wanted_starts[position]
+        _move_start(context, partition, offset, lambda outcome: gathering.put(position, outcome))
+
+    return gathering.start(begin)
 
 
-def _begun(context: Context, position: Position, offset: int) -> StartJob | Outcome:
-    """Return what is left to do, or what has become of it already."""
-    partition = context.partitions.get(*position)
-    if partition is None:
-        entry = context.topics.catalog.topics.get(position[0])
-        is_elsewhere = entry is not None and position[1] in entry.partitions
-        return (ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), NOT_KNOWN
-    if offset == TO_THE_HIGH_WATERMARK:
-        offset = partition.high_watermark
-    if not 0 <= offset <= partition.high_watermark:
-        return ErrorCode.OFFSET_OUT_OF_RANGE, NOT_KNOWN
-    try:
-        job = partition.log.start_job(offset)
-    except LogError:
-        return ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN
-    return (ErrorCode.NONE, partition.log.log_start_offset) if job is None else job
+def _not_here(context: Context, position: Position) -> Outcome:
+    entry = context.topics.catalog.topics.get(position[0])
+    is_elsewhere = entry is not None and position[1] in entry.partitions
+    return (ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), NOT_KNOWN
 
 
-def _run(
-    context: Context, gathering: Gathering[Position, Outcome], position: Position, partition: Partition, job: StartJob
-) -> None:
+def _move_start(context: Context, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:
+    """Have what is before the new start on disk, by the one flush that a log has under way, then the new start itself."""
     log = partition.log
 
-    def done(_: None) -> None:
+    def flushed(why_not: str | None) -> None:
+        if why_not is not None:
+            put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
+            return
+        try:
+            job = log.start_job(offset)
+        except LogError:
+            put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
+            return
+        if job is None:
+            put((ErrorCode.NONE, log.log_start_offset))
+        elif not context.disk.submit(job.run, lambda _: written(job), lambda error: failed(job, error)):
+            put((ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN))
+
+    def written(job: StartJob) -> None:
         if partition.is_gone:
-            gathering.put(position, (ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN))
+            put((ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN))
             return
         try:
             log.start_done(job, context.now_ms(), erase=lambda deleted: _erase(context, deleted))
         except LogError:
-            gathering.put(position, (ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
+            put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
-        if job.flush is not None:
-            partition.flushed()
-        gathering.put(position, (ErrorCode.NONE, log.log_start_offset))
+        put((ErrorCode.NONE, log.log_start_offset))
 
-    def failed(error: Exception) -> None:
+    def failed(job: StartJob, error: Exception) -> None:
         if not partition.is_gone:
-            fault = log.start_failed(job, error if isinstance(error, OSError) else OSError(0, str(error)))
-            if isinstance(fault, LogUnusable):
-                partition.flush_failed(str(fault))
-        gathering.put(position, (ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
+            log.start_failed(job, error if isinstance(error, OSError) else OSError(0, str(error)))
+        put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
 
-    if not context.disk.submit(job.run, done, failed):
-        gathering.put(position, (ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN))
+    partition.when_flushed(offset, flushed)
 
 
 def _erase(context: Context, deleted: DeletedSegment) -> None:
