@@ -7,9 +7,9 @@ from typing import Any
 
 
 class ScriptedRegistry:
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, refusal: tuple[int, dict[str, Any]] | None = None) -> None:
         self.registered: list[tuple[str, str]] = []
-        self.refusal: tuple[int, dict[str, Any]] | None = None
+        self.refusal = refusal
         outer = self
 
         class Handler(BaseHTTPRequestHandler):

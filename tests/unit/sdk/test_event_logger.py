@@ -313,8 +313,7 @@ def test_a_schema_that_the_registry_refuses_is_refused_at_once(registry: Scripte
 def test_a_refusal_that_comes_late_is_raised_by_the_next_event(make: Make) -> None:
     port = free_port()
     logger = make(registry_url=f"http://127.0.0.1:{port}", start_timeout_ms=10)
-    registry = ScriptedRegistry(port)
-    registry.refusal = (409, {"error_code": 409, "message": "not compatible"})
+    registry = ScriptedRegistry(port, refusal=(409, {"error_code": 409, "message": "not compatible"}))
 
     def refused() -> bool:
         try:
