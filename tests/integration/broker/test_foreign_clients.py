@@ -13,11 +13,11 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as KafkaPythonTopic
+from kafka.errors import TransactionalIdAuthorizationFailedError
 
 from tests.support.broker import BrokerProcess
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-"""For snappy and lz4 it wants wheels that the lock does not hold; librdkafka and kcat try those."""
 Row = tuple[bytes | None, bytes | None, int, list[tuple[str, bytes | None]]]
 """Key, value, timestamp, headers."""
 
@@ -238,6 +238,24 @@ def test_kafka_python_creates_and_deletes_a_topic(broker: BrokerProcess, topic: 
         assert topic not in admin.list_topics()
     finally:
         admin.close()
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_kafka_python_delivers_in_order_with_every_kind_of_acknowledgement(
+    broker: BrokerProcess, topic: str, acks: int | str
+) -> None:
+    rows: list[Row] = [(None, b"%d" % number, 1_700_000_000_000, []) for number in range(200)]
+    kafka_python_produce(broker, topic, rows, acks=acks, enable_idempotence=False)
+    assert [message.value for message in kafka_python_read(broker, topic, len(rows))] == [value for _, value, _, _ in rows]
+
+
+def test_kafka_python_is_told_clearly_that_there_are_no_transactions(broker: BrokerProcess) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.address, transactional_id="tx", max_block_ms=15_000)
+    try:
+        with pytest.raises(TransactionalIdAuthorizationFailedError):
+            producer.init_transactions()
+    finally:
+        producer.close(timeout=1)
 
 
 # -- together ----------------------------------------

@@ -59,3 +59,30 @@ def test_kcat_asks_for_an_offset_by_time(broker: BrokerProcess, topic: str) -> N
     kcat(broker, "-P", "-t", topic, "-p", "0", stdin="x")
     assert kcat(broker, "-Q", "-t", f"{topic}:0:0").strip().endswith("offset 0")
     assert kcat(broker, "-Q", "-t", f"{topic}:0:-2").strip().endswith("offset 0")
+
+
+@pytest.mark.parametrize("idempotent", ["true", "false"])
+def test_kcat_writes_keys_headers_nulls_and_large_values_and_shows_them_again(
+    broker: BrokerProcess, topic: str, idempotent: str
+) -> None:
+    words = ["-P", "-t", topic, "-p", "0", "-K", ":", "-X", f"enable.idempotence={idempotent}", "-X", "message.max.bytes=1500000"]
+    kcat(broker, *words, "-H", "a=1", "-H", "b=2", stdin="key:value")
+    kcat(broker, *words, "-Z", stdin="deleted:")
+    kcat(broker, *words, stdin="large:" + "x" * 900_000)
+    shown = kcat(broker, "-C", "-e", "-q", "-t", topic, "-p", "0", "-o", "beginning", "-J")
+    messages = [json.loads(line) for line in shown.splitlines()]
+    assert [(one["key"], one["payload"]) for one in messages] == [("key", "value"), ("deleted", None), ("large", "x" * 900_000)]
+    assert messages[0]["headers"] == ["a", "1", "b", "2"]
+
+
+def test_kcat_is_told_clearly_that_there_are_no_transactions(broker: BrokerProcess, topic: str) -> None:
+    done = subprocess.run(
+        ["kcat", "-b", broker.address, "-P", "-t", topic, "-X", "transactional.id=tx"],
+        input="x",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Transactional Id authorization failed" in done.stderr
