@@ -89,5 +89,5 @@ class Later:
         self._deliver = deliver
 
     def _let_go(self) -> None:
-        # Who waits holds this and is held by it: left to the collector, thousands a second stopped the loop for 20 ms each second.
+        # Who waits holds this and is held by it: left to the collector, thousands of them stopped the loop for 20 ms a second.
         self._at_deadline = self._abandoned = self._deliver = self._wrap = None
