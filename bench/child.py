@@ -136,9 +136,21 @@ def rss_mb(pids: Sequence[int]) -> float:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return a process and everything it has started, itself first."""
+    """Return a process and everything it has started, itself first; what ends meanwhile is left out."""
     found = [pid]
     for known in found:
         for thread in Path(f"/proc/{known}/task").glob("*/children"):
-            found.extend(int(word) for word in thread.read_text().split())
+            found.extend(int(word) for word in _words(thread))
     return found
+
+
+def program(pid: int) -> str:
+    """Return the name of what a process runs, empty when it has ended."""
+    return " ".join(_words(Path(f"/proc/{pid}/comm")))
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..child import BenchFault, Child, descendants, free_port
+from ..child import BenchFault, Child, descendants, free_port, program
 from ..drivers.build import built
 from ..drivers.run import Driven, drive
 from ..missing import Missing
@@ -72,7 +72,7 @@ class RabbitMQ:
 
     @property
     def pids(self) -> Sequence[int]:
-        found = [pid for pid in descendants(self._server.pid) if Path(f"/proc/{pid}/comm").read_text().strip() == "beam.smp"]
+        found = [pid for pid in descendants(self._server.pid) if program(pid) == "beam.smp"]
         if not found:
             raise BenchFault(f"RabbitMQ has no beam.smp:\n{self._server.tail()}")
         return found

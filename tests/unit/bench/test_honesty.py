@@ -2,13 +2,14 @@
 
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from bench import sparse_log
-from bench.child import BenchFault, Child, cpu_s, descendants, free_port, rss_mb
+from bench.child import BenchFault, Child, cpu_s, descendants, free_port, program, rss_mb
 from bench.drivers.build import built
 from bench.missing import Missing
 from bench.peers.kafka_clients import OnDisk, check_log
@@ -88,3 +89,11 @@ def test_a_sparse_log_is_whole_and_valid_and_takes_little_disk(tmp_path: Path, m
     assert header.size_bytes == sparse_log.BATCH_BYTES
     assert header.crc == recomputed_crc(second)
     assert allocated_bytes_of(tmp_path) < 1 << 20
+
+
+def test_a_process_that_has_ended_meanwhile_is_left_out() -> None:
+    """RabbitMQ's shell helpers come and go; one that went between two looks made a run fail."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    assert program(ended.pid) == ""
+    assert descendants(ended.pid) == [ended.pid]
