@@ -6,7 +6,7 @@ jobs, not what is in them."""
 from collections import deque
 
 from ..runtime.logs import get_logger
-from .log import LogError, SegmentScrub
+from .log import BadRange, LogError, SegmentScrub
 from .loop import Loop
 from .partitions import Partition, PartitionTable
 from .worker import Worker
@@ -41,12 +41,15 @@ class Checkpoints:
         self._is_failing = False
         self._to_verify: deque[Partition] = deque()
         self._allowance_bytes = 0
+        self._told: dict[Partition, set[BadRange]] = {}
+        """Damage that has been told of, by the opening or from here; whoever found it, a scrub or a reader."""
 
     def start(self, table: PartitionTable) -> None:
         """Begin. Before the loop runs."""
         self._table = table
         self._worker.start()
         self._to_verify.extend(table)
+        self._told = {partition: set(known) for partition in table if (known := partition.log.bad_ranges)}
         self._loop.call_at(self._loop.now_ms + CHECKPOINT_EVERY_MS, self._begin_pass)
         self._loop.call_at(self._loop.now_ms + SCRUB_EVERY_MS, self._verify)
 
@@ -125,14 +128,14 @@ class Checkpoints:
                 if self._run(partition, job, jobs_left):
                     return
                 break
-            self._to_verify.popleft()
+            self._tell(self._to_verify.popleft())
         self._loop.call_at(self._loop.now_ms + SCRUB_EVERY_MS, self._verify)
 
-    def _run(self, partition: Partition, job: SegmentScrub, jobs_left: int) -> bool:
-        came_from = job.position
-
-        def done(_: None) -> None:
-            for bad in partition.log.scrub_done(job):
+    def _tell(self, partition: Partition) -> None:
+        for bad in partition.log.bad_ranges:
+            told = self._told.setdefault(partition, set())
+            if bad not in told:
+                told.add(bad)
                 log.error(
                     "damage_found",
                     topic=partition.topic,
@@ -141,6 +144,13 @@ class Checkpoints:
                     to_offset=bad.to_offset,
                     why=bad.reason,
                 )
+
+    def _run(self, partition: Partition, job: SegmentScrub, jobs_left: int) -> bool:
+        came_from = job.position
+
+        def done(_: None) -> None:
+            partition.log.scrub_done(job)
+            self._tell(partition)
             self._allowance_bytes -= job.position - came_from
             self._verify_next(jobs_left - 1)
 
@@ -154,6 +164,7 @@ class Checkpoints:
 
     def _look_again(self) -> None:
         self._to_verify.extend(self._table)
+        self._told = {partition: told for partition, told in self._told.items() if not partition.is_gone}
         self._verify()
 
 

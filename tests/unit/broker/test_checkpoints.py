@@ -102,6 +102,45 @@ def test_sidecars_are_written_as_logs_grow_and_what_was_trusted_is_verified(
     made.stop()
 
 
+def test_damage_that_a_reader_finds_before_the_scrub_is_told_of_all_the_same_and_once(
+    tmp_path: Path, running: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(checkpoints, "SCRUB_EVERY_MS", 20)
+    monkeypatch.setattr(checkpoints, "LOOK_AGAIN_MS", 20)
+    log = open_log(tmp_path, 0)
+    for number in range(9):
+        log.append(batch(b"%d" % number), NOW_MS)
+    log.close()
+    with (tmp_path / "t-0" / f"{0:020d}.log").open("r+b") as file:
+        file.seek(69 + 65)
+        file.write(b"\xff")
+    log = open_log(tmp_path, 0)
+    table, made = table_of([log]), Checkpoints(running, Worker("log-desk", running.post))
+    found: list[int] = []
+
+    def start_and_read() -> None:
+        made.start(table)
+        found.append(len(log.bad_ranges))
+        for offset in (0, 69):
+            log.read(offset, 1 << 20)
+        found.append(len(log.bad_ranges))
+
+    running.post(start_and_read)
+    eventually(lambda: len(found) == 2, what="the log read")
+    assert found == [0, 1], "the reader was first"
+    eventually(lambda: "damage_found" in caplog.text, what="the damage told of")
+    passes = 0
+
+    def count(*_: object) -> None:
+        nonlocal passes
+        passes += 1
+
+    monkeypatch.setattr(made, "_verify", lambda verify=made._verify: (count(), verify()))
+    eventually(lambda: passes > 3, what="further passes")
+    assert caplog.text.count("damage_found") == 1
+    made.stop()
+
+
 def test_a_disk_that_takes_no_sidecar_is_told_once_and_tried_again(
     tmp_path: Path, running: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
