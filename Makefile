@@ -43,7 +43,7 @@ unit contract fuzz integration crash: install
 e2e: install
 	$(BIN)/pytest tests/e2e
 
-# Clients of other languages: wants a JDK with Maven, and Go; both bring what they need from their registries.
+# Clients of other languages: wants a JDK with Maven, Go, and Node with npm; all bring what they need from their registries.
 test-clients: install
 	$(BIN)/pytest tests/clients
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 
 from ..client.cluster import Cluster
 from ..client.fetched import CorruptRange, TopicPartition
-from ..client.fetcher import LATEST, Fetcher, read_range
+from ..client.log_offsets import LATEST, log_offsets
+from ..client.read_range import read_range
 from ..wire.record_batch import BatchHeader
 from .errors import LogMoved
 from .offset_ranges import OffsetRange
@@ -42,10 +43,6 @@ def cluster_batches(cluster: Cluster, topic: str) -> Batches:
 
 def _check_reaches(cluster: Cluster, topic: str, wanted: OffsetRange) -> None:
     name = TopicPartition(topic, wanted.partition)
-    fetcher = Fetcher(cluster)
-    try:
-        end = fetcher.offsets({name: LATEST})[name]
-    finally:
-        fetcher.close()
+    end = log_offsets(cluster, {name: LATEST})[name]
     if end < wanted.to_offset:
         raise LogMoved(topic, wanted.partition, f"was to be read to {wanted.to_offset} and the log now ends at {end}; try again")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..audit.model.messages import RangeWindow
+from ..audit.model.tiers import WAREHOUSE
 from ..audit.publisher import RangeReporter, ReportSender
 from ..client.cluster import Cluster
 from ..client.producer import Producer
@@ -19,8 +20,6 @@ from .warehouse import LoadSnapshot, TopicTable, Warehouse
 from .written_counts import count_written
 
 log = get_logger(__name__)
-
-TIER = "warehouse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +54,7 @@ def count_and_report(warehouse: Warehouse, topic: str, sender: ReportSender, *, 
     table = warehouse.table(topic)
     if table is None:
         return CountOutcome(topic=topic)
-    reporter = RangeReporter(tier=TIER, instance=instance, sender=sender, positions=_TablePositions())
+    reporter = RangeReporter(tier=WAREHOUSE, instance=instance, sender=sender, positions=_TablePositions())
     rows, quarantined, windows = 0, 0, set[int]()
     loads = table.snapshots_to_report()
     for load in loads:

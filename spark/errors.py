@@ -88,11 +88,8 @@ class AuditUnreachable(WarehouseError):
 
     retriable: ClassVar[bool] = True
 
-    def __init__(self, url: str, reason: str) -> None:
-        self.url = url
-        super().__init__(
-            f"the audit does not answer at {url} ({reason}): nothing was published; see `headrace status`, then run it again"
-        )
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"nothing was published: {reason}; run it again then")
 
 
 class BadQuery(WarehouseError):

@@ -1,19 +1,22 @@
 """Which hours may be opened to readers. Pure: rows of the warehouse and verdicts of the audit in, a decision per hour out.
 
-An hour is open only if it has ended, every window that the audit knows of it is COMPLETE, and the rows that readers would see are
-as many as the warehouse tier of those very windows: then what was proven is what is shown. UNKNOWN is never complete.
+An hour is open only if it has ended, every window that the audit knows of it is COMPLETE (or ACCEPTED by somebody's word), and
+the rows that readers would see are as many as the warehouse tier of those very windows: then what was proven is what is shown.
+UNKNOWN is never complete.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..audit.model.tiers import WAREHOUSE
 from .errors import WarehouseError
 
 HOUR_MS = 3_600_000
 COMPLETE = "COMPLETE"
+ACCEPTED = "ACCEPTED"
+"""Complete but for a producer that somebody has retired, by name and with a reason: their word opens the hour."""
 OPEN = "OPEN"
-TIER = "warehouse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +35,9 @@ class AuditedWindow:
     def of(cls, words: Mapping[str, Any]) -> "AuditedWindow":
         """Return one element of `GET /api/completeness`. Raises WarehouseError for anything else."""
         try:
-            start, verdict, count = words["window_start_ms"], words["verdict"], words["tiers"].get(TIER)
+            start, verdict, count = words["window_start_ms"], words["verdict"], words["tiers"].get(WAREHOUSE)
             if not isinstance(start, int) or not isinstance(verdict, str) or not isinstance(count, int | None):
-                raise TypeError(f"window {start!r}, verdict {verdict!r}, {TIER} {count!r}")
+                raise TypeError(f"window {start!r}, verdict {verdict!r}, {WAREHOUSE} {count!r}")
             return cls(
                 window_start_ms=start, verdict=verdict, warehouse_count=count, reason=str(words.get("reason") or ""), words=words
             )
@@ -79,7 +82,7 @@ def _decide(hour: int, rows: int, windows: Sequence[AuditedWindow], now_ms: int)
         return shut("the hour has not ended", soon=False)
     told = sum(window.warehouse_count or 0 for window in windows)
     is_digested = told == rows
-    bad = [window for window in windows if window.verdict != COMPLETE]
+    bad = [window for window in windows if window.verdict not in (COMPLETE, ACCEPTED)]
     if bad:
         verdicts = ", ".join(f"{verdict} {count}" for verdict, count in _tally(bad).items())
         first = next((window for window in bad if window.reason), bad[0])
@@ -90,9 +93,9 @@ def _decide(hour: int, rows: int, windows: Sequence[AuditedWindow], now_ms: int)
         return shut(f"it has {rows} rows and the audit knows no window of it", soon=True)
     if not is_digested:
         return shut(f"it has {rows} rows and the audit was told of {told}", soon=True)
-    return HourDecision(
-        hour=hour, row_count=rows, is_open=True, reason="every window is COMPLETE", may_change_soon=False, windows=tuple(windows)
-    )
+    accepted = sum(window.verdict == ACCEPTED for window in windows)
+    reason = f"{accepted} of {len(windows)} windows are ACCEPTED, the others COMPLETE" if accepted else "every window is COMPLETE"
+    return HourDecision(hour=hour, row_count=rows, is_open=True, reason=reason, may_change_soon=False, windows=tuple(windows))
 
 
 def _tally(windows: Sequence[AuditedWindow]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..client.cluster import Cluster
 from ..client.fetched import TopicPartition
-from ..client.fetcher import EARLIEST, LATEST, Fetcher
+from ..client.log_offsets import EARLIEST, LATEST, log_offsets
 from .errors import LogMoved
 from .offset_ranges import OffsetRange
 
@@ -28,17 +28,15 @@ class LogEnds:
 def log_ends(bootstrap: str, topic: str) -> LogEnds:
     """Ask the cluster. Raises the client's errors: UnknownTopic, BrokerUnreachable."""
     cluster = Cluster(bootstrap, client_id="headrace-load")
-    fetcher = Fetcher(cluster)
     try:
         names = [TopicPartition(topic, partition) for partition in cluster.partitions(topic)]
-        start = fetcher.offsets({name: EARLIEST for name in names})
-        end = fetcher.offsets({name: LATEST for name in names})
+        start = log_offsets(cluster, {name: EARLIEST for name in names})
+        end = log_offsets(cluster, {name: LATEST for name in names})
         return LogEnds(
             start={name.partition: offset for name, offset in start.items()},
             end={name.partition: offset for name, offset in end.items()},
         )
     finally:
-        fetcher.close()
         cluster.close()
 
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ..audit.model.windows import window_start_ms
+from ..audit.model.windows import dated, window_start_ms
 from ..runtime.clock import Clock
 from ..wire.quarantine_record import LogOrigin, QuarantineRecord, WindowFrom, head_of
 from ..wire.record_batch import Record
@@ -126,19 +126,15 @@ class PieceReader:
             offset=stretch.from_offset,
             to_offset=stretch.to_offset,
         )
-        if stretch.timestamp_ms is not None:
-            at_ms, window_from = stretch.timestamp_ms, "record"
-        elif self._tally.last_timestamp_ms is not None:
-            at_ms, window_from = self._tally.last_timestamp_ms, "previous"
-        else:
-            at_ms, window_from = self._clock.now_ms(), "clock"
+        at_ms, window_from = dated(stretch.timestamp_ms, previous_ms=self._tally.last_timestamp_ms, clock_ms=self._clock.now_ms())
         window = window_start_ms(at_ms)
         self._put(origin, "corrupt_batch", stretch.reason, window, window_from, stretch.payload, stretch.record_count)
 
-    def _put(self, origin: LogOrigin, code: str, reason: str, window: int, window_from: str, payload: bytes, count: int) -> None:
+    def _put(
+        self, origin: LogOrigin, code: str, reason: str, window: int, window_from: WindowFrom, payload: bytes, count: int
+    ) -> None:
         if self._quarantine is None:
             raise UnusableRecord(self._topic, origin.partition, origin.offset, f"{code}: {reason}")
-        kind: WindowFrom = "record" if window_from == "record" else "previous" if window_from == "previous" else "clock"
         self._quarantine.put(
             QuarantineRecord(
                 topic=self._topic,
@@ -147,7 +143,7 @@ class PieceReader:
                 reason=reason,
                 origin=origin,
                 window_start_ms=window,
-                window_from=kind,
+                window_from=window_from,
                 at_ms=self._clock.now_ms(),
                 payload=head_of(payload),
             )

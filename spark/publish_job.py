@@ -9,20 +9,18 @@ Readers see the hours' rows as of that snapshot: rows that come later wait for t
 without it is a leftover.
 """
 
-import http.client
 import json
 import shutil
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..audit.client import ServiceRefused, ServiceUnreachable, completeness
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.layout import Layout
 from ..runtime.logs import get_logger
+from ..runtime.whole_file import replace_file
 from .errors import AuditUnreachable
 from .gate import AuditedWindow, HourDecision, decide
 from .hours import hour_name
@@ -124,27 +122,17 @@ class Gate:
         }
         if path.exists() and {**json.loads(path.read_text()), "at_ms": 0} == {**words, "at_ms": 0}:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name("._SUCCESS")
-        scratch.write_text(json.dumps({**words, "at_ms": self._clock.now_ms()}, indent=1))
-        scratch.replace(path)
+        replace_file(path, json.dumps({**words, "at_ms": self._clock.now_ms()}, indent=1).encode())
 
 
 def ask_audit(url: str) -> Ask:
     """Return how the audit service at `url` is asked for a topic's windows."""
 
     def ask(topic: str) -> Sequence[AuditedWindow]:
-        address = f"{url}/api/completeness?{urllib.parse.urlencode({'topic': topic})}"
         try:
-            with urllib.request.urlopen(address, timeout=ASK_TIMEOUT_MS / 1000) as answer:
-                words = json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise AuditUnreachable(address, f"it answered {error.code}: {error.read()[:200].decode(errors='replace')}") from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise AuditUnreachable(address, str(error)) from error
-        if not isinstance(words, list):
-            raise AuditUnreachable(address, "the answer is no list: is this address the audit service's?")
-        return [AuditedWindow.of(one) for one in words]
+            return [AuditedWindow.of(one) for one in completeness(url, topic, timeout_ms=ASK_TIMEOUT_MS)]
+        except (ServiceUnreachable, ServiceRefused) as error:
+            raise AuditUnreachable(str(error)) from error
 
     return ask
 

@@ -8,11 +8,11 @@ can write these.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ..runtime.whole_file import replace_file
 from .offset_ranges import OffsetRange
 
 
@@ -44,11 +44,8 @@ class Total:
 
 def write(folder: Path, receipt: Receipt) -> None:
     """Put the receipt into the folder, in one rename."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / _name(receipt.partition, receipt.from_offset, receipt.to_offset)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(json.dumps(asdict(receipt)))
-    scratch.replace(path)
+    replace_file(path, json.dumps(asdict(receipt)).encode())
 
 
 def read_all(folder: Path, pieces: list[OffsetRange]) -> tuple[Total, list[OffsetRange]]:

@@ -1,6 +1,6 @@
 """The records of an offset range, each exactly once; what cannot be read comes out as `Unreadable` in its place.
 
-Knows batches and offsets, not payloads. Where the batches come from is the caller's: `client.fetcher.read_range`, or a test's
+Knows batches and offsets, not payloads. Where the batches come from is the caller's: `client.read_range`, or a test's
 list.
 """
 

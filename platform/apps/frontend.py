@@ -3,14 +3,11 @@
 It shows how little a service needs: one `EventLogger`, one line of middleware, `close` at the end. Holds no state worth keeping.
 """
 
-import asyncio
 import html
-import socket
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -20,6 +17,7 @@ from ..errors import HeadraceError
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
+from ..runtime.web_server import WebServer, bound
 from ..sdk import ACCESS_LOG_SCHEMA, AuditedRequests, EventLogger
 
 log = get_logger(__name__)
@@ -109,16 +107,7 @@ def serve(settings: FrontendSettings, stop: StopSignal) -> None:
     """
     status = StatusFile(settings.status_file)
     status.write("starting")
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        # Bound and not yet listening: a probe is refused until the service can answer, and leaves no request behind in a queue.
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        listener.close()
-        raise FrontendError(
-            f"cannot listen on {settings.host}:{settings.port}: {error.strerror}: choose another --port"
-        ) from error
+    listener = bound(settings.host, settings.port)
     logger = EventLogger(
         settings.topic,
         ACCESS_LOG_SCHEMA,
@@ -127,38 +116,15 @@ def serve(settings: FrontendSettings, stop: StopSignal) -> None:
         application="frontend",
         schema_cache=settings.schema_cache,
     )
+    server = WebServer(shop(logger), listener, name="frontend-http", drain_s=DRAIN_TIMEOUT_S)
     try:
-        asyncio.run(_serve(settings, listener, logger, stop, status))
+        server.start()
+        status.write("ready", address=f"{settings.host}:{settings.port}", topic=settings.topic)
+        while not stop.wait(200):
+            if not server.is_serving:
+                raise FrontendError(f"the HTTP server on {settings.host}:{settings.port} ended by itself: see the log above")
     finally:
         status.write("stopping")
+        server.stop()
         logger.close()
     log.info("frontend_stopped", topic=settings.topic)
-
-
-async def _serve(
-    settings: FrontendSettings, listener: socket.socket, logger: EventLogger, stop: StopSignal, status: StatusFile
-) -> None:
-    config = uvicorn.Config(
-        shop(logger),
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=DRAIN_TIMEOUT_S,
-        lifespan="off",
-    )
-    server = uvicorn.Server(config)
-
-    async def await_stop() -> None:
-        while not stop.is_set():
-            if server.started:
-                status.write("ready", address=f"{settings.host}:{settings.port}", topic=settings.topic)
-                break
-            await asyncio.sleep(0.02)
-        while not stop.is_set():
-            await asyncio.sleep(0.05)
-        server.should_exit = True
-
-    waiting = asyncio.create_task(await_stop())
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        waiting.cancel()

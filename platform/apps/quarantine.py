@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ..client.cluster import Cluster
 from ..client.fetched import CorruptRange, TopicPartition
-from ..client.fetcher import EARLIEST, LATEST, Fetcher, read_range
+from ..client.log_offsets import log_range
+from ..client.read_range import read_range
 from ..runtime.layout import QUARANTINE_SUFFIX
 from ..wire.errors import CorruptBatch
 from ..wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord, quarantine_topic
@@ -58,17 +59,13 @@ def read_quarantine(
     cluster: Cluster, topic: str | None = None, *, on_unreadable: Callable[[Unreadable], None]
 ) -> Iterator[QuarantineRecord]:
     """Yield each quarantined thing once, topic by topic, in the order it was written."""
-    fetcher = Fetcher(cluster)
-    try:
-        for name in quarantine_topics(cluster, topic):
-            seen = SeenKeys()
-            for partition in cluster.partitions(name):
-                at = TopicPartition(name, partition)
-                # The end as it is now: records that come while this is read are the next call's.
-                start, end = fetcher.offsets({at: EARLIEST})[at], fetcher.offsets({at: LATEST})[at]
-                yield from _of_partition(cluster, at, start, end, seen, on_unreadable)
-    finally:
-        fetcher.close()
+    for name in quarantine_topics(cluster, topic):
+        seen = SeenKeys()
+        for partition in cluster.partitions(name):
+            at = TopicPartition(name, partition)
+            # The end as it is now: records that come while this is read are the next call's.
+            start, end = log_range(cluster, at)
+            yield from _of_partition(cluster, at, start, end, seen, on_unreadable)
 
 
 def _of_partition(

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ..audit.model.windows import WINDOW_MS, dated, window_start_ms
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
-from ..runtime.layout import WINDOW_MS
 from ..wire.quarantine_record import FileOrigin, Origin, Stage, WindowFrom
 from .access_log import UnparsableLine, event_time_of, parse_line
 from .log_lines import LINE_LIMIT_BYTES, LogFile, LogLine, LogUnreadable
@@ -140,29 +140,21 @@ class Replay:
             self.result.dropped += 1
 
     def _quarantine(self, line: LogLine, reason: str) -> None:
-        own_ms = event_time_of(line.content)
-        time_ms: int
-        window_from: WindowFrom
-        if own_ms is not None:
-            time_ms, window_from = own_ms, "record"
-        elif self._previous_ms is not None:
-            time_ms, window_from = self._previous_ms, "previous"
-        else:
-            time_ms, window_from = self._clock.now_ms(), "clock"
+        time_ms, window_from = dated(event_time_of(line.content), previous_ms=self._previous_ms, clock_ms=self._clock.now_ms())
         self._note_window(time_ms)
         self._logger.quarantine(
             line.content.rstrip(b"\r\n"),
             code="unparsable_line",
             reason=f"line {line.number}: {reason}",
             origin=FileOrigin(file=str(self._path), line=line.number),
-            window_start_ms=time_ms - time_ms % self._window_ms,
+            window_start_ms=window_start_ms(time_ms, self._window_ms),
             window_from=window_from,
             stage="replay",
         )
         self.result.quarantined += 1
 
     def _note_window(self, time_ms: int) -> None:
-        self.result.windows.add(time_ms - time_ms % self._window_ms)
+        self.result.windows.add(window_start_ms(time_ms, self._window_ms))
 
     def _is_stopped(self, began_ms: int, lines: int) -> bool:
         """Return whether a stop was asked for, after waiting for the next line's turn."""

@@ -6,7 +6,7 @@ has it already, and it is told as redelivered; from there on it is new.
 
 from collections.abc import Mapping
 
-from ..runtime.layout import WINDOW_MS
+from ..audit.model.windows import window_start_ms
 from .request_rate_state import MinuteCounts, PartitionState
 
 
@@ -34,11 +34,11 @@ class PartitionCounts:
 
     def count(self, offset: int, next_offset: int, timestamp_ms: int, *, is_usable: bool) -> bool:
         """Take one record; return whether it is new to the audit."""
-        window_ms = timestamp_ms - timestamp_ms % WINDOW_MS
+        window = window_start_ms(timestamp_ms)
         is_first_time = offset >= self.position  # the stream goes back when the log no longer holds the position
         is_new = is_first_time and offset >= self.reported_to
         into = self.redelivered if not is_new else self.counts if is_usable else self.quarantined
-        into[window_ms] = into.get(window_ms, 0) + 1
+        into[window] = into.get(window, 0) + 1
         if is_usable and is_first_time and offset >= self.state_offset:
             self._minutes.add(timestamp_ms)
         self.position = max(self.position, next_offset)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..audit.model.tiers import CONSUMER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRateSettings:
@@ -26,4 +28,4 @@ class RequestRateSettings:
 
     @property
     def tier(self) -> str:
-        return f"consumer:{self.group}"
+        return f"{CONSUMER}{self.group}"

@@ -10,13 +10,12 @@ no ZooKeeper.
 import fcntl
 import heapq
 import json
-import os
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import HeadraceError
+from ..runtime.whole_file import replace_file
 
 MINUTE_MS = 60_000
 MOST_MINUTES = 10_080
@@ -106,7 +105,6 @@ class StateFolder:
             "offset": state.offset,
             "minutes": {str(minute): count for minute, count in state.minutes.items()},
         }
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with (self._folder / f".{path.name}.lock").open("ab") as lock:
@@ -115,14 +113,8 @@ class StateFolder:
                 held = self._offset_in(path)
                 if held is not None and held > state.offset:
                     raise Overtaken(path, held, state.offset)
-                with scratch.open("wb") as file:
-                    file.write(json.dumps(words).encode())
-                    file.flush()
-                    os.fsync(file.fileno())
-                scratch.replace(path)
+                replace_file(path, json.dumps(words).encode(), is_durable=True)
         except OSError as error:
-            with suppress(OSError):
-                scratch.unlink(missing_ok=True)
             raise StateError(f"{path} cannot be written: {error}") from error
 
     def set_aside(self, topic: str, partition: int) -> Path:

@@ -63,10 +63,6 @@ class WindowCounter:
             self._counts[window_start_ms(timestamp_ms, window_ms)][header.producer_id] += 1
         return wanted
 
-    def add_record(self, timestamp_ms: int, producer_id: int = -1) -> None:
-        """Count one record by its event time."""
-        self._counts[window_start_ms(timestamp_ms, self._window_ms)][producer_id] += 1
-
     @property
     def window_count(self) -> int:
         """How many windows hold something since the last `take`."""

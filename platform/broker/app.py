@@ -15,6 +15,7 @@ from .. import __version__
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
+from ..coordination.offset_expiry import OffsetExpiry
 from ..coordination.producer_ids import ProducerIdBlocks, cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
@@ -35,11 +36,13 @@ from .loop import Loop
 from .metrics import UNKNOWN_API
 from .observer import Observer, Parts
 from .offset_desk import OffsetDesk
+from .offset_retention import OffsetRetention
 from .partitions import PartitionTable
 from .producer_id_desk import ProducerIdDesk
 from .router import SUPPORTED, TABLE, Router
 from .server import Server
 from .settings import BrokerSettings
+from .short_slices import ask_for_short_turns
 from .topic_keeper import TopicKeeper
 from .upkeep import FLUSH_THREADS, Upkeep
 from .worker import Worker
@@ -61,7 +64,7 @@ class Broker:
         self._lifecycle = Lifecycle()
         self._status = StatusFile(settings.status_file)
         self._loop = Loop()
-        self._loop_thread = threading.Thread(target=self._loop.run, name="broker-loop", daemon=True)
+        self._loop_thread = threading.Thread(target=self._run_loop, name="broker-loop", daemon=True)
         self._fatal: BaseException | None = None
         self._observer = Observer(settings, self._loop, self._loop_thread.is_alive)
         self._begun_ms = self._clock.monotonic_ms()
@@ -151,6 +154,17 @@ class Broker:
 
         cold_reads = ColdReads(loop)
         producer_ids = ProducerIdDesk(ProducerIdBlocks(session), desk)
+        traces = GroupTraces(GroupDirectory(session), desk)
+        groups = GroupDesk(loop, settings, lambda: keeper.catalog.brokers, traces.has_members)
+        retention = OffsetRetention(
+            loop,
+            desk,
+            groups,
+            OffsetExpiry(session),
+            retention_ms=settings.offsets_retention_minutes * 60_000,
+            interval_ms=settings.offsets_retention_check_interval_ms,
+            now_ms=self._clock.now_ms,
+        )
         context = Context(
             settings=settings,
             loop=loop,
@@ -158,8 +172,8 @@ class Broker:
             partitions=table,
             topics=keeper,
             offsets=OffsetDesk(OffsetRegistry(session), desk),
-            groups=GroupDesk(loop, settings, lambda: keeper.catalog.brokers),
-            group_traces=GroupTraces(GroupDirectory(session), desk),
+            groups=groups,
+            group_traces=traces,
             producer_ids=producer_ids,
             disk=disk,
             cold_reads=cold_reads,
@@ -192,6 +206,7 @@ class Broker:
         cold_reads.start()
         started("cold reads", cold_reads.stop)
         loop.post(producer_ids.stock_up)
+        retention.start()
         _spare_the_collector()
         sys.setswitchinterval(SWITCH_EVERY_MS / 1000)
         self._loop_thread.start()
@@ -222,6 +237,10 @@ class Broker:
             partitions=len(table),
             took_ms=took_ms,
         )
+
+    def _run_loop(self) -> None:
+        ask_for_short_turns()
+        self._loop.run()
 
     def _stop_loop(self, server: Server) -> None:
         finished = threading.Event()

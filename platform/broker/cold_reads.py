@@ -52,6 +52,13 @@ class ColdReads:
             self._read_ahead(stretch)
         return False
 
+    def copy(self, stretch: Slice) -> bytes | None:
+        """Return the bytes of `stretch`, None when reading them would wait for a disk. Hot: once a small fetch."""
+        copied = self._cache.copy(stretch)
+        if copied is not None and self._rows:
+            self._read_ahead(stretch)
+        return copied
+
     def bring(self, stretches: Sequence[Slice], done: Callable[[], None]) -> bool:
         """Have the stretches read in, then call `done` on the loop, whatever came of it. Return False when too many wait."""
 

@@ -6,50 +6,32 @@ requests that wait for the disk further ones are, or each would have a flush of 
 and, with those that the peer leaves unread, in bytes. Hot: everything here runs once a request or once a read."""
 
 import socket
-from collections import deque
 from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP
-from types import TracebackType
 from typing import Protocol
 
 from ..wire.errors import WireError
+from .dispatch import Dispatch
 from .intake import Intake
 from .later import Chunks, Later
 from .loop import Loop
 from .outbox import FileEnded, Outbox
+from .pending_answers import PendingAnswers
 from .produce_front import Front
-from .produce_run import Taken
 from .rate_limited_log import RateLimitedLog
 from .refusal import FrameRefused
 from .request_header import FRONT, FRONT_SIZE, SMALLEST_FRAME
 
 _READING = EPOLLIN | EPOLLRDHUP
 PRODUCE = 0
+LONGEST_CARRIED = 64 * 1024
+"""A longer frame that was cut is received where its beginning is kept; that of a shorter one is copied back (1 us for 10 KB)."""
+PIPELINED = 6
+"""Requests in one read, measured by the length of the first, that only a peer sends who does not wait for each answer: with five
+in flight, as idempotent producers have them, a pause might be what it waits for."""
+GATHERS = 64
+"""Small runs that may be let gather (`Loop.let_gather`) until such a read comes again."""
 MOST_PENDING = 1_000
 """Produce answers, of single requests or whole runs, that wait for the disk on one connection."""
-
-
-class Dispatch(Protocol):
-    """Answers frames (the router)."""
-
-    def largest(self, api_key: int) -> int:
-        """Return the longest frame taken for this API, its size field not counted."""
-        ...
-
-    def take_run(self, front: Front | None, buffer: memoryview, start: int, end: int, peer: str) -> Taken:
-        """Answer the Produce requests in `buffer[start:end]` that can be taken together, perhaps none: whole response frames, in
-        order. `front` is what the last call for the connection returned first. Raises as `answer`.
-        """
-        ...
-
-    def answer(
-        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
-    ) -> bytes | Chunks | Later | None:
-        """Return the whole response frame, or None where none is sent. `frame` holds the size field too and is valid during
-        the call only.
-
-        A Later is completed with the whole response frame. Raises: WireError, FrameRefused; the connection is then closed.
-        """
-        ...
 
 
 class Shared(Protocol):
@@ -74,57 +56,22 @@ class Shared(Protocol):
         ...
 
 
-class _Guarded:
-    """What happens to a connection when something goes wrong on it: it is closed, others go on. One a connection, as it is
-    entered on every event.
-    """
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: "Connection") -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> bool:
-        if error is None:
-            return False
-        if isinstance(error, BlockingIOError):
-            pass  # an event that was stale by the time it was handled
-        elif isinstance(error, OSError):
-            self._connection.close()
-        elif isinstance(error, FileEnded):
-            self._connection.refuse("answer_cut", str(error))
-        elif isinstance(error, FrameRefused):
-            self._connection.refuse("frame_refused", str(error), reason=error.reason)
-        elif isinstance(error, WireError):
-            self._connection.refuse("frame_refused", str(error), reason="malformed")
-        else:
-            # A fault of ours in one request costs its connection; the loop logs it.
-            self._connection.close()
-            return False
-        return True
-
-
 class Connection:
     """Owns its socket."""
 
     __slots__ = (
         "_front",
+        "_gathers_left",
         "_goes_on",
-        "_guarded",
         "_intake",
         "_is_ended",
         "_is_held",
         "_mask",
         "_outbox",
         "_pending",
-        "_pending_bytes",
         "_saw_end",
         "_shared",
         "_socket",
-        "_timer_at_ms",
         "fd",
         "is_closed",
         "last_active_ms",
@@ -133,14 +80,11 @@ class Connection:
     )
 
     def __init__(self, connected: socket.socket, peer: str, shared: Shared) -> None:
-        self._guarded = _Guarded(self)
         self._socket = connected
         self._shared = shared
         self._intake = shared.new_intake()
         self._outbox = Outbox()
-        self._pending: deque[Later] = deque()
-        """In the order of their requests; the first is not complete."""
-        self._pending_bytes = 0
+        self._pending = PendingAnswers(shared.loop, self._deliver)
         self._is_held = False
         """Whether the next request waits until nothing is pending."""
         self._is_ended = False
@@ -148,9 +92,10 @@ class Connection:
         self._goes_on = False
         """Whether `_go_on` will be called at the end of this turn."""
         self._front: Front | None = None
+        self._gathers_left = 0
+        """How many more small runs may ask the loop to let requests gather."""
         self._mask = _READING
         self._saw_end = False
-        self._timer_at_ms: int | None = None
         self.fd = connected.fileno()
         self.peer = peer
         self.is_closed = False
@@ -164,7 +109,7 @@ class Connection:
     @property
     def is_waiting(self) -> bool:
         """Whether a request of this connection is being answered or its answer sent."""
-        return bool(self._pending) or bool(self._outbox)
+        return bool(self._pending.laters) or bool(self._outbox)
 
     @property
     def unfinished_bytes(self) -> int:
@@ -183,15 +128,13 @@ class Connection:
         self._socket.close()
         self._outbox.drop()
         self._intake.drop()
-        pending, self._pending = self._pending, deque()
-        for later in pending:
-            later.abandon()
+        self._pending.abandon()
         self._shared.closed(self)
 
     def finish(self) -> bool:
         """Answer what is pending now, read no more; return whether everything is sent and the connection therefore closed."""
         self._saw_end = True
-        self._hurry()
+        self._pending.hurry()
         if not self.is_closed and not self.is_waiting:
             self.close()
         return self.is_closed
@@ -203,7 +146,10 @@ class Connection:
 
     def _on_event(self, mask: int) -> None:
         self.last_active_ms = self._shared.loop.now_ms
-        with self._guarded:
+        try:
+            if mask == EPOLLIN:
+                self._read()
+                return
             if mask & (EPOLLHUP | EPOLLERR):
                 self.close()
                 return
@@ -213,41 +159,82 @@ class Connection:
                 self._peer_has_finished()
             if mask & EPOLLIN and not self.is_closed:
                 self._read()
+        except Exception as error:
+            if not self._is_dealt_with(error):
+                raise
+
+    def _is_dealt_with(self, error: Exception) -> bool:
+        """Close the connection for what went wrong on it, others go on; return False for a fault of ours, which the loop logs."""
+        match error:
+            case BlockingIOError():
+                pass  # an event that was stale by the time it was handled
+            case OSError():
+                self.close()
+            case FileEnded():
+                self.refuse("answer_cut", str(error))
+            case FrameRefused():
+                self.refuse("frame_refused", str(error), reason=error.reason)
+            case WireError():
+                self.refuse("frame_refused", str(error), reason="malformed")
+            case _:
+                self.close()
+                return False
+        return True
 
     def _read(self) -> None:
         if not self._may_run():
             self._watch(self._mask & ~EPOLLIN)  # not the peer's end: that is to be seen all the same
             return
         intake, scratch = self._intake, self._shared.scratch
-        if not intake:
-            received = self._socket.recv_into(scratch)
-            if received == 0:
-                self._end()
-                return
-            used = self._run_frames(scratch, 0, received)
-        else:
+        held = intake.end - intake.start
+        if held:
             frame_bytes = _frame_bytes(intake.view, intake.start, intake.end)
-            if frame_bytes is not None and len(intake) >= frame_bytes:
-                self._go_on()  # kept back while the peer left its answers unread
-                return
-            room = intake.room(frame_bytes)
-            fills = frame_bytes is not None and len(intake) + len(room) == frame_bytes
-            total = self._socket.recvmsg_into([room, scratch] if fills else [room])[0]
-            if total == 0:
-                self._end()
-                return
-            in_room = min(total, len(room))
-            received, used = total - in_room, 0
-            room.release()
-            intake.end += in_room
-            intake.used(self._run_frames(intake.view, intake.start, intake.end))
-            if received and not intake and self._may_run():
-                used = self._run_frames(scratch, 0, received)
+            if frame_bytes is not None:
+                if held >= frame_bytes:
+                    self._go_on()  # kept back while the peer left its answers unread
+                    return
+                if frame_bytes > LONGEST_CARRIED:
+                    self._read_long(frame_bytes)
+                    return
+            # Before what comes now, so that a frame that was cut makes one run with those behind it.
+            scratch[:held] = intake.view[intake.start : intake.end]
+            received = self._socket.recv_into(scratch[held:])
+            intake.start = intake.end = 0
+        else:
+            received = self._socket.recv_into(scratch)
+        if received == 0:
+            self._end()
+            return
+        end = held + received
+        self._keep_rest(self._run_frames(scratch, 0, end), end)
+
+    def _read_long(self, frame_bytes: int) -> None:
+        """Receive the rest of a long frame where its beginning is, and what follows it."""
+        intake, scratch = self._intake, self._shared.scratch
+        room = intake.room(frame_bytes)
+        fills = len(intake) + len(room) == frame_bytes
+        received = self._socket.recvmsg_into([room, scratch] if fills else [room])[0]
+        if received == 0:
+            self._end()
+            return
+        in_room = min(received, len(room))
+        room.release()
+        intake.end += in_room
+        intake.used(self._run_frames(intake.view, intake.start, intake.end))
+        rest, used = received - in_room, 0
+        if rest and not intake and self._may_run():
+            used = self._run_frames(scratch, 0, rest)
+        self._keep_rest(used, rest)
+
+    def _keep_rest(self, used: int, received: int) -> None:
+        """Keep what of the scratch buffer was not used; send what was answered."""
         if self.is_closed:
             return
         if used < received:
-            rest = scratch[used:received]
-            intake.put(rest, _frame_bytes(scratch, used, received))
+            rest = self._shared.scratch[used:received]
+            self._intake.put(rest, _frame_bytes(rest, 0, received - used))
+        elif self._intake.start == self._intake.end:
+            self._intake.drop()
         self._after_input()
 
     def _end(self) -> None:
@@ -260,13 +247,13 @@ class Connection:
 
     def _after_input(self) -> None:
         """Note what is unfinished, send what was answered."""
-        if self._intake:
+        if self._intake.end > self._intake.start:
             if self.unfinished_since_ms is None:
                 self.unfinished_since_ms = self._shared.loop.now_ms
             self._shared.input_grew(self)
         else:
             self.unfinished_since_ms = None
-        if self._outbox:
+        if self._outbox.waiting_bytes:
             self._send()
 
     def _run_frames(self, buffer: memoryview, start: int, end: int) -> int:
@@ -282,48 +269,49 @@ class Connection:
             if api_key == PRODUCE:
                 self._front, after, answers = dispatch.take_run(self._front, buffer, start, end, self.peer)
                 if after > start:
+                    if after - start >= PIPELINED * (frame_end - start):
+                        self._gathers_left = GATHERS
+                    elif self._gathers_left:
+                        self._gathers_left -= 1
+                        self._shared.loop.let_gather(self.fd)
                     start = after
                     for answer in answers:
                         self._give(answer, may_go_on=True)
                     if not self._may_run():
                         return start
                     continue
-            elif self._pending:
+            elif self._pending.laters:
                 self._is_held = True
                 return start
             frame = buffer[start:frame_end]
             answer = dispatch.answer(frame, api_key, version, correlation_id, client_id_length, self.peer)
             start = frame_end
-            if not self._give(answer, may_go_on=api_key == PRODUCE):
+            self._give(answer, may_go_on=api_key == PRODUCE)
+            if not self._may_run():
                 return start
         if end - start >= 4:
             self._check_size(int.from_bytes(buffer[start : start + 4], "big", signed=True), None)
         return start
 
-    def _give(self, answer: bytes | Chunks | Later | None, *, may_go_on: bool) -> bool:
-        """Send an answer after those before it; return whether the next request may be taken. `may_go_on` says whether that is so
-        while this answer is pending.
-        """
+    def _give(self, answer: bytes | Chunks | Later | None, *, may_go_on: bool) -> None:
+        """Send an answer after those before it. `may_go_on` says whether the next request may be taken while it is pending."""
         pending = self._pending
-        if isinstance(answer, bytes):
-            if not pending:
-                self._outbox.put_bytes(answer)
-            else:
-                self._park(_given((answer,)))
-        elif isinstance(answer, Later):
+        if isinstance(answer, Later):
             if self._saw_end:
                 answer.hurry()
-            if answer.answer is not None and not pending:
+            if answer.answer is not None and not pending.laters:
                 self._outbox.put(answer.answer)
             else:
-                self._park(answer)
+                pending.park(answer)
                 self._is_held = not may_go_on
-        elif answer is not None:
-            if not pending:
-                self._outbox.put(answer)
-            else:
-                self._park(_given(answer))
-        return self._may_run()
+        elif answer is None:
+            pass
+        elif pending.laters:
+            pending.park_given((answer,) if isinstance(answer, bytes) else answer)
+        elif isinstance(answer, bytes):
+            self._outbox.put_bytes(answer)
+        else:
+            self._outbox.put(answer)
 
     def _check_size(self, size: int, api_key: int | None) -> None:
         if size < SMALLEST_FRAME:
@@ -332,37 +320,10 @@ class Connection:
         if size > largest:
             raise FrameRefused(f"a frame of {size} bytes where {largest} are taken (setting socket.request.max.bytes)", "size")
 
-    def _park(self, later: Later) -> None:
-        self._pending.append(later)
-        self._pending_bytes += later.expected_bytes
-        if later.answer is None:
-            later.attach(self._deliver)
-        if later.deadline_ms is not None:
-            self._set_timer(later.deadline_ms)
-
-    def _set_timer(self, deadline_ms: int) -> None:
-        # One entry a connection: a fetch that is answered early leaves its entry for the next one to use.
-        if self._timer_at_ms is None or deadline_ms < self._timer_at_ms:
-            self._timer_at_ms = deadline_ms
-            self._shared.loop.call_at(deadline_ms, self._on_timer)
-
-    def _on_timer(self) -> None:
-        if self._timer_at_ms is not None and self._shared.loop.now_ms >= self._timer_at_ms:
-            self._timer_at_ms = None
-        later = self._pending[0] if self._pending else None
-        if later is None or later.deadline_ms is None:
-            return
-        if later.deadline_ms <= self._shared.loop.now_ms:
-            later.expire()
-        else:
-            self._set_timer(later.deadline_ms)
-
-    def _deliver(self, answer: Chunks) -> None:
-        pending = self._pending
-        while pending and (first := pending[0].answer) is not None:
-            self._pending_bytes -= pending.popleft().expected_bytes
-            self._outbox.put(first)
-        if self._is_held and not pending:
+    def _deliver(self) -> None:
+        for answer in self._pending.ready():
+            self._outbox.put(answer)
+        if self._is_held and not self._pending.laters:
             self._is_held = False
             self._go_on()
         elif not self._goes_on:
@@ -377,7 +338,7 @@ class Connection:
             return
         self.last_active_ms = self._shared.loop.now_ms
         self.unfinished_since_ms = None
-        with self._guarded:
+        try:
             while self._intake and self._may_run():
                 before = self._intake.start
                 after = self._run_frames(self._intake.view, before, self._intake.end)
@@ -390,11 +351,14 @@ class Connection:
                     self.close()
             elif self._may_run():
                 self._watch(self._mask | (EPOLLIN if self._saw_end else _READING))
+        except Exception as error:
+            if not self._is_dealt_with(error):
+                raise
 
     def _send(self) -> None:
         was_backlogged = self._is_backlogged()
         if self._outbox.send(self._socket):
-            if self._is_ended and not self._pending:
+            if self._is_ended and not self._pending.laters:
                 self.close()
             if self._mask & EPOLLOUT:
                 self._shared.output_held(self, 0)
@@ -410,17 +374,19 @@ class Connection:
         """The peer sends no more. What it has sent is still answered, a parked fetch at once."""
         self._saw_end = True
         self._watch(self._mask & ~EPOLLRDHUP)
-        self._hurry()
-
-    def _hurry(self) -> None:
-        for later in tuple(self._pending):
-            later.hurry()
+        self._pending.hurry()
 
     def _may_run(self) -> bool:
-        return not (self._is_held or self.is_closed or self._is_backlogged() or len(self._pending) >= MOST_PENDING)
+        pending = self._pending
+        return not (
+            self._is_held
+            or self.is_closed
+            or self._outbox.waiting_bytes + pending.expected_bytes > self._shared.output_max_bytes
+            or len(pending.laters) >= MOST_PENDING
+        )
 
     def _is_backlogged(self) -> bool:
-        return self._outbox.waiting_bytes + self._pending_bytes > self._shared.output_max_bytes
+        return self._outbox.waiting_bytes + self._pending.expected_bytes > self._shared.output_max_bytes
 
     def _watch(self, mask: int) -> None:
         if mask != self._mask and not self.is_closed:
@@ -433,11 +399,3 @@ def _frame_bytes(buffer: memoryview, start: int, end: int) -> int | None:
     if end - start < 4:
         return None
     return 4 + int.from_bytes(buffer[start : start + 4], "big")
-
-
-def _given(answer: Chunks) -> Later:
-    """Return an answer that is there already, to stand in line behind pending ones."""
-    later = Later()
-    later.expected_bytes = sum(map(len, answer))
-    later.complete(answer)
-    return later

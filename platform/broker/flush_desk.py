@@ -83,7 +83,7 @@ class FlushDesk:
             partition.flush_failed(str(failure))
             return
         try:
-            job = partition.log.flush_job()
+            job = partition.log.flush_job(more_follow=partition.acks_on_disk)
         except LogError as error:
             self._not_begun(partition, str(error))
             return

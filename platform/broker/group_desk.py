@@ -15,6 +15,7 @@ from .groups.group import Group
 from .groups.limits import GroupLimits
 from .groups.messages import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
 from .groups.placement import coordinator_of
+from .groups.readers import GroupReaders
 from .later import Chunks, Later
 from .loop import Loop
 from .rate_limited_log import RateLimitedLog
@@ -29,12 +30,24 @@ MEMBERS_NAMED = 5
 
 A = TypeVar("A", JoinAnswer, SyncAnswer)
 
+AskForPaperMembers = Callable[[str, Callable[[bool], None], Callable[[Exception], None]], bool]
+"""Has ZooKeeper asked whether consumers of the paper's kind live in a group, then the one function called, or the other with why
+it cannot be told. Returns False when too much waits already.
+"""
+
 
 class GroupDesk:
     """Serves the handlers of the group APIs. `broker_ids` returns the brokers of the cluster as they are known now."""
 
-    def __init__(self, loop: Loop, settings: BrokerSettings, broker_ids: Callable[[], Collection[int]]) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        settings: BrokerSettings,
+        broker_ids: Callable[[], Collection[int]],
+        ask_for_paper_members: AskForPaperMembers,
+    ) -> None:
         self._loop = loop
+        self._ask_for_paper_members = ask_for_paper_members
         self._coordinator = Coordinator(limits_of(settings), new_member_id)
         self._broker_id = settings.broker_id
         self._broker_ids = broker_ids
@@ -65,11 +78,44 @@ class GroupDesk:
     def all(self) -> Collection[Group]:
         return self._coordinator.all()
 
+    def readers(self, group_id: str, *, had_members: bool) -> GroupReaders:
+        """Return who reads in a group now, whether or not it is here."""
+        return GroupReaders.of(self._coordinator.get(group_id), had_members=had_members)
+
+    def take_deserted(self) -> frozenset[str]:
+        """Return the groups that lost all their members since the last call."""
+        return self._coordinator.take_deserted()
+
     def join(self, request: JoinRequest, encode: Callable[[JoinAnswer], bytes]) -> bytes | Later:
-        """Return the encoded answer, or a Later for it."""
+        """Return the encoded answer, or a Later for it.
+
+        The first one of a group waits until ZooKeeper has told that no consumers of the paper's kind live in it: they would
+        read, and commit, the same.
+        """
         gone = JoinAnswer(error=ErrorCode.NOT_COORDINATOR, member_id=request.member_id)
         parked = _Parked(self, request.group_id, encode, gone)
-        return self._answered(self._coordinator.join(request, parked.answer, self._loop.now_ms), parked)
+        if request.member_id or self._coordinator.get(request.group_id) is not None:
+            return self._answered(self._coordinator.join(request, parked.answer, self._loop.now_ms), parked)
+
+        def refuse(error: ErrorCode) -> None:
+            parked.answer(JoinAnswer(error=error, member_id=request.member_id))
+
+        def told(has_paper_members: bool) -> None:
+            if has_paper_members:
+                self._notices.warning("group_has_paper_members", group=request.group_id, refused=request.client_id)
+                refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            elif not parked.later.ended:
+                answer = self._coordinator.join(request, parked.answer, self._loop.now_ms)
+                if answer is not None:
+                    parked.answer(answer)
+                self._go_on()
+
+        def not_told(error: Exception) -> None:
+            refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+        if not self._ask_for_paper_members(request.group_id, told, not_told):
+            return encode(JoinAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id))
+        return parked.later
 
     def sync(self, request: SyncRequest, encode: Callable[[SyncAnswer], bytes]) -> bytes | Later:
         """Return the encoded answer, or a Later for it."""
@@ -96,11 +142,14 @@ class GroupDesk:
         self._deliver()
 
     def _answered(self, answer: A | None, parked: "_Parked[A]") -> bytes | Later:
+        self._go_on()
+        return parked.later if answer is None else parked.encode(answer)
+
+    def _go_on(self) -> None:
         if len(self._coordinator) and not self._is_ticking:
             self._is_ticking = True
             self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)
         self._deliver()
-        return parked.later if answer is None else parked.encode(answer)
 
     def _tick(self) -> None:
         self._hand_over()

@@ -2,11 +2,15 @@
 consumers. Bounded by the worker's queue.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ..coordination.group_directory import Deletion, GroupTrace
+from .pieces import submit_in_pieces
 from .worker import Worker
+
+DELETED_AT_ONCE = 20
+"""Groups, each some calls one after the other: commits wait behind these."""
 
 Deletions = Mapping[str, Deletion | Exception]
 """What became of each group."""
@@ -18,6 +22,8 @@ class Directory(Protocol):
     def groups(self) -> Mapping[str, bool]: ...
 
     def describe(self, groups: Iterable[str]) -> Mapping[str, GroupTrace]: ...
+
+    def has_members(self, group: str) -> bool: ...
 
     def delete(self, group: str) -> Deletion: ...
 
@@ -40,17 +46,20 @@ class GroupTraces:
         wanted = list(groups)
         return self._worker.submit(lambda: self._directory.describe(wanted), done, failed)
 
+    def has_members(self, group: str, done: Callable[[bool], None], failed: Callable[[Exception], None]) -> bool:
+        """Have it told whether members of the paper's kind live in a group."""
+        return self._worker.submit(lambda: self._directory.has_members(group), done, failed)
+
     def delete(self, groups: Iterable[str], done: Callable[[Deletions], None], failed: Callable[[Exception], None]) -> bool:
         """Have groups deleted, each for itself."""
-        wanted = list(groups)
 
-        def delete() -> Deletions:
+        def delete(some: Sequence[str]) -> Deletions:
             outcomes: dict[str, Deletion | Exception] = {}
-            for group in wanted:
+            for group in some:
                 try:
                     outcomes[group] = self._directory.delete(group)
                 except Exception as error:
                     outcomes[group] = error  # one group's fault is not another's
             return outcomes
 
-        return self._worker.submit(delete, done, failed)
+        return submit_in_pieces(self._worker, list(groups), delete, done, failed, at_once=DELETED_AT_ONCE)

@@ -16,6 +16,9 @@ log = get_logger(__name__)
 
 LONGEST_WAIT_MS = 1_000
 EVENTS_A_TURN = 512
+GATHER_US = 100
+"""The kernel makes about 150 of it (its timer slack). 50 gathered less; of 200 more was not to be seen."""
+_sleep = time.sleep
 
 OnEvent = Callable[[int], None]
 """Called with the epoll mask."""
@@ -36,6 +39,7 @@ class Loop:
         self._turn_end: list[Callable[[], None]] = []
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_woken = False
+        self._gathering: set[int] = set()
         self._running = True
         self.now_ms = monotonic_ms()
         """Monotonic time at the beginning of this turn: good enough for every deadline."""
@@ -67,6 +71,15 @@ class Loop:
     def at_turn_end(self, function: Callable[[], None]) -> None:
         """Have `function` called once, when this turn's events have been handled."""
         self._turn_end.append(function)
+
+    def let_gather(self, fd: int) -> None:
+        """Say of this turn's event of `fd` that its peer does not wait for each answer and had sent little.
+
+        Where that holds for all events of a turn, and nobody who waited was let go in it, the loop sleeps a moment before it
+        looks again: several requests then come in one read and their answers leave in one send, as network cards do it with
+        interrupts. A request of 10 KB alone in its turn takes 60 us, one of six 17-25, one of twenty-four 13.
+        """
+        self._gathering.add(fd)
 
     def stop(self) -> None:
         """End `run` after its present turn. Any thread may call this."""
@@ -100,6 +113,11 @@ class Loop:
             functions, self._turn_end = self._turn_end, []
             for function in functions:
                 self._call(function)
+            self._gathering.clear()
+        if self._gathering:
+            if len(self._gathering) == len(events):
+                _sleep(GATHER_US / 1e6)
+            self._gathering.clear()
 
     def _call(self, function: Callable[[], None]) -> None:
         try:

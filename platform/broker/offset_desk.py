@@ -10,6 +10,7 @@ from ..coordination.committed_offset import CommittedOffset
 from ..errors import HeadraceError
 from ..runtime.logs import get_logger
 from .errors import Overloaded
+from .pieces import submit_in_pieces
 from .worker import Worker
 
 log = get_logger(__name__)
@@ -20,6 +21,9 @@ CAPACITY_BYTES = 64 << 20
 """What they may take, roughly."""
 OFFSET_BYTES = 300
 """What one offset takes besides its metadata."""
+
+GROUPS_READ_AT_ONCE = 50
+"""Of one fetch that asks for many: commits wait behind these."""
 
 Position = tuple[str, int]
 """Topic and partition."""
@@ -78,18 +82,18 @@ class OffsetDesk:
         overloaded.
         """
 
-        def read() -> dict[str, Offsets | Exception]:
+        def read(groups: Sequence[str]) -> dict[str, Offsets | Exception]:
             found: dict[str, Offsets | Exception] = {}
-            for group, partitions in wanted.items():
+            for group in groups:
                 try:
-                    found[group] = self._store.read(group, partitions)
+                    found[group] = self._store.read(group, wanted[group])
                 except Exception as error:
                     if _is_away(error):
                         raise
                     found[group] = error
             return found
 
-        return self._worker.submit(read, done, failed)
+        return submit_in_pieces(self._worker, list(wanted), read, done, failed, at_once=GROUPS_READ_AT_ONCE)
 
     def forget(
         self,
@@ -105,6 +109,10 @@ class OffsetDesk:
         """Have all groups' offsets of a deleted topic removed. What cannot be done is logged: they do no harm but to a later
         topic of that name, whose readers begin where these say.
         """
+
+        # What waits would be written after the removal.
+        for commit in self._waiting:
+            commit.offsets = {position: one for position, one in commit.offsets.items() if position[0] != topic}
 
         def failed(error: Exception) -> None:
             log.warning("offsets_of_deleted_topic_stay", topic=topic, why=str(error))

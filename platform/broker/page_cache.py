@@ -47,6 +47,21 @@ class PageCache:
             self._counts_pages = False
         return self._is_there(fd, position)
 
+    def copy(self, stretch: Slice) -> bytes | None:
+        """Return the bytes of `stretch`, None when reading them waits for a disk. Hot: once a small fetch.
+
+        A fault is for the reading itself to find: it counts as waiting.
+        """
+        length = len(stretch)
+        copied = bytearray(length)
+        try:
+            count = os.preadv(stretch.fd, (copied,), stretch.position, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                return None
+            count = os.preadv(stretch.fd, (copied,), stretch.position)
+        return bytes(copied) if count == length else None
+
     def _is_there(self, fd: int, position: int) -> bool:
         try:
             os.preadv(fd, self._byte, position, os.RWF_NOWAIT)

@@ -32,8 +32,8 @@ _HEAD = struct.Struct(">ii")
 _API = struct.Struct(">hh")
 _SMALLEST_RECORD_BYTES, _MOST_RECORDS = 7, 1 << 24
 """As in the general path."""
-_CODECS, _LAST_CODEC = 0x37, 4
-"""The bits for codec, transaction and control; up to 4 they are a known codec and nothing else."""
+_CODECS, _LAST_CODEC = 0x3F, 4
+"""The bits for codec, append time, transaction and control; up to 4 they are a known codec and nothing else."""
 
 
 class Shape(NamedTuple):

@@ -7,10 +7,10 @@ that stay (the `Front`: version, client id, acks, timeout, topic) are compared, 
 2.1 µs, system calls included.
 
 Takes only what it understands whole: versions 3 to 9, one partition, one sound batch, the next sequence. It stops before anything
-else and leaves it, unchanged, to the general path (`handlers/produce.py`), which alone knows errors, duplicates, mirrored topics
-and segments that are full. When a write fails nothing of it has happened, and each of its requests is answered by the general
-path, which tells each one's error. `tests/unit/broker/test_produce_run.py` holds both ways against each other. The buffer is
-never written to, and nothing is kept of it."""
+else and leaves it, unchanged, to the general path (`handlers/produce.py`), which alone knows errors, duplicates, mirrored topics,
+append times and segments that are full. When a write fails nothing of it has happened, and each of its requests is answered by
+the general path, which tells each one's error. `tests/unit/broker/test_produce_run.py` holds both ways against each other. The
+buffer is never written to, and nothing is kept of it."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -235,7 +235,8 @@ class ProduceRuns:
             place = front.places[index] = Place(partition, front.version)
             if self._place_count > self._sweep_at:
                 self._sweep()
-        if place.partition.settings.is_mirror:
+        settings = place.partition.settings
+        if settings.is_mirror or settings.stamps_append_time:
             return None
         room = place.partition.log.run_room(now_ms)
         return None if room is None else _Part(place, *room)

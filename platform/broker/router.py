@@ -77,7 +77,7 @@ class Api(NamedTuple):
 TABLE: Mapping[int, Api] = {
     produce.KEY: Api("Produce", 0, 9, 3, produce.handle, produce.handle_old),
     fetch.KEY: Api("Fetch", 4, 12, 4, fetch.handle),
-    list_offsets.KEY: Api("ListOffsets", 1, 7, 1, list_offsets.handle),
+    list_offsets.KEY: Api("ListOffsets", 0, 7, 0, list_offsets.handle),
     metadata.KEY: Api("Metadata", 0, 9, 0, metadata.handle),
     offset_commit.KEY: Api("OffsetCommit", 1, 8, 1, offset_commit.handle),
     offset_fetch.KEY: Api("OffsetFetch", 1, 8, 1, offset_fetch.handle),

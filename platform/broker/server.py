@@ -10,7 +10,8 @@ from collections.abc import Callable
 from select import EPOLLIN
 
 from ..runtime.logs import get_logger
-from .connection import Connection, Dispatch
+from .connection import Connection
+from .dispatch import Dispatch
 from .errors import AddressInUse
 from .intake import SCRATCH_BYTES, BufferPool, Intake
 from .loop import Loop

@@ -110,6 +110,15 @@ NUMBERS: Mapping[str, Number] = {
     "offset.metadata.max.bytes": _number(
         "offset_metadata_max_bytes", 4_096, 0, 65_536, doc="The longest text that a consumer may keep beside a committed offset."
     ),
+    "offsets.retention.minutes": _number(
+        "offsets_retention_minutes",
+        7 * 24 * 60,
+        1,
+        doc="How long committed offsets stay after their group lost its last member; without members, after the last commit.",
+    ),
+    "offsets.retention.check.interval.ms": _number(
+        "offsets_retention_check_interval_ms", 600_000, 50, doc="How often committed offsets are looked through for expired ones."
+    ),
     "metrics.partitions.max": _number(
         "metrics_partitions_max",
         1_000,
@@ -229,8 +238,6 @@ NOT_HERE: Mapping[str, str] = {
     "socket.receive.buffer.bytes": "the system sizes socket buffers itself",
     "offsets.topic.replication.factor": "consumers' offsets are kept in ZooKeeper",
     "offsets.topic.num.partitions": "consumers' offsets are kept in ZooKeeper",
-    "offsets.retention.minutes": "committed offsets do not expire: delete groups that nobody needs any more",
-    "offsets.retention.check.interval.ms": "committed offsets do not expire: delete groups that nobody needs any more",
     "share.coordinator.state.topic.replication.factor": "share groups are not served",
     "share.coordinator.state.topic.min.isr": "share groups are not served",
     "transaction.state.log.replication.factor": "transactions are not served",

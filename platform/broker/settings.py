@@ -79,6 +79,8 @@ class BrokerSettings:
     groups_max: int = 10_000
     groups_max_bytes: int = 64 << 20
     offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
     topic_defaults: Mapping[str, str]
     """Topic settings whose default this broker changes, by topic setting name."""
     effective: Sequence[Effective] = ()

@@ -159,8 +159,11 @@ TABLE: Mapping[str, TopicSetting] = {
             name="message.timestamp.type",
             type=ConfigType.STRING,
             default="CreateTime",
-            check=_one_of("CreateTime", why=": a record's time is its event's, the broker never rewrites it"),
-            doc="Only CreateTime: a record's timestamp is the one its producer gave.",
+            check=_one_of("CreateTime", "LogAppendTime"),
+            broker_name="log.message.timestamp.type",
+            doc="CreateTime: a record's timestamp is the one its producer gave. LogAppendTime: it is when the broker took its "
+            "batch, and event times are lost: Headrace's audit counts by timestamp, so it does not fit audited topics. Not on "
+            "mirrored topics, whose batches keep the times of their source.",
         ),
         TopicSetting(
             name="compression.type",
@@ -243,7 +246,7 @@ REFUSED: Mapping[str, str] = {
 
 
 def faults_of(config: Mapping[str, str | None]) -> list[str]:
-    """Return everything that is wrong with a topic's own settings, each fault naming its setting."""
+    """Return everything that is wrong with a topic's own settings, taken together, each fault naming its setting."""
     faults = []
     for name, value in config.items():
         setting = TABLE.get(name)
@@ -255,7 +258,17 @@ def faults_of(config: Mapping[str, str | None]) -> list[str]:
             faults.append(f"{name}: has no value")
         elif (fault := setting.check(value)) is not None:
             faults.append(f"{name}: {fault}")
-    return faults
+    return faults + conflicts_of(config)
+
+
+def conflicts_of(config: Mapping[str, str | None]) -> list[str]:
+    """Return which of a topic's own settings, each sound by itself, cannot stand together."""
+    if config.get("headrace.mirror") == "true" and config.get("message.timestamp.type") == "LogAppendTime":
+        return [
+            "message.timestamp.type: LogAppendTime with headrace.mirror=true: a mirrored topic is a copy byte for byte, times "
+            "included. Set LogAppendTime on the topic it is copied from, or leave headrace.mirror away"
+        ]
+    return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,6 +287,8 @@ class TopicSettings:
     """Nothing is acknowledged before it is on disk."""
     max_message_bytes: int
     is_mirror: bool
+    stamps_append_time: bool
+    """Records get the time at which the broker takes their batch."""
 
     @property
     def shows_only_what_is_flushed(self) -> bool:
@@ -284,7 +299,7 @@ def values_in_force(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict
     """Return each setting's value and where it comes from: the topic, else the broker's settings, else the table.
 
     `defaults` holds what the broker's own settings change, by topic setting. Own values that the table refuses (written by a
-    later release, or by hand) give way to the default."""
+    later release, or by hand) give way to the default. A mirrored topic is never stamped with a time, whatever else is said."""
     answer = {}
     for name, setting in TABLE.items():
         if (value := own.get(name)) is not None and setting.check(value) is None:
@@ -293,6 +308,8 @@ def values_in_force(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict
             answer[name] = (value, ConfigSource.STATIC_BROKER)
         else:
             answer[name] = (setting.default, ConfigSource.DEFAULT)
+    if answer["headrace.mirror"][0] == "true":
+        answer["message.timestamp.type"] = (TABLE["message.timestamp.type"].default, ConfigSource.DEFAULT)
     return answer
 
 
@@ -317,4 +334,5 @@ def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> TopicSet
         acks_on_disk=values["flush.ack"] == "always" or flush_messages == 1,
         max_message_bytes=int(values["max.message.bytes"]),
         is_mirror=values["headrace.mirror"] == "true",
+        stamps_append_time=values["message.timestamp.type"] == "LogAppendTime",
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ..runtime.logs import get_logger
 from .flush_desk import FlushDesk
-from .log import DeletedSegment, LogError, erase_now
+from .log import DeletedSegment, ExpireJob, LogError, erase_now
 from .loop import Loop
 from .metrics import Durations
 from .partitions import Partition, PartitionTable
@@ -15,7 +15,8 @@ from .worker import Worker
 log = get_logger(__name__)
 
 ROLLED_EVERY_MS = 5_000
-"""How long a closed segment may wait for its flush: until then its file stays open."""
+"""How long a closed segment may wait for its flush: until then its file stays open; and how long a new one's age is in memory
+alone."""
 FLUSH_THREADS = 4
 """Flushes under way at once. See `docs/decisions/0010`."""
 PARTITIONS_A_TURN = 100
@@ -74,26 +75,61 @@ class Upkeep:
 
     def _rolled_pass(self) -> None:
         self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
-        self._pass(list(self._table), self._flush_rolled)
+        self._pass(list(self._table), self._after_rolls)
 
     def _retention_pass(self) -> None:
         self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
         self._pass(list(self._table), self._expire)
 
-    def _pass(self, partitions: list[Partition], visit: Callable[[Partition], None]) -> None:
-        for partition in partitions[:PARTITIONS_A_TURN]:
-            visit(partition)
+    def _pass(self, partitions: list[Partition], visit: Callable[[list[Partition]], None]) -> None:
+        visit(partitions[:PARTITIONS_A_TURN])
         rest = partitions[PARTITIONS_A_TURN:]
         if rest:
             self._loop.post(lambda: self._pass(rest, visit))
 
-    def _flush_rolled(self, partition: Partition) -> None:
-        if partition.log.has_unflushed_segments:
-            self._flushes.ask_quietly(partition)
+    def _after_rolls(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            if partition.log.has_unflushed_segments:
+                self._flushes.ask_quietly(partition)
+        notes = [(partition.log, note) for partition in partitions if (note := partition.log.note_job()) is not None]
 
-    def _expire(self, partition: Partition) -> None:
+        def write() -> None:
+            for _, note in notes:
+                note.run()
+
+        def written(_: None) -> None:
+            for of, note in notes:
+                of.note_done(note)
+
+        if notes:
+            # Where the queue is full, the next pass comes back to them.
+            self._worker.submit(write, written, lambda _: None)
+
+    def _expire(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            self._expire_one(partition)
+
+    def _expire_one(self, partition: Partition) -> None:
+        def failed(error: Exception) -> None:
+            log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
+
         try:
-            deleted = partition.log.expire(self._now_ms(), erase=self._erase)
+            job = partition.log.expire_job(self._now_ms())
+        except (LogError, OSError) as error:
+            failed(error)
+            return
+        if job is None:
+            return
+        if job.entries is None:
+            self._expired(partition, job)
+        elif not self._worker.submit(job.run, lambda _: self._expired(partition, job), failed):
+            log.warning("disposal_left_out", why="too much waits for the disk already")
+
+    def _expired(self, partition: Partition, job: ExpireJob) -> None:
+        if partition.is_gone:
+            return
+        try:
+            deleted = partition.log.expire_done(job, erase=self._erase)
         except (LogError, OSError) as error:
             log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
             return

@@ -1,4 +1,4 @@
-"""`headrace audit run|report|drill`: the audit service, its report, its drills."""
+"""`headrace audit run|report|drill|…`: the audit service, its report, its drills; its producers: `audit_producers.py`."""
 
 import argparse
 import json
@@ -9,18 +9,19 @@ from typing import Any
 
 from ..errors import HeadraceError
 from ..runtime.layout import LOOPBACK, Layout
+from . import audit_producers
 
 HELP = """Count every tier's records per window, say whether the books balance, and prove that the alarm works.
 
 example: headrace audit report --topic access_log --wait COMPLETE 120"""
 
-FINAL = ("COMPLETE", "INCOMPLETE", "OVERCOUNTED", "UNKNOWN")
+FINAL = ("COMPLETE", "ACCEPTED", "INCOMPLETE", "OVERCOUNTED", "UNKNOWN")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the three subcommands."""
+    """Add the subcommands."""
     layout = Layout.from_environment()
-    actions = parser.add_subparsers(dest="action", required=True, metavar="run|report|drill")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="run|report|producers|retire-producer|drill")
 
     run_ = actions.add_parser("run", help="run the audit service", description="Run the audit service until SIGTERM.")
     run_.add_argument("--host", default=LOOPBACK, help="address to listen on (default %(default)s)")
@@ -51,6 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="first wait until every window is COMPLETE, or decided (no longer OPEN), at most SECONDS",
     )
 
+    audit_producers.configure(actions)
+
     drill = actions.add_parser("drill", help="plant a fault in the running platform and see that the audit finds it")
     drills = drill.add_subparsers(dest="drill", required=True, metavar="loss|silence")
     loss = drills.add_parser("loss", help="make whole batches unreadable on the offline side")
@@ -72,6 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
             return _run(arguments)
         case "report":
             return _report(arguments)
+        case "producers":
+            return audit_producers.list_unsealed(arguments)
+        case "retire-producer":
+            return audit_producers.retire_producer(arguments)
         case _:
             return _drill(arguments)
 
@@ -99,12 +106,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from ..audit.service import report as books
+    from ..audit.client import completeness
 
     wanted, seconds = _waited_for(arguments.wait)
     deadline = time.monotonic() + seconds
     while True:
-        windows = books.fetch(arguments.url, arguments.topic)
+        windows = completeness(arguments.url, arguments.topic)
         left = [window for window in windows if not _holds(wanted, window)]
         if wanted is None or (windows and not left) or time.monotonic() >= deadline:
             break
@@ -173,7 +180,7 @@ def _table(windows: list[dict[str, Any]]) -> None:
 
 
 def _drill(arguments: argparse.Namespace) -> int:
-    from ..local import drills
+    from ..local import loss_drill, silence_drill
 
     layout = Layout.from_environment()
 
@@ -181,9 +188,9 @@ def _drill(arguments: argparse.Namespace) -> int:
         print(line, file=sys.stderr, flush=True)
 
     if arguments.drill == "loss":
-        result = drills.loss(layout, arguments.topic, batches=arguments.batches, progress=progress)
+        result = loss_drill.run(layout, arguments.topic, batches=arguments.batches, progress=progress)
     else:
-        result = drills.silence(layout, arguments.topic, events=arguments.events, progress=progress)
+        result = silence_drill.run(layout, arguments.topic, events=arguments.events, progress=progress)
     if arguments.json:
         json.dump(result.as_json(), sys.stdout)
         print()

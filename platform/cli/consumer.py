@@ -10,19 +10,15 @@ from ..apps.request_rate_settings import RequestRateSettings
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
+from .foreground import run_parser
 
 HELP = "Run one process of the real-time requests-per-minute service; two or more form a group and take over from each other."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
-    what = parser.add_subparsers(dest="what", required=True, metavar="run")
-    run = what.add_parser(
-        "run",
-        help="run in the foreground until SIGTERM",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: headrace consumer run --topic access_log --group request-rate --consumer-id consumer-1",
+    run = run_parser(
+        parser, what=HELP, example="headrace consumer run --topic access_log --group request-rate --consumer-id consumer-1"
     )
     run.add_argument("--topic", default="access_log", help="topic to count; it may come later (default: %(default)s)")
     run.add_argument("--group", default="request-rate", help="group whose members share the partitions (default: %(default)s)")
@@ -39,7 +35,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=6_000,
         help="how long the partitions of a killed member wait for another (default: %(default)s)",
     )
-    run.add_argument("--status-file", type=Path, help="where to say 'ready', as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,20 +8,14 @@ from ..runtime.layout import LOOPBACK, Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..sdk import ACCESS_LOG_TOPIC
+from .foreground import run_parser
 
 HELP = "Run the sample frontend: a small real HTTP service, each request an event through the SDK."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
-    what = parser.add_subparsers(dest="what", required=True, metavar="run")
-    run = what.add_parser(
-        "run",
-        help="run in the foreground until SIGTERM",
-        description=HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="example: headrace frontend run --port 8000 --topic access_log",
-    )
+    run = run_parser(parser, what=HELP, example="headrace frontend run --port 8000 --topic access_log")
     run.add_argument("--port", type=int, default=layout.port(8000), help="port to listen on (default: %(default)s)")
     run.add_argument("--host", default=LOOPBACK, help="address to listen on (default: %(default)s)")
     run.add_argument("--topic", default=ACCESS_LOG_TOPIC, help="where the requests go (default: %(default)s)")
@@ -35,7 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=layout.run / "schemas-frontend",
         help="folder that remembers schema ids while the registry is away (default: %(default)s)",
     )
-    run.add_argument("--status-file", type=Path, help="where to say 'ready', as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

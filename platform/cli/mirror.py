@@ -1,24 +1,22 @@
 """`headrace mirror run`: copy every topic of one cluster to another, in the foreground, until SIGTERM."""
 
 import argparse
-from pathlib import Path
 
 from ..mirror.process import Mirror, MirrorSettings
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
+from .foreground import run_parser
 
 HELP = "Copy every topic of one cluster to another: same batches, same offsets, counted on the way."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
-    what = parser.add_subparsers(dest="what", required=True, metavar="run")
-    run = what.add_parser(
-        "run",
-        help="run in the foreground until SIGTERM",
-        description=f"{HELP} Internal topics (_…, ….quarantine) stay where they are.",
-        epilog="example: headrace mirror run --source live:9092 --destination offline:9192 --destination-zookeeper offline:2182",
+    run = run_parser(
+        parser,
+        what=f"{HELP} Internal topics (_…, ….quarantine) stay where they are.",
+        example="headrace mirror run --source live:9092 --destination offline:9192 --destination-zookeeper offline:2182",
     )
     run.add_argument("--source", default=layout.live_bootstrap, metavar="HOST:PORT", help="copy from here (default: %(default)s)")
     run.add_argument(
@@ -31,7 +29,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the destination's; remembers how far was reported (default: %(default)s)",
     )
     run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster that holds the audit's topic (default: the source)")
-    run.add_argument("--status-file", type=Path, help="where to say 'ready' and how far each partition is, as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,35 +1,33 @@
 """`headrace registry run`: the schema registry as a process."""
 
 import argparse
-from pathlib import Path
 
 from ..runtime.layout import LOOPBACK, SCHEMAS_TOPIC, Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
+from .foreground import run_parser
 
-HELP = """Run the schema registry: the Confluent REST API's core, its state in a topic of the live cluster.
-
-example: headrace registry run --port 8081 --bootstrap 127.0.0.1:9092"""
+HELP = "Run the schema registry: the Confluent REST API's core, its state in a topic of the live cluster."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
-    actions = parser.add_subparsers(dest="action", required=True, metavar="run")
-    run_parser = actions.add_parser(
-        "run", help="serve until SIGTERM or SIGINT", description=HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    run = run_parser(
+        parser,
+        what=HELP,
+        example="headrace registry run --port 8081 --bootstrap 127.0.0.1:9092",
     )
-    run_parser.add_argument("--port", type=int, default=layout.port(8081), help="port to listen on (default %(default)s)")
-    run_parser.add_argument("--host", default=LOOPBACK, help="address to listen on (default %(default)s; there is no login)")
-    run_parser.add_argument("--bootstrap", default=layout.live_bootstrap, help="the live cluster (default %(default)s)")
-    run_parser.add_argument("--topic", default=SCHEMAS_TOPIC, help="where the schemas are kept (default %(default)s)")
-    run_parser.add_argument(
+    run.add_argument("--port", type=int, default=layout.port(8081), help="port to listen on (default %(default)s)")
+    run.add_argument("--host", default=LOOPBACK, help="address to listen on (default %(default)s; there is no login)")
+    run.add_argument("--bootstrap", default=layout.live_bootstrap, help="the live cluster (default %(default)s)")
+    run.add_argument("--topic", default=SCHEMAS_TOPIC, help="where the schemas are kept (default %(default)s)")
+    run.add_argument(
         "--request-timeout-ms",
         type=int,
         default=5_000,
         metavar="MS",
         help="how long one question to a broker may take; a write fails after about three (default %(default)s)",
     )
-    run_parser.add_argument("--status-file", type=Path, help="where to say that it is ready")
 
 
 def run(arguments: argparse.Namespace) -> int:

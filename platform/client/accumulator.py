@@ -7,7 +7,7 @@ holds a lock around every call.
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from .partitioner import partition_for_key
@@ -130,11 +130,6 @@ class Accumulator:
         """Take queues that hold nothing any more out of the walk."""
         for name in [name for name, queue in self._busy.items() if queue.is_empty]:
             del self._busy[name]
-
-    def batches(self) -> Iterator[PendingBatch]:
-        """Yield every batch that is held."""
-        for queue in self._busy.values():
-            yield from queue.batches()
 
     def _close_flushed(self) -> None:
         for queue in self._busy.values():

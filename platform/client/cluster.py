@@ -84,9 +84,9 @@ class Cluster:
             address = self._brokers.get(self._controller_id) or next(iter(self._brokers.values()), self._seeds[0])
         return self._connection(*address, lane)
 
-    def any_broker(self, *, lane: str = "control") -> Connection:
-        """Return a connection to some broker that has just answered."""
-        return self.controller(lane=lane)
+    def coordinator(self, group: str, *, lane: str = "control") -> Connection:
+        """Return the connection to the broker that coordinates a group."""
+        return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)
 
     def refresh(self, topics: Iterable[str] | None = None, *, may_create: bool = False) -> None:
         """Ask again for these topics (None: for those asked for before)."""

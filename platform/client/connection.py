@@ -32,6 +32,8 @@ _API_NAMES = {
     1: "Fetch",
     2: "ListOffsets",
     3: "Metadata",
+    10: "FindCoordinator",
+    15: "DescribeGroups",
     18: "ApiVersions",
     19: "CreateTopics",
     22: "InitProducerId",

@@ -15,6 +15,8 @@ from .errors import BadAnswer, broker_error
 
 LIST_OFFSETS = (2, 2)
 METADATA = (3, 4)
+FIND_COORDINATOR = (10, 1)
+DESCRIBE_GROUPS = (15, 1)
 CREATE_TOPICS = (19, 4)
 INIT_PRODUCER_ID = (22, 1)
 """API key and the version spoken."""
@@ -95,6 +97,24 @@ def ask_create_topics(
     ]
     answer = _ask(connection, CREATE_TOPICS, {"topics": wanted, "timeout_ms": timeout_ms, "validate_only": False})
     return {topic.name: (int(topic.error_code), topic.error_message) for topic in answer.topics}
+
+
+def ask_coordinator(connection: Connection, group: str) -> tuple[str, int]:
+    """Return host and port of the broker that coordinates the group. Raises the broker's refusal."""
+    answer = _ask(connection, FIND_COORDINATOR, {"key": group, "key_type": 0})
+    if answer.error_code:
+        raise broker_error(f"FindCoordinator of group {group!r} to {connection.address}", int(answer.error_code))
+    return answer.host, answer.port
+
+
+def ask_group_members(connection: Connection, group: str) -> tuple[str, list[str]]:
+    """Return how the group divides its work, and its members' client ids; none when it has no members. Raises the broker's
+    refusal.
+    """
+    (answer,) = _ask(connection, DESCRIBE_GROUPS, {"groups": [group]}).groups
+    if answer.error_code:
+        raise broker_error(f"DescribeGroups of {group!r} to {connection.address}", int(answer.error_code))
+    return answer.protocol_data, [member.client_id for member in answer.members]
 
 
 def _ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:

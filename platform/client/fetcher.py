@@ -1,26 +1,19 @@
-"""Reading batches: one fetch over many partitions and brokers, offsets by time, and whole ranges of one partition.
+"""Reading batches: one fetch over many partitions and brokers.
 
 Each batch's CRC is checked here, once, for everybody above. Opens no batch. Works with byte offsets and with dense ones: the
 way on is always `BatchHeader.next_offset`. Keeps no position and no session: that is the caller's.
 """
 
 import itertools
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
-from ..errors import HeadraceError
-from ..runtime.backoff import Backoff
 from ..wire import fetch as wire_fetch
 from ..wire.errors import ErrorCode, WireError
-from ..wire.record_batch import BatchHeader
-from . import control_plane
 from .cluster import Cluster
 from .connection import Connection
-from .errors import BadAnswer, ClientError, CorruptRead, OffsetOutOfRange, ReadStalled, broker_error
+from .errors import BadAnswer, ClientError, OffsetOutOfRange, broker_error
 from .fetched import CorruptRange, FetchedPartition, TopicPartition, parse
-
-EARLIEST = -2
-LATEST = -1
+from .log_offsets import EARLIEST, log_offsets
 
 LARGEST_PARTITION_BYTES = 64 << 20
 """How far a fetch is widened to find the end of a bad range."""
@@ -56,17 +49,6 @@ class Fetcher:
         if not wanted:
             return []
         return self._fetch(wanted, self.max_wait_ms, self.partition_max_bytes)
-
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return an offset per partition: of `EARLIEST`, `LATEST`, or of the first record at or after a timestamp (ms).
-
-        Where no record is that young, it is the log's end. Raises the first failure, retriable when a leader moves.
-        """
-        found = self._list_offsets(wanted)
-        beyond = {partition: LATEST for partition, offset in found.items() if offset < 0}
-        if beyond:
-            found.update(self._list_offsets(beyond))
-        return found
 
     def close(self) -> None:
         """Close this fetcher's connections, from any thread; a fetch that waits fails."""
@@ -137,7 +119,7 @@ class Fetcher:
                 error: ClientError = BadAnswer(leader.address, "Fetch", f"it leaves out {name.topic}-{name.partition}")
                 fetched.append(self._failed(name, offset, error))
             elif part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                start = part.log_start_offset if part.log_start_offset >= 0 else self.offsets({name: EARLIEST})[name]
+                start = part.log_start_offset if part.log_start_offset >= 0 else log_offsets(self.cluster, {name: EARLIEST})[name]
                 raise OffsetOutOfRange(*name, offset, start)
             elif part.error_code:
                 error = broker_error(f"Fetch of {name.topic}-{name.partition} from {leader.address}", part.error_code)
@@ -185,84 +167,3 @@ class Fetcher:
             log_start_offset=-1,
             error=error,
         )
-
-    def _list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        by_leader: dict[Connection, dict[tuple[str, int], int]] = {}
-        for partition, timestamp in wanted.items():
-            by_leader.setdefault(self.cluster.leader(*partition), {})[partition] = timestamp
-        found: dict[TopicPartition, int] = {}
-        for leader, asked in by_leader.items():
-            try:
-                answers = control_plane.ask_offsets(leader, asked)
-            except ClientError:
-                for topic, _ in asked:
-                    self.cluster.forget(topic)
-                raise
-            for name in asked:
-                partition = TopicPartition(*name)
-                what = f"ListOffsets of {partition.topic}-{partition.partition} from {leader.address}"
-                if name not in answers:
-                    raise BadAnswer(leader.address, "ListOffsets", f"it leaves out {what}")
-                code, offset = answers[name]
-                if code:
-                    self.cluster.forget(partition.topic)
-                    raise broker_error(what, code)
-                found[partition] = offset
-        return found
-
-
-def read_range(
-    cluster: Cluster,
-    topic: str,
-    partition: int,
-    from_offset: int,
-    to_offset: int,
-    *,
-    on_corrupt: Callable[[CorruptRange], None] | None = None,
-    timeout_ms: int = 60_000,
-) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield every sound batch that touches [from_offset, to_offset), in order; ends at `to_offset` or at the log's end.
-
-    The first and last batch may reach beyond the range: who opens them takes only records inside it, and then adjacent ranges
-    hold each record exactly once. Broker restarts are waited out for `timeout_ms`. A range that fails its check goes to
-    `on_corrupt`; without it `CorruptRead` is raised. Raises `OffsetOutOfRange` where the log begins after `from_offset`.
-    """
-    name = TopicPartition(topic, partition)
-    fetcher = Fetcher(cluster, max_wait_ms=100, partition_max_bytes=4 << 20)
-    backoff = Backoff()
-    try:
-        offset, attempt, moved_at = from_offset, 0, time.monotonic()
-        while offset < to_offset:
-            try:
-                fetched = fetcher.fetch({name: offset})[0]
-            except HeadraceError as error:
-                if not error.retriable or _waited_ms(moved_at) > timeout_ms:
-                    raise
-                time.sleep(backoff.wait_ms(attempt) / 1000)
-                attempt += 1
-                continue
-            for bad in fetched.corrupt:
-                if bad.from_offset < to_offset:
-                    if on_corrupt is None:
-                        raise CorruptRead(topic, partition, bad.from_offset, bad.to_offset, bad.reason)
-                    on_corrupt(bad)
-            for header, batch in fetched.batches:
-                if header.base_offset >= to_offset:
-                    return
-                if header.next_offset > offset:
-                    yield header, batch
-            if fetched.next_offset > offset:
-                offset, attempt, moved_at = fetched.next_offset, 0, time.monotonic()
-            elif fetched.high_watermark <= offset:
-                return
-            elif _waited_ms(moved_at) > timeout_ms:
-                raise ReadStalled(topic, partition, offset, fetched.high_watermark, timeout_ms)
-            else:
-                time.sleep(backoff.wait_ms(attempt) / 1000)
-                attempt += 1
-    finally:
-        fetcher.close()
-
-
-def _waited_ms(since: float) -> int:
-    return int((time.monotonic() - since) * 1000)

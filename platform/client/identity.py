@@ -47,7 +47,7 @@ class ProducerIdentity:
         if now_ms < self.retry_at_ms:
             return False
         try:
-            made = control_plane.ask_producer_id(self._cluster.any_broker())
+            made = control_plane.ask_producer_id(self._cluster.controller())
         except ClientError as error:
             if not error.retriable:
                 raise

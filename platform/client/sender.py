@@ -1,14 +1,12 @@
-"""The producer's one thread: takes due batches, sends one request a broker at a time, and learns what became of each.
+"""The producer's one thread: takes due batches, sends one request a broker at a time, and has `outcomes` settle each answer.
 
 A request carries at most one batch of a partition, and a partition has at most one batch under way, so order and sequences hold
 through every retry. A batch whose answer never came is sent again with the same producer id and sequence until the broker knows
-it (acknowledged, or 'duplicate', which is the same) or its time is over. Source: KIP-98; one batch a partition is Kafka's own
-demand.
+it (acknowledged, or 'duplicate', which is the same) or its time is over. One batch a partition is Kafka's own demand.
 """
 
 import select
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..runtime.backoff import Backoff
@@ -20,10 +18,10 @@ from ..wire.errors import WireError
 from .accumulator import Accumulator
 from .cluster import Cluster
 from .connection import Connection
-from .delivery import Verdict, verdict
-from .errors import BadAnswer, BrokerUnreachable, ClientError, DeliveryTimedOut, RequestTimedOut, broker_error
+from .errors import BadAnswer, BrokerUnreachable, ClientError, DeliveryTimedOut, RequestTimedOut
 from .identity import ProducerIdentity
-from .pending import PartitionQueue, PendingBatch
+from .outcomes import OnDone, Outcomes, Taken
+from .pending import PartitionQueue
 from .wake import Wake
 
 log = get_logger(__name__)
@@ -34,9 +32,6 @@ BUSY_WAIT_MS = 100
 IDLE_WAIT_MS = 1_000
 """The longest sleeps, with something held and without: what the clock alone brings (an expiry) is seen that late at most."""
 
-OnDone = Callable[[PendingBatch, int, ClientError | None], None]
-"""Called once per batch with its base offset, or -1 and why it was given up. Without the lock, from the sender's thread."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
@@ -44,7 +39,7 @@ class _Flight:
 
     version: int
     deadline_ms: int
-    batches: list[tuple[PartitionQueue, PendingBatch]]
+    batches: list[Taken]
 
 
 class Sender:
@@ -72,6 +67,7 @@ class Sender:
         self._delivery_timeout_ms = delivery_timeout_ms
         self._clock = clock
         self._on_done = on_done
+        self._outcomes = Outcomes(cluster, accumulator, lock, is_numbered=identity is not None, clock=clock, on_done=on_done)
         self._backoff = Backoff()
         self._flights: dict[Connection, _Flight] = {}
         self._topics_retry_at_ms = 0
@@ -176,7 +172,7 @@ class Sender:
                 if isinstance(error, BrokerUnreachable):
                     # No broker answers: asking again for each partition would only take each one's timeout.
                     away = error
-                self._not_sent(queue, error)
+                self._outcomes.not_sent(queue, error)
                 continue
             with self._lock:
                 self._accumulator.learn(queue.topic, with_topic)
@@ -197,12 +193,12 @@ class Sender:
                 return self._identity.renew(present[0], now_ms)
         except ClientError as error:
             for queue in due:
-                self._not_sent(queue, error)
+                self._outcomes.not_sent(queue, error)
             return False
         return True
 
     def _send(self, leader: Connection, queues: list[PartitionQueue], now_ms: int) -> None:
-        taken: list[tuple[PartitionQueue, PendingBatch]] = []
+        taken: list[Taken] = []
         size_bytes = 0
         with self._lock:
             for queue in queues:
@@ -214,12 +210,13 @@ class Sender:
                 taken.append((queue, batch))
                 size_bytes += batch.size_bytes
         topics: dict[str, list[produce.ProducePartition]] = {}
-        built: list[tuple[PartitionQueue, PendingBatch]] = []
+        built: list[Taken] = []
         for queue, batch in taken:
             try:
                 records = batch.build(self._codec)
             except Exception as error:
-                self._give_up(queue, batch, ClientError(f"batch for {batch.topic}-{batch.partition} cannot be built: {error!r}"))
+                unbuilt = ClientError(f"batch for {batch.topic}-{batch.partition} cannot be built: {error!r}")
+                self._outcomes.give_up(queue, batch, unbuilt)
                 continue
             built.append((queue, batch))
             topics.setdefault(batch.topic, []).append(produce.ProducePartition(batch.partition, records))
@@ -282,73 +279,7 @@ class Sender:
             self._failed(leader, error)
             return
         del self._flights[leader]
-        answers = {(topic.name, partition.index): partition for topic in answer.topics for partition in topic.partitions}
-        for queue, batch in flight.batches:
-            found = answers.get((batch.topic, batch.partition))
-            if found is None:
-                missing = BadAnswer(leader.address, "Produce", f"it leaves out {batch.topic}-{batch.partition}")
-                self._again(queue, batch, missing, is_uncertain=True)
-            else:
-                self._answered(leader, queue, batch, found)
-
-    def _answered(
-        self, leader: Connection, queue: PartitionQueue, batch: PendingBatch, found: produce.ProduceResponsePartition
-    ) -> None:
-        what = f"Produce of {len(batch.records)} records to {batch.topic}-{batch.partition} on {leader.address}"
-        match verdict(found.error_code):
-            case Verdict.ACKNOWLEDGED:
-                with self._lock:
-                    queue.done(batch)
-                    self._accumulator.settle()
-                self._on_done(batch, found.base_offset, None)
-            case Verdict.NOT_NOW:
-                self._again(queue, batch, broker_error(what, found.error_code, found.error_message), is_uncertain=False)
-            case Verdict.PERHAPS:
-                self._again(queue, batch, broker_error(what, found.error_code, found.error_message), is_uncertain=True)
-            case Verdict.NUMBERS_UNKNOWN if self._identity is not None:
-                error = broker_error(what, found.error_code, found.error_message)
-                log.warning(
-                    "producer_begins_again",
-                    topic=batch.topic,
-                    partition=batch.partition,
-                    spent_producer_id=batch.producer_id,
-                    base_sequence=batch.base_sequence,
-                    reason=f"{error}: the broker lost records it had acknowledged, or forgot this producer",
-                )
-                with self._lock:
-                    queue.begin_again(batch)
-                self._again(queue, batch, error, is_uncertain=False)
-            case _:
-                self._give_up(queue, batch, broker_error(what, found.error_code, found.error_message))
+        self._outcomes.answered(leader.address, flight.batches, answer)
 
     def _failed(self, leader: Connection, error: ClientError) -> None:
-        """A whole request came to nothing."""
-        flight = self._flights.pop(leader)
-        was_sent = error.was_sent if isinstance(error, BrokerUnreachable) else isinstance(error, BadAnswer)
-        log.warning("produce_failed", broker=leader.address, batches=len(flight.batches), reason=str(error))
-        for queue, batch in flight.batches:
-            if error.retriable:
-                self._again(queue, batch, error, is_uncertain=was_sent)
-            else:
-                self._give_up(queue, batch, error)
-
-    def _not_sent(self, queue: PartitionQueue, error: ClientError) -> None:
-        with self._lock:
-            batch = self._accumulator.take(queue)
-        if error.retriable:
-            self._again(queue, batch, error, is_uncertain=False)
-        else:
-            self._give_up(queue, batch, error)
-
-    def _again(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError, *, is_uncertain: bool) -> None:
-        self._cluster.forget(batch.topic)
-        with self._lock:
-            batch.last_error = error
-            batch.is_uncertain = batch.is_uncertain or is_uncertain
-            queue.again(batch, self._clock.monotonic_ms() + self._backoff.wait_ms(batch.attempts))
-
-    def _give_up(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError) -> None:
-        with self._lock:
-            queue.give_up(batch)
-            self._accumulator.settle()
-        self._on_done(batch, -1, error)
+        self._outcomes.came_to_nothing(leader.address, self._flights.pop(leader).batches, error)

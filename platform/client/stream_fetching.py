@@ -6,29 +6,33 @@ application. A position that the log does not hold (any more) is told as a skipp
 """
 
 import threading
+from collections.abc import Callable, Collection, Mapping
 
 from ..runtime.backoff import Backoff
 from ..runtime.logs import get_logger
 from .errors import ClientError, OffsetOutOfRange
 from .fetched import CorruptRange, FetchedPartition, TopicPartition
-from .fetcher import EARLIEST, LATEST, Fetcher
-from .stream_state import Batch, Fetched, Skip, StreamState
+from .fetcher import Fetcher
+from .log_offsets import EARLIEST, LATEST
+from .stream_items import Batch, Fetched, Skip
+from .stream_state import StreamState
 
 log = get_logger(__name__)
 
 IDLE_MS = 200
 """How soon newly assigned partitions are seen when there were none."""
 
-
 HOLE = "the broker serves nothing there and goes on behind it: the range failed its check, or the log has a hole"
+
+Starts = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
 
 
 class FetchLoop:
     """Fetches for one consumer until stopped."""
 
-    def __init__(self, state: StreamState, fetcher: Fetcher, *, reset_to: int, name: str) -> None:
-        """`reset_to` is `EARLIEST` or `LATEST`: where to begin when the log does not hold the position."""
-        self._state, self._fetcher, self._reset_to = state, fetcher, reset_to
+    def __init__(self, state: StreamState, fetcher: Fetcher, *, starts: Starts, name: str) -> None:
+        """`starts` says where partitions begin whose log does not hold the position."""
+        self._state, self._fetcher, self._starts = state, fetcher, starts
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"fetch-{name}", daemon=True)
         self._backoff = Backoff()
@@ -92,7 +96,7 @@ class FetchLoop:
     def _reset(self, error: OffsetOutOfRange, wanted: dict[TopicPartition, tuple[int, int]]) -> None:
         name = TopicPartition(error.topic, error.partition)
         epoch, offset = wanted[name]
-        begin = max(self._fetcher.offsets({name: self._reset_to})[name], error.log_start_offset)
+        begin = max(self._starts([name])[name], error.log_start_offset)
         log.warning("offset_out_of_range", topic=name.topic, partition=name.partition, offset=offset, begins_again_at=begin)
         skipped: list[Fetched] = []
         if begin > offset:

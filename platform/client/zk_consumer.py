@@ -7,7 +7,7 @@
 
 At least once: a message is delivered again to whoever owns its partition when its owner ended, or lost its session, before
 committing past it. In order within a partition. Who is not sure of its session delivers nothing until it is. Builds its threads
-and joins them; sharing partitions is `zk_rebalance`'s, filling the queue `stream_fetching`'s.
+and joins them; sharing partitions is `zk_rebalance`'s, filling the queue `stream_fetching`'s, handing out `message_stream`'s.
 """
 
 import os
@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 
 from ..coordination.consumers import ConsumerRegistry, OffsetRegistry
@@ -25,24 +25,25 @@ from ..coordination.topics import TopicRegistry
 from ..runtime.backoff import Backoff
 from ..runtime.lifecycle import Lifecycle
 from ..runtime.logs import get_logger
-from ..wire.errors import CorruptBatch
+from . import control_plane
 from .cluster import Cluster
-from .fetched import CorruptRange, TopicPartition
-from .fetcher import EARLIEST, LATEST, Fetcher
+from .errors import ClientError
+from .fetched import TopicPartition
+from .fetcher import Fetcher
+from .log_offsets import log_offsets, log_range
+from .message_stream import Callbacks, MessageStream, OnAssigned, OnCorrupt, OnPartitions
 from .stream_fetching import FetchLoop, reset_point
-from .stream_message import Message, OnHanded, OpenBatch
-from .stream_state import Batch, Notice, NoticeKind, Skip, StreamState
-from .zk_errors import PartitionsLost, StreamMisused
+from .stream_message import Message, OnHanded
+from .stream_state import StreamState
+from .zk_errors import GroupOfKafkaClients, PartitionsLost, StreamMisused
 from .zk_partitions import SubscribedPartitions
 from .zk_rebalance import Rebalancer
 
 log = get_logger(__name__)
 
-OnAssigned = Callable[[Mapping[TopicPartition, int]], None]
-OnPartitions = Callable[[Collection[TopicPartition]], None]
-OnCorrupt = Callable[[TopicPartition, CorruptRange], None]
-
 LARGEST_ANSWER_BYTES = 8 << 20
+OWN_PROTOCOL = "zookeeper"
+"""How a broker names the way these consumers share partitions."""
 
 
 class ZooKeeperConsumer:
@@ -88,23 +89,27 @@ class ZooKeeperConsumer:
         self.group, self.topics = group, tuple(sorted(set(topics)))
         self.consumer_id = consumer_id or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._reset_to = reset_point(auto_offset_reset)
-        self._on_assigned, self._on_revoked, self._on_lost = on_assigned, on_revoked, on_lost
-        self._on_corrupt, self._on_handed = on_corrupt, on_handed
-        self._commit_on_revoke = commit_on_revoke
         self._session_timeout_ms = session_timeout_ms
         self._limits = (rebalance_patience_ms, handover_ms, recheck_ms)
         self._session = Session(zookeeper, session_timeout_ms=session_timeout_ms, name=f"{group}.{self.consumer_id}")
         self._cluster = Cluster(bootstrap, client_id=f"{group}.{self.consumer_id}")
         self._state = StreamState(queue_bytes=queue_bytes)
+        callbacks = Callbacks(
+            on_assigned=on_assigned,
+            on_revoked=on_revoked or (self._commit_handed_out if commit_on_revoke else None),
+            on_lost=on_lost,
+            on_corrupt=on_corrupt,
+            on_handed=on_handed,
+        )
+        name = f"{group}.{self.consumer_id}"
+        self._stream = MessageStream(self._state, callbacks, may_deliver=self._may_deliver, name=name)
         answer_bytes = min(LARGEST_ANSWER_BYTES, max(1, queue_bytes // 2))
         self._fetcher = Fetcher(
             self._cluster, max_wait_ms=fetch_wait_ms, max_bytes=answer_bytes, partition_max_bytes=min(1 << 20, answer_bytes)
         )
-        self._asker = Fetcher(self._cluster)
         self._lifecycle = Lifecycle()
         self._rebalancer: Rebalancer | None = None
         self._registry: ConsumerRegistry | None = None
-        self._open: OpenBatch | None = None
         self._handing_out = threading.Lock()  # held by the thread that polls
         self._closed = False
 
@@ -114,7 +119,7 @@ class ZooKeeperConsumer:
         """Join the group; returns once registered, which does not need the topics to exist, or a broker to answer.
 
         The id of a member that was killed a moment ago is free when its session has timed out; that is waited for. Raises
-        ZooKeeperUnreachable, ConsumerIdTaken, InvalidName.
+        ZooKeeperUnreachable, ConsumerIdTaken, InvalidName, GroupOfKafkaClients.
         """
         if self._rebalancer is not None or self._closed:
             raise StreamMisused(f"consumer {self.consumer_id!r} was started before: make a new one")
@@ -132,6 +137,7 @@ class ZooKeeperConsumer:
                 wait_ms=self._session_timeout_ms * 2,
                 on_refused=state.fail,
             )
+            self._refuse_kafka_clients()
             topics = TopicRegistry(session)
             self._rebalancer = rebalancer = Rebalancer(
                 session,
@@ -148,7 +154,7 @@ class ZooKeeperConsumer:
             session.on_change(rebalancer.trigger)
             registry.watch(self.group, rebalancer.trigger)
             topics.watch(rebalancer.trigger)
-            fetching = FetchLoop(state, self._fetcher, reset_to=self._reset_to, name=self.consumer_id)
+            fetching = FetchLoop(state, self._fetcher, starts=self._starts, name=self.consumer_id)
             fetching.start()
             self._lifecycle.started("fetching", fetching.stop)
             rebalancer.start()
@@ -160,6 +166,17 @@ class ZooKeeperConsumer:
             raise
         log.info("consumer_joined", group=self.group, consumer=self.consumer_id, topics=list(self.topics))
         return self
+
+    def _refuse_kafka_clients(self) -> None:
+        """Raise GroupOfKafkaClients when some are in the group. Registered already: those who come from now on are refused."""
+        try:
+            protocol, client_ids = control_plane.ask_group_members(self._cluster.coordinator(self.group), self.group)
+        except ClientError as error:
+            # Who is in a broker's group is known to that broker alone, and is out of it when that one is away.
+            log.warning("kafka_clients_not_asked_for", group=self.group, consumer=self.consumer_id, why=str(error))
+            return
+        if client_ids and protocol != OWN_PROTOCOL:
+            raise GroupOfKafkaClients(self.group, self.consumer_id, client_ids)
 
     def stop(self) -> None:
         """End the stream: `stream` ends, `poll` returns None, at once and from any thread. `close` is still to be called."""
@@ -181,7 +198,7 @@ class ZooKeeperConsumer:
                 self._rebalancer.stop()
                 owned = self._state.positions()
                 if owned and idle:
-                    self._told_revoked(owned)
+                    self._stream.tell_revoked(owned)
         finally:
             if idle:
                 self._handing_out.release()
@@ -216,103 +233,12 @@ class ZooKeeperConsumer:
         if not self._handing_out.acquire(blocking=False):
             raise StreamMisused(f"consumer {self.consumer_id!r}: its stream belongs to one thread, and another is in it")
         try:
-            return self._next(time.monotonic() + timeout_ms / 1000)
+            return self._stream.next(time.monotonic() + timeout_ms / 1000)
         finally:
             self._handing_out.release()
 
-    def _next(self, deadline: float) -> Message | None:
-        state = self._state
-        while True:
-            current = self._open
-            if current is not None and not state.has_notice():
-                if not state.is_owned(current.partition, current.epoch):
-                    self._leave_batch()
-                elif self._may_deliver():
-                    message = self._from_batch(current)
-                    if message is not None:
-                        return message
-                elif time.monotonic() >= deadline:
-                    return None
-                else:
-                    time.sleep(0.005)  # unsure of the session: it ends with the next answer of ZooKeeper, or with a notice
-                continue
-            taken = state.take(deadline, may_deliver=self._may_deliver)
-            match taken:
-                case None:
-                    return None
-                case Notice():
-                    self._tell(taken)
-                case Batch():
-                    self._open = OpenBatch(taken.partition, taken.epoch, taken.header, taken.batch, taken.from_offset)
-                case Skip():
-                    self._skip(taken.partition, taken.epoch, taken.corrupt)
-
-    def _from_batch(self, current: OpenBatch) -> Message | None:
-        try:
-            message = current.next_message()
-        except CorruptBatch as error:
-            bad = CorruptRange(from_offset=current.position, to_offset=current.header.next_offset, reason=str(error))
-            self._leave_batch()
-            self._skip(current.partition, current.epoch, bad)
-            return None
-        self._state.moved(current.partition, current.epoch, current.position)
-        if message is None:
-            self._leave_batch()
-        return message
-
     def _may_deliver(self) -> bool:
         return self._session.is_sure() and self._session.generation == self._state.generation
-
-    def _leave_batch(self) -> None:
-        self.settle()
-        self._open = None
-
-    def _skip(self, partition: TopicPartition, epoch: int, bad: CorruptRange) -> None:
-        log.error(
-            "range_skipped",
-            topic=partition.topic,
-            partition=partition.partition,
-            from_offset=bad.from_offset,
-            to_offset=bad.to_offset,
-            reason=bad.reason,
-        )
-        if self._on_corrupt is not None:
-            self._on_corrupt(partition, bad)
-        self._state.moved(partition, epoch, bad.to_offset)
-
-    def _tell(self, notice: Notice) -> None:
-        try:
-            match notice.kind:
-                case NoticeKind.ASSIGNED:
-                    if self._on_assigned is not None:
-                        self._on_assigned(dict(notice.partitions))
-                case NoticeKind.REVOKED:
-                    self._told_revoked(notice.partitions)
-                case NoticeKind.LOST:
-                    self._told_lost(notice.partitions)
-        finally:
-            self._state.finish(notice)
-
-    def _told_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        if not self._may_deliver():
-            self._told_lost(partitions)  # not sure to own them: as if they were lost
-            return
-        if self._open is not None and self._open.partition in partitions:
-            self._leave_batch()
-        if self._on_revoked is not None:
-            self._on_revoked(list(partitions))
-        elif self._commit_on_revoke:
-            try:
-                self.commit({name: at for name, at in self._state.uncommitted().items() if name in partitions})
-            except (CoordinationError, PartitionsLost) as error:
-                log.warning("commit_at_handover_failed", group=self.group, consumer=self.consumer_id, error=str(error))
-
-    def _told_lost(self, partitions: Collection[TopicPartition]) -> None:
-        if self._open is not None and self._open.partition in partitions:
-            self._leave_batch()
-        log.warning("partitions_lost", group=self.group, consumer=self.consumer_id, count=len(partitions))
-        if self._on_lost is not None:
-            self._on_lost(list(partitions))
 
     # ---- positions
 
@@ -335,18 +261,19 @@ class ZooKeeperConsumer:
             raise PartitionsLost(self.group, self.consumer_id) from error
         self._state.committed(due)
 
+    def _commit_handed_out(self, partitions: Collection[TopicPartition]) -> None:
+        try:
+            self.commit({name: at for name, at in self._state.uncommitted().items() if name in partitions})
+        except (CoordinationError, PartitionsLost) as error:
+            log.warning("commit_at_handover_failed", group=self.group, consumer=self.consumer_id, error=str(error))
+
     def settle(self) -> None:
         """Tell `on_handed` now of what was handed out of the batch in hand, and not when the batch is done."""
-        if self._open is not None and self._on_handed is not None:
-            handed = self._open.take_handed()
-            if handed is not None:
-                self._on_handed(handed)
+        self._stream.settle()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from `offset` in an owned partition; on the iterating thread. Raises StreamMisused when it is not owned."""
-        if self._open is not None and self._open.partition == partition:
-            self._leave_batch()
-        if not self._state.seek(partition, offset):
+        if not self._stream.seek(partition, offset):
             raise StreamMisused(f"seek in {partition.topic}-{partition.partition}: not this consumer's partition now")
 
     def position(self, partition: TopicPartition) -> int | None:
@@ -376,11 +303,7 @@ class ZooKeeperConsumer:
 
     def log_range(self, partition: TopicPartition) -> tuple[int, int]:
         """Return where the partition's log begins and ends now. Raises ClientError."""
-        fetcher = Fetcher(self._cluster)
-        try:
-            return fetcher.offsets({partition: EARLIEST})[partition], fetcher.offsets({partition: LATEST})[partition]
-        finally:
-            fetcher.close()
+        return log_range(self._cluster, partition)
 
     def _starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return self._asker.offsets(dict.fromkeys(partitions, self._reset_to))
+        return log_offsets(self._cluster, dict.fromkeys(partitions, self._reset_to))

@@ -74,6 +74,10 @@ class GroupDirectory:
             for group in wanted
         }
 
+    def has_members(self, group: str) -> bool:
+        """Return whether consumers of the paper's kind are registered in a group."""
+        return bool(self._session.tree.children(paths.consumer_ids(group)))
+
     def delete(self, group: str) -> Deletion:
         """Remove a group and its offsets, unless it has members of the paper's kind. Raises ConnectionUnsure."""
         tree, root = self._session.tree, paths.group(group)

@@ -52,6 +52,8 @@ class Node:
     version: int
     owner_session: int
     """The session an ephemeral node lives with; 0 for a persistent one."""
+    modified_ms: int
+    """When it was last written, the same value or another, by ZooKeeper's own clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,16 +159,22 @@ class Tree:
 
     def delete_many(self, paths: Iterable[str]) -> set[str]:
         """Remove the nodes; return those that are gone by this call. One that has children stays; the calls travel together."""
-        wanted = list(paths)
+        return self.delete_unchanged(dict.fromkeys(paths, -1))
+
+    def delete_unchanged(self, versions: Mapping[str, int]) -> set[str]:
+        """Remove those of the nodes that still have their version (-1: any); return those that are gone by this call. One that
+        has children stays; the calls travel together.
+        """
+        wanted = list(versions)
         gone: set[str] = set()
         for start in range(0, len(wanted), PIPELINE):
             some = wanted[start : start + PIPELINE]
             self._open("delete", some[0])
-            sent = [(path, self._client.delete_async(path)) for path in some]
+            sent = [(path, self._client.delete_async(path, versions[path])) for path in some]
             for path, answer in sent:
                 try:
                     self._await("delete", path, answer)
-                except (NoNodeError, NotEmptyError):
+                except (NoNodeError, NotEmptyError, BadVersionError):
                     continue
                 except _UNSURE as error:
                     raise ConnectionUnsure("delete", path, str(error) or type(error).__name__) from error
@@ -318,4 +326,4 @@ class Tree:
 
 def _node(found: Any) -> Node:
     data, stat = found
-    return Node(data=data or b"", version=stat.version, owner_session=stat.ephemeralOwner)
+    return Node(data=data or b"", version=stat.version, owner_session=stat.ephemeralOwner, modified_ms=stat.mtime)

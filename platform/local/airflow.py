@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..runtime.layout import LOOPBACK, Layout
+from ..runtime.status import StatusFile
 from .airflow_runs import AirflowError, health, is_ready, trigger, wait
 from .process_table import DEPLOY
 
@@ -136,6 +137,7 @@ def _announce_when_ready(layout: Layout, name: str) -> None:
     It is forked twice, so that Airflow, which this process becomes, is not the parent of a child it does not know.
     """
     pid, began_ms = os.getpid(), time.time_ns() // 1_000_000
+    status = StatusFile(layout.run / f"{name}.json")
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -143,23 +145,15 @@ def _announce_when_ready(layout: Layout, name: str) -> None:
     if os.fork():
         os._exit(0)
     try:
-        _write_status(layout, name, pid, "starting")
+        status.write("starting", pid=pid)
         deadline = time.monotonic() + ANNOUNCE_MS / 1000
         while time.monotonic() < deadline and _is_alive(pid):
             if is_ready(layout, name, since_ms=began_ms):
-                _write_status(layout, name, pid, "ready")
+                status.write("ready", pid=pid)
                 break
             time.sleep(0.25)
     finally:
         os._exit(0)
-
-
-def _write_status(layout: Layout, name: str, pid: int, state: str) -> None:
-    # StatusFile writes the writer's own pid; the supervisor asks for Airflow's.
-    layout.run.mkdir(parents=True, exist_ok=True)
-    scratch = layout.run / f".{name}.{pid}"
-    scratch.write_text(json.dumps({"state": state, "pid": pid, "at_ms": time.time_ns() // 1_000_000}))
-    scratch.replace(layout.run / f"{name}.json")
 
 
 def _is_alive(pid: int) -> bool:

@@ -1,35 +1,18 @@
 """Asks the running audit service for its verdicts: what the demo and the drills look at. The service decides, this only reads."""
 
-import http.client
-import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ..errors import HeadraceError
+from ..audit.client import ServiceUnreachable, completeness
 from ..runtime.layout import Layout
 
 ASK_MS = 10_000
 
 
-class BooksError(HeadraceError):
-    """The audit service could not be asked."""
-
-    retriable = True
-
-
 def windows(layout: Layout, topic: str) -> dict[int, dict[str, Any]]:
     """Return the audited windows of `topic` by `window_start_ms`, as `GET /api/completeness` gives them."""
-    url = f"{layout.audit_url}/api/completeness?{urllib.parse.urlencode({'topic': topic})}"
-    try:
-        with urllib.request.urlopen(url, timeout=ASK_MS / 1000) as answer:
-            found = json.load(answer)
-    except (OSError, http.client.HTTPException) as error:
-        raise BooksError(f"the audit service does not answer at {url}: {error}; `headrace status` tells its health") from error
-    return {window["window_start_ms"]: window for window in found}
+    return {window["window_start_ms"]: window for window in completeness(layout.audit_url, topic, timeout_ms=ASK_MS)}
 
 
 def count(found: dict[int, dict[str, Any]], tier: str, starts: Collection[int]) -> int:
@@ -58,7 +41,7 @@ def wait_until(
             seen(found)
             if condition(found):
                 return True, found
-        except BooksError:
+        except ServiceUnreachable:
             if time.monotonic() > deadline:
                 raise
         if time.monotonic() > deadline:

@@ -5,10 +5,8 @@ step is a command of ours run as its own process, as a user would run it.
 """
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -19,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..audit.model.windows import WINDOW_MS, window_start_ms
 from ..errors import HeadraceError
-from ..runtime.layout import WINDOW_MS, Layout
-from . import airflow, books, control
+from ..runtime.layout import Layout
+from . import airflow, books, commands, control
 
 FRONTEND_REQUESTS = 3_000
 FRONTEND_CLIENTS = 4
@@ -85,11 +84,8 @@ class Demo:
         self._tell(f"[{time.monotonic() - self._began:5.1f} s] {line}")
 
     def _headrace(self, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "headrace.cli.main", *words]
-        return subprocess.run(command, env=self._environment(), text=True, check=False, **options)
-
-    def _environment(self) -> dict[str, str]:
-        return {**os.environ, **self._layout.environment()}
+        environment = commands.environment(self._layout)
+        return subprocess.run(commands.command(*words), env=environment, text=True, check=False, **options)
 
     def _replay(self, log: Path) -> Sent:
         self._say(f"replay: {log} with its own time stamps → topic {self._topic}")
@@ -112,10 +108,10 @@ class Demo:
     def _drive_frontend(self) -> Sent:
         first_ms = time.time_ns() // 1_000_000
         port = self._layout.port(8000)
-        command = [sys.executable, "-m", "headrace.cli.main", "frontend", "run", "--port", str(port), "--topic", self._topic]
+        command = commands.command("frontend", "run", "--port", str(port), "--topic", self._topic)
         self._layout.logs.mkdir(parents=True, exist_ok=True)
         with (self._layout.logs / "frontend.log").open("ab") as output:
-            frontend = subprocess.Popen(command, stdout=output, stderr=output, env=self._environment())
+            frontend = subprocess.Popen(command, stdout=output, stderr=output, env=commands.environment(self._layout))
         try:
             self._await_frontend(frontend)
             self._say(f"frontend: {self._layout.frontend_url}, {FRONTEND_REQUESTS:,} real HTTP requests")
@@ -129,7 +125,7 @@ class Demo:
         if code != 0:
             raise DemoError(f"the frontend did not seal its windows (exit {code}): see {self._layout.logs / 'frontend.log'}")
         last_ms = time.time_ns() // 1_000_000
-        starts = tuple(range(first_ms - first_ms % WINDOW_MS, last_ms + 1, WINDOW_MS))
+        starts = tuple(range(window_start_ms(first_ms), last_ms + 1, WINDOW_MS))
         return Sent(
             topic=self._topic,
             event_count=sum(answers.values()) + 1,  # the probe that found it ready is a request too

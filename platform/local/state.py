@@ -1,17 +1,16 @@
 """What the supervisor tells the world and what the world asks of it: two small JSON files in the platform's `run` folder.
 
 `platform.json` is written by the supervisor alone; `held.json` (names to keep stopped) by whoever asks.
-Both are replaced in one rename.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from ..runtime.layout import Layout
+from ..runtime.whole_file import replace_file
 
 State = Literal["waiting", "starting", "ready", "unhealthy", "stopping", "stopped", "restarting"]
 
@@ -46,15 +45,8 @@ class PlatformState:
         return next(process for process in self.processes if process.name == name)
 
 
-def _replace(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(text)
-    scratch.replace(path)
-
-
 def write_platform(layout: Layout, state: PlatformState) -> None:
-    _replace(layout.run / "platform.json", json.dumps(asdict(state)))
+    replace_file(layout.run / "platform.json", json.dumps(asdict(state)).encode())
 
 
 def read_platform(layout: Layout) -> PlatformState | None:
@@ -94,4 +86,4 @@ def read_held(layout: Layout) -> set[str]:
 
 
 def write_held(layout: Layout, names: Iterable[str]) -> None:
-    _replace(layout.run / "held.json", json.dumps(sorted(names)))
+    replace_file(layout.run / "held.json", json.dumps(sorted(names)).encode())

@@ -1,4 +1,4 @@
-"""Carries out what `partition_copy` decides, turn by turn, on one thread: find topics, ask ends, fetch, count, append.
+"""Carries out what `partition_copy` decides, turn by turn, on one thread: take up partitions, ask ends, fetch, count, append.
 
 While an append is on its way the next fetch runs. Memory is bounded by one fetch answer and one request a leader. Holds no
 judgement about offsets; what fails becomes a `troubled` copy, and asking both ends again is the cure for nearly everything.
@@ -11,21 +11,20 @@ from ..audit.publisher import RangeReporter, UnreportedBacklog
 from ..client.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
 from ..client.fetched import FetchedPartition, TopicPartition
-from ..client.fetcher import EARLIEST, LATEST, Fetcher
+from ..client.fetcher import Fetcher
+from ..client.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
-from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
-from ..runtime.layout import is_internal
 from ..runtime.logs import get_logger
 from . import partition_copy as judge
 from . import seam
 from .destination import Append, Appended, Batch, Destination
+from .discovery import Discovery
 from .partition_copy import Ends, PartitionCopy, Phase
 from .quarantine import Quarantine
 
 log = get_logger(__name__)
 
-DISCOVER_EVERY_MS = 1_000
 LOOK_EVERY_MS = 5_000
 """How often the destination's ends are asked for, should it lose something while nothing new comes."""
 FETCH_WAIT_MS = 300
@@ -64,16 +63,10 @@ class Forwarder:
         self._fetcher = Fetcher(
             source, max_wait_ms=FETCH_WAIT_MS, max_bytes=limits.fetch_bytes, partition_max_bytes=limits.partition_bytes
         )
-        self._ends = (Fetcher(source), Fetcher(destination.cluster))
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
-        self._discover_at_ms = 0
         self._look_at_ms = 0
-        self._discover_attempt = 0
-        self.has_answers = False
-        """Both clusters have answered since the start."""
-        self.trouble: str | None = None
-        """Why topics cannot be discovered now."""
+        self.discovery = Discovery(source, destination, clock)
 
     def copies(self) -> Mapping[TopicPartition, PartitionCopy]:
         """Return every partition's state as of now. From any thread."""
@@ -86,63 +79,38 @@ class Forwarder:
         self._skip()
         self._look_at_destination()
         fetched = self._fetch()
-        for ended in self._destination.finish():
-            self._finish(ended)
+        self.finish()
         appends = [append for one in fetched if (append := self._take(one)) is not None]
         if appends:
             self._destination.begin(appends)
         return bool(fetched) or bool(appends)
 
     def finish(self) -> None:
-        """Wait for what is on its way and count it: the last turn before the end."""
+        """Wait for what is on its way and count it; after the last turn, too."""
         for ended in self._destination.finish():
             self._finish(ended)
 
     def close(self) -> None:
         """Close the connections, from any thread: what waits fails."""
         self._fetcher.close()
-        for fetcher in self._ends:
-            fetcher.close()
 
     # -- which partitions there are
 
     def _discover(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        if now_ms < self._discover_at_ms:
+        found = self.discovery.look()
+        if found is None:
             return
-        try:
-            topics = {topic: self._source.partitions(topic) for topic in self._source.topics() if not is_internal(topic)}
-            self._destination.cluster.topics()
-        except HeadraceError as error:
-            self._not_discovered(now_ms, error)
-            return
-        self._discover_at_ms, self._discover_attempt = now_ms + DISCOVER_EVERY_MS, 0
-        self.has_answers, self.trouble = True, None
-        for topic, partitions in topics.items():
-            names = {TopicPartition(topic, partition) for partition in partitions}
-            if names - self._copies.keys():
-                self._add(topic, names, now_ms)
-        for name in [name for name in self._copies if name.topic not in topics]:
+        for topic, names in found.items():
+            new = names - self._copies.keys()
+            if new and self.discovery.prepare(topic, len(names)):
+                for name in sorted(new):
+                    self._copies[name] = PartitionCopy()
+                    log.info("partition_found", topic=name.topic, partition=name.partition)
+        for name in [name for name in self._copies if name.topic not in found]:
             # Whatever is counted of it goes out with the next report; the destination keeps what it has.
             del self._copies[name]
+            self._last_ms.pop(name, None)
             log.info("partition_gone", topic=name.topic, partition=name.partition)
-
-    def _add(self, topic: str, names: set[TopicPartition], now_ms: int) -> None:
-        try:
-            self._destination.prepare(topic, len(names))
-        except HeadraceError as error:
-            self._not_discovered(now_ms, error)
-            return
-        for name in sorted(names - self._copies.keys()):
-            self._copies[name] = PartitionCopy()
-            log.info("partition_found", topic=name.topic, partition=name.partition)
-
-    def _not_discovered(self, now_ms: int, error: HeadraceError) -> None:
-        if self.trouble is None:
-            log.warning("discovery_failed", error=str(error))
-        self.trouble = str(error)
-        self._discover_at_ms = now_ms + Backoff(first_ms=100, longest_ms=DISCOVER_EVERY_MS).wait_ms(self._discover_attempt)
-        self._discover_attempt += 1
 
     # -- where to go on
 
@@ -167,13 +135,13 @@ class Forwarder:
                     self._trouble([name], error)
 
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
-        at_source, at_destination = self._ends
+        source, destination = self._source, self._destination.cluster
         # The destination first: what a late request of a dead mirror appends meanwhile is then not taken for a source that lost
         # its tail.
-        destination_end = at_destination.offsets(dict.fromkeys(names, LATEST))
-        destination_start = at_destination.offsets(dict.fromkeys(names, EARLIEST))
-        source_start = at_source.offsets(dict.fromkeys(names, EARLIEST))
-        source_end = at_source.offsets(dict.fromkeys(names, LATEST))
+        destination_end = log_offsets(destination, dict.fromkeys(names, LATEST))
+        destination_start = log_offsets(destination, dict.fromkeys(names, EARLIEST))
+        source_start = log_offsets(source, dict.fromkeys(names, EARLIEST))
+        source_end = log_offsets(source, dict.fromkeys(names, LATEST))
         return {
             name: Ends(
                 source_start=source_start[name],
@@ -192,12 +160,10 @@ class Forwarder:
         is_new = counted_to is None
         if is_new:
             counted_to = self._reporter.reported(*name)
-        before = self._copies[name]
-        copy = judge.resumed(before, ends, seen, counted_to=counted_to, now_ms=self._clock.monotonic_ms())
+        copy = judge.resumed(self._copies[name], ends, seen, counted_to=counted_to, now_ms=self._clock.monotonic_ms())
         if is_new and copy.phase is Phase.COPYING:
             self._reporter.begin(*name, copy.counted_to)
-        self._copies[name] = copy
-        self._tell(name, before, copy)
+        self._move(name, copy)
         if copy.phase is Phase.COPYING and (is_new or copy.counted_to < copy.copied_to):
             log.info(
                 "copying", topic=name.topic, partition=name.partition, from_offset=copy.copied_to, counted_to=copy.counted_to
@@ -232,14 +198,12 @@ class Forwarder:
                 by_topic.setdefault(name.topic, []).append(name)
         for names in by_topic.values():
             try:
-                ends = self._ends[1].offsets(dict.fromkeys(names, LATEST))
+                ends = log_offsets(self._destination.cluster, dict.fromkeys(names, LATEST))
             except HeadraceError as error:
                 self._trouble(names, error)
                 continue
             for name, end in ends.items():
-                before = self._copies[name]
-                self._copies[name] = judge.destination_seen(before, end, now_ms)
-                self._tell(name, before, self._copies[name])
+                self._move(name, judge.destination_seen(self._copies[name], end, now_ms))
 
     # -- copying
 
@@ -253,9 +217,7 @@ class Forwarder:
             fetched = self._fetcher.fetch(wanted)
         except OffsetOutOfRange as error:
             name = TopicPartition(error.topic, error.partition)
-            before = self._copies[name]
-            self._copies[name] = judge.out_of_range(before, error.log_start_offset, self._clock.monotonic_ms())
-            self._tell(name, before, self._copies[name])
+            self._move(name, judge.out_of_range(self._copies[name], error.log_start_offset, self._clock.monotonic_ms()))
             return []
         except HeadraceError as error:
             self._trouble(list(wanted), error)
@@ -286,8 +248,7 @@ class Forwarder:
         except HeadraceError as error:
             self._trouble([name], error)
             return None
-        self._copies[name] = taken.copy
-        self._tell(name, before, taken.copy)
+        self._move(name, taken.copy)
         batches = one.batches[taken.count_only : taken.append_end]
         return Append(name=name, batches=batches, conditional_start=taken.conditional_start) if batches else None
 
@@ -297,8 +258,7 @@ class Forwarder:
         if before is None:
             return
         if ended.error is not None and not ended.is_passing:
-            self._copies[name] = judge.in_error(before, Phase.REFUSED, str(ended.error), self._clock.monotonic_ms())
-            self._tell(name, before, self._copies[name])
+            self._move(name, judge.in_error(before, Phase.REFUSED, str(ended.error), self._clock.monotonic_ms()))
         elif ended.error is not None:
             self._trouble([name], ended.error)
         else:
@@ -308,8 +268,7 @@ class Forwarder:
                 # It is there and not counted: resuming counts it.
                 self._trouble([name], error)
                 return
-            self._copies[name] = judge.acknowledged(before, ended.append.to_offset)
-            self._tell(name, before, self._copies[name])
+            self._move(name, judge.acknowledged(before, ended.append.to_offset))
 
     def _count(self, name: TopicPartition, batches: Sequence[Batch]) -> None:
         for header, batch in batches:
@@ -333,11 +292,11 @@ class Forwarder:
         for name in names:
             before = self._copies.get(name)
             if before is not None:
-                self._copies[name] = judge.troubled(before, str(error), now_ms)
-                self._tell(name, before, self._copies[name])
+                self._move(name, judge.troubled(before, str(error), now_ms))
 
-    def _tell(self, name: TopicPartition, before: PartitionCopy, after: PartitionCopy) -> None:
-        """Log what changed for people: trouble that begins or ends, an error state that is entered."""
+    def _move(self, name: TopicPartition, after: PartitionCopy) -> None:
+        """Note the partition's new state, and log what changed for people: trouble that begins or ends, an error state."""
+        before, self._copies[name] = self._copies[name], after
         topic, partition = name
         if after.phase in judge.ERROR_PHASES and before.phase is not after.phase:
             log.error("copy_stopped", topic=topic, partition=partition, state=after.phase.value, error=after.trouble)

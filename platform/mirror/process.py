@@ -10,8 +10,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..audit.publisher import RangeReporter
-from ..client.admin import create_topic
+from ..audit.model.tiers import MIRROR
+from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..client.cluster import Cluster
 from ..client.producer import Producer
 from ..coordination.brokers import BrokerRegistry
@@ -20,7 +20,6 @@ from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..errors import HeadraceError
 from ..runtime.clock import SystemClock
-from ..runtime.layout import AUDIT_TOPIC
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
@@ -32,7 +31,6 @@ from .status_facts import facts
 
 log = get_logger(__name__)
 
-TIER = "mirror"
 REPORT_EVERY_MS = 1_000
 STATUS_EVERY_MS = 1_000
 IDLE_MS = 50
@@ -103,7 +101,7 @@ class Mirror:
         producer = Producer(self._audit, linger_ms=5, buffer_bytes=8 << 20, max_block_ms=5_000, delivery_timeout_ms=30_000)
         self._life.started("audit producer", lambda: producer.close(1_000))
         self._reporter = RangeReporter(
-            tier=TIER,
+            tier=MIRROR,
             instance=f"{socket.gethostname()}/mirror/{os.getpid()}",
             sender=producer,
             positions=AuditPositions(session),
@@ -126,12 +124,12 @@ class Mirror:
 
     @property
     def _is_ready(self) -> bool:
-        return self._forwarder is not None and self._forwarder.has_answers
+        return self._forwarder is not None and self._forwarder.discovery.has_answers
 
     def _write_status(self) -> None:
         if self._forwarder is not None:
             state = "ready" if self._is_ready else "starting"
-            self._status.write(state, **facts(self._forwarder.copies(), trouble=self._forwarder.trouble))
+            self._status.write(state, **facts(self._forwarder.copies(), trouble=self._forwarder.discovery.trouble))
 
     def _forward(self) -> None:
         assert self._forwarder is not None
@@ -169,8 +167,7 @@ class Mirror:
         assert self._reporter is not None
         assert self._audit is not None
         if not self._knows_audit_topic:
-            # Made here too, so that it never comes into being by its first use, with partitions and retention of any other topic.
-            create_topic(self._audit, AUDIT_TOPIC, 1, {"retention.ms": "-1"}, timeout_ms=timeout_ms)
+            see_to_audit_topic(self._audit, timeout_ms=timeout_ms)
             self._knows_audit_topic = True
         self._reporter.publish(timeout_ms)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from ..client.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
-from ..client.fetcher import read_range
+from ..client.read_range import read_range
 from ..wire.record_batch import BatchHeader
 from .partition_copy import Seam
 

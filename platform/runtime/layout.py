@@ -20,9 +20,6 @@ SCHEMAS_TOPIC = "_headrace.schemas"
 QUARANTINE_SUFFIX = ".quarantine"
 """What could not be used of topic T stands in T + this suffix, on the live cluster, with its reason and origin."""
 
-WINDOW_MS = 600_000
-"""The audit's window: ten minutes of event time, tumbling (KAFKA-260's example bucket)."""
-
 
 def is_internal(topic: str) -> bool:
     """Return whether the topic belongs to the platform: not mirrored, not loaded, not audited."""

@@ -1,6 +1,6 @@
 """A process's own word about itself, in a small JSON file: how the supervisor knows that one without a port is ready.
 
-The file is replaced in one rename, so a reader never sees half of it.
+Readers never see half of it: it is replaced whole.
 """
 
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .clock import Clock, SystemClock
+from .whole_file import replace_file
 
 
 class StatusFile:
@@ -19,14 +20,14 @@ class StatusFile:
         self._clock = clock or SystemClock()
 
     def write(self, state: str, **facts: Any) -> None:
-        """Replace the file; `state` is `starting`, `ready` or `stopping`, `facts` any JSON values."""
+        """Replace the file; `state` is `starting`, `ready` or `stopping`, `facts` any JSON values.
+
+        (`pid` among them speaks for another process.)
+        """
         if self._path is None:
             return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
         words = {"state": state, "pid": os.getpid(), "at_ms": self._clock.now_ms(), **facts}
-        scratch = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        scratch.write_text(json.dumps(words))
-        scratch.replace(self._path)
+        replace_file(self._path, json.dumps(words).encode())
 
 
 def read_status(path: Path) -> dict[str, Any] | None:

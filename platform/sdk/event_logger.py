@@ -9,28 +9,26 @@ import atexit
 import itertools
 import os
 import socket
-import threading
 import uuid
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
+from ..audit.model.windows import WINDOW_MS
 from ..audit.publisher import ProducerReporter
 from ..client.cluster import Cluster
 from ..client.delivery import Delivery
 from ..client.errors import BufferFull, FlushTimedOut, ProducerClosed, RecordTooLarge
-from ..client.pending import record_size_bytes
 from ..client.producer import Producer
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
-from ..runtime.layout import WINDOW_MS
 from ..runtime.logs import get_logger
 from ..schema_registry.client import RegistryClient
 from ..wire.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
 from ..wire.schema_id import frame
+from .early_events import EarlyEvents
 from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed
 from .event_encoder import EventEncoder, event_time_ms_of
 from .event_schema import EVENT_TIME, SERVER
@@ -42,13 +40,6 @@ log = get_logger(__name__)
 
 CLOSE_TIMEOUT_MS = 60_000
 _REPORT_BUFFER_BYTES = 16 << 20
-
-
-class _Waiting(NamedTuple):
-    body: bytes
-    timestamp_ms: int
-    key: bytes | None
-    size_bytes: int
 
 
 class EventLogger:
@@ -92,18 +83,12 @@ class EventLogger:
         self.instance = instance or f"{self.server_name}/{application}/{uuid.uuid4()}"
         self.max_block_ms = max_block_ms
         self.on_bad_event = on_bad_event
-        self.buffer_bytes = buffer_bytes
         self._clock = clock or SystemClock()
         self._process_id = os.getpid()
         self._encoder = EventEncoder(schema)
         self._windows = OpenWindows(window_ms)
         self._refusals = itertools.count()
-        self._lock = threading.Condition()
-        self._waiting: deque[_Waiting] = deque()
-        """Encoded events from before the schema's id was known."""
-        self._waiting_bytes = 0
-        self._schema_id: int | None = None
-        self._is_closed = False
+        self._early = EarlyEvents(topic, buffer_bytes)
         self._cluster = Cluster(bootstrap, client_id=application)
         self._producer = Producer(
             self._cluster,
@@ -129,7 +114,7 @@ class EventLogger:
             on_delivery=self._side_delivered,
             clock=self._clock,
         )
-        self._reporter = ProducerReporter(instance=self.instance, sender=_Reports(self._side), clock=self._clock)
+        self._reporter = ProducerReporter(instance=self.instance, sender=self._side, clock=self._clock)
         self._quarantine = Quarantine(topic, self._side, self._windows, self._reporter.lost)
         self._keeper = Keeper(
             topic=topic,
@@ -142,14 +127,14 @@ class EventLogger:
             clock=self._clock,
             report_every_ms=report_every_ms,
             moved_past_ms=lambda: self._windows.moved_past_ms(self._clock.now_ms(), lateness_ms),
-            on_schema_id=self._learn_schema_id,
+            on_schema_id=lambda schema_id: self._early.let_go(schema_id, self._send_early),
         )
         self._keeper.start()
         try:
             if not self._keeper.await_up(start_timeout_ms):
                 log.warning("logger_not_up_yet", topic=topic, waited_ms=start_timeout_ms, buffer_bytes=buffer_bytes)
         except HeadraceError:
-            self._is_closed = True
+            self._early.close()
             self._cluster.close()
             raise
         _open_loggers.add(self)
@@ -220,9 +205,7 @@ class EventLogger:
         self._check_process()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         if not self._keeper.await_up(timeout_ms):
-            with self._lock:
-                waiting = len(self._waiting)
-            raise FlushTimedOut(waiting + self._producer.held_records, timeout_ms)
+            raise FlushTimedOut(len(self._early) + self._producer.held_records, timeout_ms)
         self._producer.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
         self._side.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
 
@@ -233,11 +216,8 @@ class EventLogger:
         reach the audit, else the first failure of the flush.
         """
         self._check_process()
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            self._lock.notify_all()
+        if not self._early.close():
+            return
         _open_loggers.discard(self)
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
 
@@ -248,7 +228,8 @@ class EventLogger:
         # While events are still held, a late start may let them go: most of the time is theirs, a second is kept for the seal.
         self._attempt(failures, lambda: self.flush(left_ms() - 1_000))
         self._attempt(failures, lambda: self._producer.close(left_ms()))
-        self._give_up_waiting()
+        for timestamp_ms in self._early.give_up():
+            self._count_lost(timestamp_ms, "send_failed")
         self._keeper.stop()
         self._attempt(failures, lambda: self._side.flush(left_ms()))
         try:
@@ -269,12 +250,11 @@ class EventLogger:
     def _take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> bool:
         self._windows.enter(timestamp_ms)
         try:
-            if self._schema_id is None and self._wait_for_schema_id(body, timestamp_ms, key, max_block_ms):
+            if self._early.schema_id is None and self._early.keep(body, timestamp_ms, key, max_block_ms):
                 return True
-            assert self._schema_id is not None
-            self._producer.send(
-                self.topic, frame(self._schema_id, body), key=key, timestamp_ms=timestamp_ms, max_block_ms=max_block_ms
-            )
+            assert self._early.schema_id is not None
+            payload = frame(self._early.schema_id, body)
+            self._producer.send(self.topic, payload, key=key, timestamp_ms=timestamp_ms, max_block_ms=max_block_ms)
         except (BufferFull, RecordTooLarge) as error:
             log.debug("event_dropped", topic=self.topic, reason=str(error))
             self._count_lost(timestamp_ms, "dropped_buffer_full")
@@ -284,44 +264,9 @@ class EventLogger:
             raise LoggerClosed(f"this EventLogger of {self.topic!r} is closed: make a new one") from None
         return True
 
-    def _wait_for_schema_id(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> bool:
-        """Keep the event until the schema's id is known; return False when it is known by now. Raises `BufferFull`."""
-        size_bytes = record_size_bytes(key, body, ()) + 5
-        with self._lock:
-
-            def may_go_on() -> bool:
-                return self._schema_id is not None or self._is_closed or self._waiting_bytes + size_bytes <= self.buffer_bytes
-
-            if not self._lock.wait_for(may_go_on, max_block_ms / 1000):
-                raise BufferFull(self.topic, self.buffer_bytes, max_block_ms)
-            if self._schema_id is not None:
-                return False
-            if self._is_closed:
-                raise ProducerClosed("closed while the schema's id was waited for")
-            self._waiting.append(_Waiting(body, timestamp_ms, key, size_bytes))
-            self._waiting_bytes += size_bytes
-            return True
-
-    def _learn_schema_id(self, schema_id: int) -> None:
-        with self._lock:
-            if self._schema_id is not None:
-                return
-            while self._waiting:
-                body, timestamp_ms, key, size_bytes = self._waiting[0]
-                # They fit: the producer's buffer is as large as this one and has been empty until now.
-                self._producer.send(self.topic, frame(schema_id, body), key=key, timestamp_ms=timestamp_ms, max_block_ms=0)
-                self._waiting.popleft()
-                self._waiting_bytes -= size_bytes
-            self._schema_id = schema_id
-            self._lock.notify_all()
-
-    def _give_up_waiting(self) -> None:
-        with self._lock:
-            given_up = list(self._waiting)
-            self._waiting.clear()
-            self._waiting_bytes = 0
-        for waiting in given_up:
-            self._count_lost(waiting.timestamp_ms, "send_failed")
+    def _send_early(self, payload: bytes, timestamp_ms: int, key: bytes | None) -> None:
+        # They fit: the producer's buffer is as large as theirs and has been empty until now.
+        self._producer.send(self.topic, payload, key=key, timestamp_ms=timestamp_ms, max_block_ms=0)
 
     def _refuse(self, event: Any, error: EventRefused, own_ms: int | None, now_ms: int, max_block_ms: int | None) -> None:
         window_ms = now_ms if own_ms is None else own_ms
@@ -365,7 +310,7 @@ class EventLogger:
 
     def _check_usable(self) -> None:
         self._check_process()
-        if self._is_closed:
+        if self._early.is_closed:
             raise LoggerClosed(f"this EventLogger of {self.topic!r} is closed: make a new one")
         if self._keeper.refusal is not None:
             raise self._keeper.refusal
@@ -373,19 +318,6 @@ class EventLogger:
     def _check_process(self) -> None:
         if os.getpid() != self._process_id:
             raise LoggerForked(self._process_id, os.getpid())
-
-
-class _Reports:
-    """The reporter's way out; what does not arrive is the reporter's to repeat."""
-
-    def __init__(self, producer: Producer) -> None:
-        self._producer = producer
-
-    def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
-        self._producer.send(topic, value, key=key, timestamp_ms=timestamp_ms)
-
-    def flush(self, timeout_ms: int, /) -> None:
-        self._producer.flush(timeout_ms)
 
 
 _open_loggers: "weakref.WeakSet[EventLogger]" = weakref.WeakSet()

@@ -8,15 +8,12 @@ it. From the announcement on the logger beats, whatever else is still missing.
 import threading
 from collections.abc import Callable
 
-from ..audit.publisher import ProducerReporter, ReportNotSent
-from ..client.admin import create_topic
+from ..audit.publisher import ProducerReporter, ReportNotSent, see_to_audit_topic
 from ..client.cluster import Cluster
-from ..client.errors import UnknownTopic
 from ..client.producer import Producer
 from ..errors import HeadraceError
 from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
-from ..runtime.layout import AUDIT_TOPIC
 from ..runtime.logs import get_logger
 from ..schema_registry.client import RegistryClient
 
@@ -120,10 +117,7 @@ class Keeper:
         self._on_schema_id(self._registry.register(self._subject, self._schema))
 
     def _see_audit_topic(self) -> None:
-        try:
-            self._cluster.partitions(AUDIT_TOPIC)
-        except UnknownTopic:
-            create_topic(self._cluster, AUDIT_TOPIC, 1, {"retention.ms": "-1"}, timeout_ms=STEP_TIMEOUT_MS)
+        see_to_audit_topic(self._cluster, timeout_ms=STEP_TIMEOUT_MS)
 
     def _announce(self) -> None:
         self._producer.identify(STEP_TIMEOUT_MS)

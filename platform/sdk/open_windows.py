@@ -6,6 +6,8 @@ older than events may be late. A replay moves past nothing until its end.
 
 import threading
 
+from ..audit.model.windows import window_start_ms
+
 
 class OpenWindows:
     """Counts events under way per window; from any thread."""
@@ -17,7 +19,7 @@ class OpenWindows:
 
     def start_of(self, timestamp_ms: int) -> int:
         """Return the start of the window that the instant lies in."""
-        return timestamp_ms - timestamp_ms % self.window_ms
+        return window_start_ms(timestamp_ms, self.window_ms)
 
     def enter(self, timestamp_ms: int) -> None:
         """An event of this time is taken in."""

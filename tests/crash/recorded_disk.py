@@ -9,13 +9,14 @@ Whether anything slipped past is told by `is_complete`: the operations replayed 
 """
 
 import builtins
+import errno
 import io
 import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -48,6 +49,12 @@ class Sync(NamedTuple):
     inode: int
 
 
+class FailedSync(NamedTuple):
+    """The disk refused what was to be written. The system has said so and forgets: it tells nobody again."""
+
+    inode: int
+
+
 class SyncFolder(NamedTuple):
     path: str
 
@@ -67,7 +74,7 @@ class Mark(NamedTuple):
     fact: Any
 
 
-Operation = Create | MakeFolder | Write | Truncate | Sync | SyncFolder | Rename | Remove | Mark
+Operation = Create | MakeFolder | Write | Truncate | Sync | FailedSync | SyncFolder | Rename | Remove | Mark
 _Change = Write | Truncate
 _NameChange = Create | MakeFolder | Rename | Remove
 
@@ -76,6 +83,8 @@ _NameChange = Create | MakeFolder | Rename | Remove
 class _File:
     on_disk: bytearray = field(default_factory=bytearray)
     pending: list[_Change] = field(default_factory=list)
+    dropped: list[_Change] = field(default_factory=list)
+    """What a failed sync was about: on no disk, in the system's memory still."""
 
 
 @dataclass
@@ -97,6 +106,10 @@ class PossibleDisk:
                 file = self.files.setdefault(inode, _File())
                 for change in file.pending:
                     _change(file.on_disk, change)
+                file.pending.clear()
+            case FailedSync(inode):
+                file = self.files.setdefault(inode, _File())
+                file.dropped += file.pending
                 file.pending.clear()
             case SyncFolder(path):
                 stay = []
@@ -122,12 +135,14 @@ class PossibleDisk:
             _rename(names, name_change)
         for path in sorted(names):  # folders before what is in them
             inode = names[path]
+            if any(str(above) not in names for above in PurePath(path).parents if above.name):
+                continue  # there, and nobody finds it: the name of a folder above it was lost
             if inode is None:
                 (folder / path).mkdir(parents=True, exist_ok=True)
                 continue
             file = self.files.setdefault(inode, _File())
             content = bytearray(file.on_disk)
-            for change in fate.changes_kept(file.pending):
+            for change in [*(file.dropped if fate.is_only_a_kill else []), *fate.changes_kept(file.pending)]:
                 _change(content, change)
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
@@ -197,6 +212,8 @@ def _change(content: bytearray, change: _Change) -> None:
 class Fate:
     """What becomes of changes that nobody synced: all are lost. Others below."""
 
+    is_only_a_kill = False
+
     def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
         return []
 
@@ -209,6 +226,8 @@ class Fate:
 
 class AllKept(Fate):
     """As after `kill -9`."""
+
+    is_only_a_kill = True
 
     def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
         return pending
@@ -228,6 +247,19 @@ class RemovalsKept(Fate):
 
     def __str__(self) -> str:
         return "removals kept"
+
+
+class LastKept(Fate):
+    """Of each file what came last is there, and nothing of what came before it: its end looks well, and its middle is a hole."""
+
+    def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
+        return pending
+
+    def changes_kept(self, pending: list[_Change]) -> list[_Change]:
+        return pending[-1:]
+
+    def __str__(self) -> str:
+        return "last kept"
 
 
 class AnyKept(Fate):
@@ -280,6 +312,8 @@ class RecordedDisk:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.operations: list[Operation] = []
+        self.failing_syncs = 0
+        """So many syncs of files fail from now on."""
         self._inodes: dict[int, int] = {}
         """Descriptor to inode: of files below the root."""
         self._folders: dict[int, str] = {}
@@ -388,6 +422,10 @@ class RecordedDisk:
 
         def sync(fd: int) -> None:
             # Not done for real: it would only take time.
+            if fd in self._inodes and self.failing_syncs:
+                self.failing_syncs -= 1
+                self.operations.append(FailedSync(self._inodes[fd]))
+                raise OSError(errno.EIO, "Input/output error")
             if fd in self._inodes:
                 self.operations.append(Sync(self._inodes[fd]))
             elif fd in self._folders:

@@ -6,14 +6,14 @@ the log was told to start. A cut looks at the marks before it and at nothing els
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.broker.log import Appended, LogConfig, PartitionLog, ProblemKind, check
+from headrace.broker.log import Appended, FlushJob, LogConfig, LogUnusable, PartitionLog, ProblemKind, check
 from headrace.broker.log.producer_state import Duplicate
 from headrace.broker.log.retention import expired
 from headrace.wire.record_batch import place, read_header
-from tests.crash.recorded_disk import AllKept, AnyKept, Fate, Mark, RecordedDisk, RemovalsKept, reopened
+from tests.crash.recorded_disk import AllKept, AnyKept, Fate, LastKept, Mark, RecordedDisk, RemovalsKept, reopened
 from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched
 
 TOLERATED = {ProblemKind.BAD_RANGE, ProblemKind.SEQUENCE, *(kind for kind in ProblemKind if kind.is_harmless)}
@@ -75,6 +75,10 @@ class Story:
         self.log.close()
         self.disk.mark(Flushed(self.log.log_end_offset))
 
+    def die_and_open(self) -> None:
+        """The process is killed and starts again; the system goes on, with what it has not written yet."""
+        self.open()
+
     def append(self, size: int = 40, *, idempotent: bool = False) -> Appended:
         """Append a batch of one record with about so many bytes."""
         self._number += 1
@@ -105,6 +109,27 @@ class Story:
 
     def flush(self) -> None:
         self.log.flush()
+        self._note()
+
+    def begin_flush(self) -> FlushJob | None:
+        """What a broker's loop does: others go on appending while the job runs, and until it is reported."""
+        return self.log.flush_job(more_follow=True)
+
+    def end_flush(self, job: FlushJob | None) -> None:
+        """Report a job that has run."""
+        if job is not None:
+            self.log.flush_done(job)
+        self._note()
+
+    def flush_in_vain(self) -> None:
+        """The disk refuses one flush. From then on nothing is promised, whatever later ones say."""
+        self.disk.failing_syncs = 1
+        try:
+            self.log.flush()
+        except LogUnusable:
+            pass
+        else:
+            assert not self.disk.failing_syncs, "nothing was to be flushed"
         self._note()
 
     def checkpoint(self) -> None:
@@ -169,16 +194,17 @@ class Expected:
                 self.lost |= self.tried.keys() - offsets
 
 
-def fates(seed: object, some: int) -> Iterator[Fate]:
-    """Yield what may become of the changes that nobody synced."""
+def fates(seed: object, count: int, some: int) -> Iterator[Fate]:
+    """Yield what may become of the changes that nobody synced, after so many operations."""
     yield Fate()
     yield AllKept()
     yield RemovalsKept()
+    yield LastKept()
     for number in range(some):
-        yield AnyKept(f"{seed}/{number}", in_any_order=number % 3 == 2)
+        yield AnyKept(f"{seed}/{count}/{number}", in_any_order=(count + number) % 3 == 2)
 
 
-def cut_everywhere(story: Story, scratch: Path, *, seed: object, some: int = 3, every: int = 1) -> int:
+def cut_everywhere(story: Story, scratch: Path, *, seed: object, some: int = 2, every: int = 1) -> int:
     """Cut the power after each of the story's operations, with each fate; return how many logs were opened.
 
     Fails with the number of the operation and the fate, which give the same log again."""
@@ -191,13 +217,14 @@ def cut_everywhere(story: Story, scratch: Path, *, seed: object, some: int = 3, 
         last = count == len(disk.operations)
         if not last and (isinstance(disk.operations[count], Mark) or count % every):
             continue  # nothing happens on the disk until the next one
-        for fate in fates(f"{seed}/{count}", some):
+        for fate in fates(seed, count, some):
             folder = scratch / "cut"
             folder.mkdir(parents=True)
             numbers = disk.after(count).write_out(folder, fate)
             try:
                 with reopened(numbers, after_power_cut=not isinstance(fate, AllKept)):
-                    _opens_with_all_that_was_promised(folder / "events-0", story.config, expected)
+                    config = replace(story.config, flush_at_open=True)
+                    _opens_with_all_that_was_promised(folder / "events-0", config, expected)
             except BaseException as error:
                 error.add_note(f"power cut after operation {count} of {len(disk.operations)}, {fate}; {expected.flushed=}")
                 error.add_note("; ".join(str(each)[:150] for each in disk.operations[max(0, count - 8) : count + 2]))
@@ -229,6 +256,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
         assert log.scrub_done(scrub) == [], "what was taken over unread is sound"
     assert fetched(log, max_bytes=300) == there
     _still_knows_its_producers(log, by_offset)
+    _knows_no_batch_that_is_lost(log, by_offset, expected, max(start, expected.start_highest))
     more = batch(b"after the cut")
     assert log.append(more, NOW_MS).base_offset == end
     log.flush()
@@ -245,3 +273,14 @@ def _still_knows_its_producers(log: PartitionLog, by_offset: dict[int, bytes]) -
     last = [(offset, read_header(data)) for offset, data in sorted(by_offset.items()) if read_header(data).producer_id >= 0][-1:]
     for offset, header in last:
         assert log.producers.judge(header) == Duplicate(offset)
+
+
+def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes], expected: Expected, start: int) -> None:
+    """Its producer sends it again, and would be told that it is there."""
+    for offset in expected.tried.keys() - by_offset.keys():
+        for data in expected.tried[offset] if offset >= start else ():
+            header = read_header(data)
+            if header.producer_id >= 0:
+                assert log.producers.judge(header) != Duplicate(offset), (
+                    f"the batch at offset {offset} is lost, and taken for there"
+                )

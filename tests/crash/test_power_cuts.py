@@ -4,32 +4,20 @@ for byte, nothing is served that was never appended, and the log opens.
 A failure names the operation and the fate; both follow from the seed in the test's name.
 """
 
+import contextlib
 import errno
 import os
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.broker.log import AppendFailed
+from headrace.broker.log import AppendFailed, LogUnusable, spare
 from tests.crash.recorded_disk import AnyKept, Mark, RecordedDisk
-from tests.crash.story import Found, Story, cut_everywhere
+from tests.crash.story import Flushed, Found, Story, cut_everywhere
 from tests.unit.broker_log.small_logs import DAY_MS, NOW_MS, fetched
 
 SEED = 20_261_121
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> RecordedDisk:
-    root = tmp_path / "disk"
-    root.mkdir()
-    return RecordedDisk(root)
-
-
-@pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    return tmp_path / "scratch"
 
 
 def test_appends_and_flushes(disk: RecordedDisk, scratch: Path) -> None:
@@ -133,27 +121,121 @@ def test_appends_that_found_no_room_and_were_cut_back(disk: RecordedDisk, scratc
     assert cut_everywhere(story, scratch, seed=SEED) > 30
 
 
-@pytest.mark.parametrize("seed", range(SEED, SEED + 6))
-def test_any_life(disk: RecordedDisk, scratch: Path, seed: int) -> None:
-    chance = random.Random(seed)
+def test_what_is_appended_while_a_flush_runs_is_not_taken_for_flushed(disk: RecordedDisk, scratch: Path) -> None:
     with disk:
-        story = Story(disk, segment_bytes=chance.randint(150, 600), retention_bytes=1_500, flush_on_roll=chance.random() < 0.5)
-        for _ in range(40):
-            step = chance.random()
-            if step < 0.55:
-                story.append(chance.choice((8, 40, 150, 700)), idempotent=chance.random() < 0.5)
-            elif step < 0.7:
-                story.flush()
-            elif step < 0.8:
+        story = Story(disk, segment_bytes=400, flush_on_roll=False)
+        for number in range(6):
+            story.append(idempotent=True)
+            job = story.begin_flush()
+            story.append(200 if number == 3 else 40)
+            if job is not None:
+                job.run()
+            story.append()
+            story.end_flush(job)
+            if number == 4:
                 story.checkpoint()
-            elif step < 0.87:
-                story.expire()
-            elif step < 0.94:
-                story.advance_start(chance.randint(story.log.log_start_offset, story.log.log_end_offset))
-            else:
+    assert cut_everywhere(story, scratch, seed=SEED) > 50
+
+
+def test_a_segment_that_is_begun_while_a_flush_runs_is_not_taken_for_entered(disk: RecordedDisk, scratch: Path) -> None:
+    with disk:
+        story = Story(disk, segment_bytes=150, flush_on_roll=False)
+        for _ in range(5):
+            story.append()
+            job = story.begin_flush()
+            story.append(200)
+            assert job is not None
+            job.run()
+            story.end_flush(job)
+            story.flush()
+    assert cut_everywhere(story, scratch, seed=SEED) > 50
+
+
+def test_many_small_flushes_into_space_that_was_written_ahead(disk: RecordedDisk, scratch: Path) -> None:
+    with disk, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spare, "SPARE_BYTES", 256)
+        patch.setattr(spare, "_ZEROS", bytes(256))
+        patch.setattr(spare, "LEAST_FLUSHES", 1)
+        story = Story(disk, segment_bytes=900, flush_on_roll=False)
+        for number in range(24):
+            story.append()
+            job = story.begin_flush()
+            if job is not None:
+                job.run()
+            story.end_flush(job)
+            if number == 15:
                 story.close()
                 story.open()
-    assert cut_everywhere(story, scratch, seed=seed, some=2) > 50
+    assert cut_everywhere(story, scratch, seed=SEED) > 100
+
+
+def test_after_a_flush_that_failed_no_later_one_is_believed(disk: RecordedDisk, scratch: Path) -> None:
+    with disk:
+        story = Story(disk)
+        story.append()
+        story.flush()
+        story.append()
+        story.flush_in_vain()
+        with pytest.raises(LogUnusable):
+            story.append()
+        with contextlib.suppress(LogUnusable):
+            story.flush()
+        story.log.close()
+        disk.mark(Flushed(story.log.flushed_offset))
+    assert cut_everywhere(story, scratch, seed=SEED) > 20
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_what_a_killed_brokers_successor_takes_over_is_on_disk_when_it_says_so(
+    disk: RecordedDisk, scratch: Path, checkpoint: bool
+) -> None:
+    with disk:
+        story = Story(disk, segment_bytes=250, flush_on_roll=False)
+        for number in range(9):
+            story.append(idempotent=True)
+            if number == 1:
+                story.flush()
+            if checkpoint and number % 3 == 2:
+                story.checkpoint()
+            if number in (2, 5, 6):
+                story.die_and_open()
+        story.die_and_open()
+    assert cut_everywhere(story, scratch, seed=SEED) > 50
+
+
+def test_a_log_that_is_made_and_opened_without_waiting_for_the_disk_promises_nothing_before_its_first_flush(
+    disk: RecordedDisk, scratch: Path
+) -> None:
+    with disk:
+        story = Story(disk, segment_bytes=250, flush_on_roll=False, flush_at_open=False)
+        story.append()
+        story.flush()
+        for number in range(6):
+            story.append(idempotent=True)
+            if number in (1, 3):
+                story.die_and_open()
+            if number == 4:
+                story.flush()
+        story.close()
+        story.open()
+        story.append()
+        story.flush()
+    assert cut_everywhere(story, scratch, seed=SEED) > 50
+
+
+def test_deleted_records_of_a_log_whose_tail_is_not_on_disk(disk: RecordedDisk, scratch: Path) -> None:
+    with disk:
+        story = Story(disk, segment_bytes=250, flush_on_roll=False)
+        ends = [story.append().next_offset for _ in range(5)]
+        story.advance_start(ends[3])
+        story.append()
+        story.flush()
+        story.advance_start(story.log.log_end_offset)
+        story.flush()
+        story.append()
+        story.checkpoint()
+        story.advance_start(story.log.log_end_offset)
+    assert cut_everywhere(story, scratch, seed=SEED) > 50
 
 
 def test_a_power_cut_during_the_recovery_from_a_power_cut(tmp_path: Path) -> None:

@@ -17,15 +17,18 @@ from tests.unit.broker.serving import NOW_MS, ServingBroker
 from tests.unit.broker_log.small_logs import fetched
 
 SEED = 20_261_121
-BATCHES = 40
+BATCHES = 30
 IN_FLIGHT = 8
 SEGMENTS = {"segment.bytes": "600"}
 TOPICS: dict[str, int | tuple[int, dict[str, str]]] = {
     "always": (1, {"flush.ack": "always", **SEGMENTS}),
     "by-ones": (1, {"flush.messages": "1", **SEGMENTS}),
+    "twice": (1, {"flush.ack": "always", **SEGMENTS}),
     "interval": (1, {"flush.ack": "interval", "flush.ms": "5", **SEGMENTS}),
 }
-DURABLE = ("always", "by-ones")
+DURABLE = ("always", "by-ones", "twice")
+SENT_TWICE = "twice"
+"""An idempotent producer's topic: each batch comes again before it is on disk, and that answer promises as much."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ class Told:
 
 
 def produce_all(port: int, topic: str, disk: RecordedDisk) -> None:
-    batches = [batch(b"%s %04d" % (topic.encode(), number)) for number in range(BATCHES)]
+    batches = [numbered(topic, number) for number in range(BATCHES) for _ in range(_times(topic))]
     with RawClient(port) as client:
-        for number in range(BATCHES + IN_FLIGHT):
-            if number < BATCHES:
+        for number in range(len(batches) + IN_FLIGHT):
+            if number < len(batches):
                 client.send(produce.API_KEY, 9, produce_body(topic, batches[number], acks=-1))
             if number >= IN_FLIGHT:
                 answer = produce.decode_response(9, client.receive(produce.API_KEY, 9)[1]).topics[0].partitions[0]
@@ -49,6 +52,15 @@ def produce_all(port: int, topic: str, disk: RecordedDisk) -> None:
                 if topic in DURABLE:
                     data = placed(batches[number - IN_FLIGHT], answer.base_offset)
                     disk.mark(Told(topic, answer.base_offset, data))
+
+
+def _times(topic: str) -> int:
+    return 2 if topic == SENT_TWICE else 1
+
+
+def numbered(topic: str, number: int) -> bytes:
+    value = b"%s %04d" % (topic.encode(), number)
+    return batch(value, producer_id=7, epoch=0, sequence=number) if topic == SENT_TWICE else batch(value)
 
 
 def consume_all(port: int, topic: str, disk: RecordedDisk) -> None:
@@ -77,7 +89,7 @@ def test_what_a_client_was_told_outlives_any_power_cut(tmp_path: Path) -> None:
             assert not thread.is_alive()
     assert disk.is_complete(tmp_path / "whole")
     told = sum(isinstance(operation, Mark) for operation in disk.operations)
-    assert told == BATCHES * (len(TOPICS) + len(DURABLE))
+    assert told == BATCHES * (len(TOPICS) + sum(map(_times, DURABLE)))
     cut_everywhere(disk, tmp_path / "cut")
 
 

@@ -1,10 +1,9 @@
 """A disk without room, a folder that may not be written, no descriptor left, and no ZooKeeper to ask: the broker goes on serving
-what it has, says what is wrong, and goes on writing when it can. A small tmpfs is mounted for it, so these tests want root.
+what it has, says what is wrong, and goes on writing when it can.
 """
 
 import os
 import resource
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,49 +13,22 @@ from headrace.broker.log import ProblemKind, check
 from headrace.local import zookeeper
 from headrace.wire.errors import ErrorCode
 from tests.crash.load import create_topic, placed, read_all
+from tests.crash.small_disk import SmallDisk
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, accepts, eventually, free_port
 from tests.support.raw_kafka import RawClient, batch
 
-MIB = 1 << 20
 TOPICS = {"durable": {"flush.ack": "always", "segment.bytes": "200000"}, "plain": {"segment.bytes": "200000"}}
 
 
-class Mount:
-    """A tmpfs of so many MiB on a folder, part of it taken by a ballast that can be thrown out."""
-
-    def __init__(self, folder: Path, *, mib: int, ballast_mib: int = 1) -> None:
-        self.folder = folder
-        self._ballast = folder / "ballast"
-        folder.mkdir(parents=True)
-        self._run("mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder))
-        self._ballast.write_bytes(bytes(ballast_mib * MIB))
-
-    def throw_ballast_out(self) -> None:
-        self._ballast.unlink()
-
-    def forbid_writing(self) -> None:
-        self._run("mount", "-o", "remount,ro", str(self.folder))
-
-    def allow_writing(self) -> None:
-        self._run("mount", "-o", "remount,rw", str(self.folder))
-
-    def end(self) -> None:
-        self._run("umount", "-l", str(self.folder))
-
-    def _run(self, *command: str) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-        assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
-
-
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Mount]:
-    """Where a `BrokerProcess` on `tmp_path` keeps its data."""
-    mount = Mount(tmp_path / "data", mib=4)
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """Where a `BrokerProcess` on `disk.folder.parent` keeps its data."""
+    mounted = SmallDisk(tmp_path / "data", mib=4)
     try:
-        yield mount
+        yield mounted
     finally:
-        mount.end()
+        mounted.end()
 
 
 class Writer:
@@ -104,9 +76,9 @@ def no_problem(data: Path) -> None:
 
 
 def test_on_a_full_disk_writes_are_refused_reads_go_on_and_all_is_well_when_there_is_room_again(
-    zookeeper_chroot: str, tmp_path: Path, disk: Mount
+    zookeeper_chroot: str, disk: SmallDisk
 ) -> None:
-    with BrokerProcess(tmp_path, zookeeper_chroot) as broker, RawClient(broker.port) as client:
+    with BrokerProcess(disk.folder.parent, zookeeper_chroot) as broker, RawClient(broker.port) as client:
         durable, plain = writers(broker)
         assert plain.write(client) is ErrorCode.NONE
         for writer in (durable, plain, durable):
@@ -124,9 +96,9 @@ def test_on_a_full_disk_writes_are_refused_reads_go_on_and_all_is_well_when_ther
 
 
 def test_a_broker_that_is_killed_on_a_full_disk_starts_on_it_and_serves_all_that_was_acknowledged(
-    zookeeper_chroot: str, tmp_path: Path, disk: Mount
+    zookeeper_chroot: str, disk: SmallDisk
 ) -> None:
-    with BrokerProcess(tmp_path, zookeeper_chroot) as broker:
+    with BrokerProcess(disk.folder.parent, zookeeper_chroot) as broker:
         durable, plain = writers(broker)
         with RawClient(broker.port) as client:
             plain.write(client)
@@ -145,8 +117,8 @@ def test_a_broker_that_is_killed_on_a_full_disk_starts_on_it_and_serves_all_that
         no_problem(broker.data)
 
 
-def test_a_folder_that_may_not_be_written_is_named_at_the_start(zookeeper_chroot: str, tmp_path: Path, disk: Mount) -> None:
-    with BrokerProcess(tmp_path, zookeeper_chroot) as broker:
+def test_a_folder_that_may_not_be_written_is_named_at_the_start(zookeeper_chroot: str, disk: SmallDisk) -> None:
+    with BrokerProcess(disk.folder.parent, zookeeper_chroot) as broker:
         durable = writers(broker)[0]
         with RawClient(broker.port) as client:
             assert durable.write(client) is ErrorCode.NONE
@@ -204,11 +176,11 @@ def own_zookeeper(tmp_path: Path) -> Iterator[tuple[str, Process]]:
 
 
 def test_without_zookeeper_a_full_disk_is_dealt_with_all_the_same_and_a_start_says_who_is_missing(
-    own_zookeeper: tuple[str, Process], tmp_path: Path, disk: Mount
+    own_zookeeper: tuple[str, Process], disk: SmallDisk
 ) -> None:
     address, server = own_zookeeper
     settings = {"zookeeper.connection.timeout.ms": 1_500}
-    with BrokerProcess(tmp_path, address, settings=settings) as broker:
+    with BrokerProcess(disk.folder.parent, address, settings=settings) as broker:
         durable, plain = writers(broker)
         with RawClient(broker.port) as client:
             assert plain.write(client) is ErrorCode.NONE

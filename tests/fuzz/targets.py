@@ -17,8 +17,9 @@ from headrace.broker.log.sidecar import SidecarDamaged
 from headrace.broker.log.sidecar import decode as decode_sidecar
 from headrace.broker.request_header import FRONT, FRONT_SIZE, body_start
 from headrace.broker.router import SUPPORTED
-from headrace.wire import control, fetch, headers, offset_commit_v1, produce, schema_id
+from headrace.wire import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce, schema_id
 from headrace.wire.compression import Codec, decompress
+from headrace.wire.crc32c import crc32c
 from headrace.wire.errors import WireError
 from headrace.wire.fetch_one import masked, offset_in, recognise
 from headrace.wire.placement import place
@@ -84,6 +85,10 @@ def commit_v1(data: bytes) -> None:
     _refused(lambda: offset_commit_v1.decode(data))
 
 
+def list_offsets_oldest(data: bytes) -> None:
+    _refused(lambda: list_offsets_v0.decode(data))
+
+
 def request_header(data: bytes) -> None:
     _refused(lambda: headers.read_request_header(data))
     if len(data) >= FRONT_SIZE:
@@ -144,10 +149,13 @@ def value_frames(data: bytes) -> None:
 
 
 def sidecar(data: bytes) -> None:
-    try:
-        decode_sidecar(data)
-    except SidecarDamaged:
-        pass
+    """As it is, and with the CRC that its maker would have put: else no search ever gets past it."""
+    for whole in (data, data[:-4] + crc32c(data[:-4]).to_bytes(4, "little")):
+        try:
+            decoded = decode_sidecar(whole)
+        except SidecarDamaged:
+            continue
+        assert decode_sidecar(decoded.encode()).producers == decoded.producers
 
 
 def log_recovery(data: bytes) -> None:
@@ -213,6 +221,7 @@ TARGETS: Mapping[str, Target] = {
         control_request,
         control_response,
         commit_v1,
+        list_offsets_oldest,
         request_header,
         response_header,
         record_batch,

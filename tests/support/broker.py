@@ -9,9 +9,6 @@ from pathlib import Path
 from headrace.runtime.status import read_status
 from tests.support.processes import Process, eventually, free_port
 
-_AS_INSTALLED = "import sys; sys.modules['hypothesis'] = None; from headrace.cli.main import main; sys.exit(main())"
-"""kio imports hypothesis where it finds it, which is only where tests run, and that makes each start half a second longer."""
-
 
 class BrokerProcess:
     """`headrace broker run` on `folder`. Constructed, it only knows; `start` returns when the broker is ready.
@@ -35,7 +32,7 @@ class BrokerProcess:
         self.broker_id = broker_id
         self._status = folder / "status.json"
         words = [word for name, value in (settings or {}).items() for word in ("--set", f"{name}={_word(value)}")]
-        command = [sys.executable, "-c", _AS_INSTALLED, "broker", "run", "--port", str(self.port), "--data", str(self.data)]
+        command = [sys.executable, "-m", "headrace.cli.main", "broker", "run", "--port", str(self.port), "--data", str(self.data)]
         command += ["--zookeeper", zookeeper, "--id", str(broker_id), "--status-file", str(self._status), *words]
         self.process = Process(command, folder / "log", environment)
 
@@ -53,15 +50,18 @@ class BrokerProcess:
 
     def start(self, within_ms: int = 20_000) -> "BrokerProcess":
         """Start it and return when it is ready; fail with its log when it ends instead."""
-        self.launch()
-        eventually(self._is_ready, within_ms=within_ms, every_ms=20, what=f"broker {self.broker_id} ready")
-        return self
+        return self.launch().await_ready(within_ms)
 
     def launch(self) -> "BrokerProcess":
         """Start it and do not wait: for tests of starts that fail."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._status.unlink(missing_ok=True)
         self.process.start()
+        return self
+
+    def await_ready(self, within_ms: int = 20_000) -> "BrokerProcess":
+        """Return when a launched one is ready; fail with its log when it ends instead."""
+        eventually(self._is_ready, within_ms=within_ms, every_ms=20, what=f"broker {self.broker_id} ready")
         return self
 
     def kill(self) -> None:

@@ -18,8 +18,8 @@ def topic_facts(
 ) -> TopicFacts:
     """Return what is true of all windows of the topic."""
     mine = [run for run in books.runs.values() if topic in run.topics]
-    ended = [run.closed_ms for run in mine if run.closed_ms is not None and not run.gaps]
-    going = sorted((run for run in mine if run.closed_ms is None or run.gaps), key=lambda run: run.key)
+    ended = [run.closed_ms for run in mine if run.closed_ms is not None and run.has_said_all]
+    going = sorted((run for run in mine if not run.has_said_all), key=lambda run: run.key)
     latest: dict[str, int] = {}
     for run in books.runs.values():
         latest[run.key.instance] = max(latest.get(run.key.instance, 0), run.key.epoch)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from .errors import MalformedReport
 from .facts import Cell
-from .messages import ProducerReport, RangeReport, RangeWindow
+from .messages import ProducerReport, RangeReport, RangeWindow, Retirement
 from .ranges import AcceptedRange, Change, Outcome, Ranges, WindowSum
 from .runs import Run, RunKey
 from .tiers import LIVE
@@ -137,7 +138,7 @@ class Books:
         is_new = run is None
         if run is None:
             run = self.runs[key] = Run(key=key, first_heard_ms=now_ms, heard_ms=now_ms)
-        before = (run.is_closed, bool(run.gaps), len(run.topics), len(run.producer_ids))
+        before = _standing(run)
         run.take(report, now_ms)
         run.topics = {topic for topic in run.topics if is_audited(topic)}
         journal.put_run(run)
@@ -155,9 +156,22 @@ class Books:
             self.topics[window.topic].changed.add(window.window_start_ms)
         for topic, cells in told.items():
             journal.put_producer_cells(key, topic, cells)
-        if is_new or before != (run.is_closed, bool(run.gaps), len(run.topics), len(run.producer_ids)):
+        if is_new or before != _standing(run):
             for topic in run.topics:
                 self.topics[topic].all_changed = True
+
+    def take_retirement(self, retirement: Retirement, now_ms: int, journal: Journal) -> None:
+        """Take in that nothing more will come of a run. Raises MalformedReport for a run that nobody announced."""
+        run = self.runs.get(RunKey(retirement.instance, retirement.epoch))
+        if run is None:
+            raise MalformedReport(
+                f"the retirement by {retirement.by} names the run {retirement.epoch} of producer {retirement.instance}, "
+                f"which never announced itself"
+            )
+        run.retire(retirement, now_ms)
+        journal.put_run(run)
+        for topic in run.topics:
+            self.topics[topic].all_changed = True
 
     def index_run(self, run: Run) -> None:
         """Note whose the run's producer ids are: the latest epoch's, where several runs announced one."""
@@ -309,3 +323,8 @@ class Books:
         """Return whether any tier has said anything of the window: one that none mentions does not exist."""
         book = self.topics[topic].windows.get(window_start_ms)
         return book is not None and bool(book.producers or book.live or any(book.cells.values()))
+
+
+def _standing(run: Run) -> tuple[object, ...]:
+    """Return what, when it changes, may change the verdict on any window of the run's topics."""
+    return run.is_closed, bool(run.gaps), len(run.topics), len(run.producer_ids), run.retired

@@ -6,10 +6,12 @@ Every field is checked when read; a message that fails is refused whole, with th
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from .errors import MalformedReport
-from .messages import MAX_WINDOWS, PRODUCER, ProducerReport, ProducerWindow, RangeReport, RangeWindow, Report
+from .messages import MAX_WINDOWS, ProducerReport, ProducerWindow, RangeReport, RangeWindow, Report, Retirement
+from .tiers import PRODUCER
 
 VERSION = 1
 _INT64_MAX = (1 << 63) - 1
@@ -24,7 +26,13 @@ _DECIMAL = re.compile(r"-?[0-9]{1,19}")
 
 def encode(report: Report) -> bytes:
     """Return the report as compact UTF-8 JSON."""
-    words = _producer_words(report) if isinstance(report, ProducerReport) else _range_words(report)
+    match report:
+        case ProducerReport():
+            words = _producer_words(report)
+        case RangeReport():
+            words = _range_words(report)
+        case Retirement():
+            words = {"v": VERSION, "kind": "retirement", **asdict(report)}
     return json.dumps(words, separators=(",", ":")).encode()
 
 
@@ -48,8 +56,10 @@ def decode(value: bytes | memoryview | None) -> Report:
             return _read_producer(reader)
         case "range":
             return _read_range(reader)
+        case "retirement":
+            return _read_retirement(reader)
         case other:
-            raise MalformedReport(f"the audit message has kind={other[:40]!r}; known are 'producer' and 'range'")
+            raise MalformedReport(f"the audit message has kind={other[:40]!r}; known are 'producer', 'range' and 'retirement'")
 
 
 def _producer_words(report: ProducerReport) -> dict[str, Any]:
@@ -172,6 +182,16 @@ def _read_range_window(start: str, words: Any) -> RangeWindow:
         count=reader.count("count"),
         quarantined=reader.count("quarantined", default=0),
         redelivered=reader.count("redelivered", default=0),
+    )
+
+
+def _read_retirement(reader: "_Fields") -> Retirement:
+    return Retirement(
+        instance=reader.text("instance"),
+        epoch=reader.integer("epoch", least=0),
+        at_ms=reader.integer("at_ms"),
+        by=reader.text("by"),
+        reason=reader.text("reason"),
     )
 
 

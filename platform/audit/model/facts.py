@@ -11,9 +11,11 @@ from .tiers import TierRule
 
 
 class Kind(StrEnum):
-    """The five verdicts."""
+    """The verdicts."""
 
     COMPLETE = "COMPLETE"
+    ACCEPTED = "ACCEPTED"
+    """Balances, but for a producer that never said all and that somebody has retired: as complete as it will ever be."""
     INCOMPLETE = "INCOMPLETE"
     OVERCOUNTED = "OVERCOUNTED"
     OPEN = "OPEN"
@@ -22,7 +24,7 @@ class Kind(StrEnum):
     @property
     def is_final(self) -> bool:
         """True when time alone will not change it."""
-        return self in (Kind.COMPLETE, Kind.INCOMPLETE, Kind.OVERCOUNTED)
+        return self in (Kind.COMPLETE, Kind.ACCEPTED, Kind.INCOMPLETE, Kind.OVERCOUNTED)
 
 
 @dataclass(slots=True)
@@ -129,5 +131,7 @@ class Verdict:
     unaudited: int
     redelivered: int
     silent: Sequence[str]
+    retired: Sequence[str]
+    """Producers that never said all of this window, each with who retired it, and why."""
     reason: str
     differences: Sequence[Difference]

@@ -4,9 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-PRODUCER = "producer"
-"""The first tier: what applications had acknowledged."""
-
 QUARANTINED = "quarantined"
 SEND_FAILED = "send_failed"
 LOSS_NAMES = (QUARANTINED, "dropped_buffer_full", SEND_FAILED, "refused_by_schema", "sampled", "expired")
@@ -85,4 +82,18 @@ class RangeReport:
     """A range with more than `MAX_WINDOWS` windows comes in `parts` messages and counts once all have come."""
 
 
-Report = ProducerReport | RangeReport
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retirement:
+    """A person's word that nothing more will come of a run that never sealed, or whose reports were lost.
+
+    It closes no book by itself: what the run kept to itself stays uncounted, and its windows say so.
+    """
+
+    instance: str
+    epoch: int
+    at_ms: int
+    by: str
+    reason: str
+
+
+Report = ProducerReport | RangeReport | Retirement

@@ -6,7 +6,7 @@ A run is (instance, epoch). Its counts per window are `books.py`'s; what its sil
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .messages import ProducerReport
+from .messages import ProducerReport, Retirement
 
 MOST_GAPS = 100
 """Stretches of lost sequence numbers remembered one by one.
@@ -20,6 +20,15 @@ class RunKey(NamedTuple):
 
     instance: str
     epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retired:
+    """That a person has said, and the audit heard, that nothing more will come of a run."""
+
+    heard_ms: int
+    by: str
+    reason: str
 
 
 @dataclass(slots=True)
@@ -38,9 +47,19 @@ class Run:
     """Sequence numbers [from, to) that have not arrived though later ones have."""
     seals: list[tuple[int, int]] = field(default_factory=list)
     """(moved_past_ms, heard_ms), both rising: which windows were sealed when."""
+    retired: Retired | None = None
+
+    @property
+    def has_said_all(self) -> bool:
+        """True when the run closed and all of its reports are here."""
+        return self.is_closed and not self.gaps
 
     def take(self, report: ProducerReport, now_ms: int) -> None:
-        """Take in what `report` says about the run. Any order and any repetition of reports ends in the same state."""
+        """Take in what `report` says about the run. Any order and any repetition of reports ends in the same state.
+
+        A run that was retired and speaks was not dead: the word about it is void.
+        """
+        self.retired = None
         self.heard_ms = max(self.heard_ms, now_ms)
         self.producer_ids.update(report.producer_ids)
         self.topics.update(report.topics)
@@ -60,6 +79,11 @@ class Run:
         past = report.moved_past_ms
         if past is not None and (not self.seals or past > self.seals[-1][0]):
             self.seals.append((past, now_ms))
+
+    def retire(self, retirement: Retirement, now_ms: int) -> None:
+        """Take in that nothing more will come of the run; one that has said all needs nobody's word."""
+        if not self.has_said_all:
+            self.retired = Retired(heard_ms=now_ms, by=retirement.by, reason=retirement.reason)
 
     def _fill(self, from_sequence: int, to_sequence: int) -> None:
         left: list[tuple[int, int]] = []

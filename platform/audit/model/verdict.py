@@ -4,7 +4,8 @@ The order of the argument, tier by tier: every run of every producer has sealed 
 end after the last seal; each later tier has accounted for the offsets where the tier before it holds the window. Where
 that holds, the two tiers are compared, partition by partition: in = out + named losses. Where it does not yet hold, the
 window is OPEN; where whoever is missing has stood still past its deadline, it is UNKNOWN and names them. Nothing else
-makes COMPLETE.
+makes COMPLETE. A producer that died may be retired by a person: then its last word stands for its seal, what it had
+acknowledged and never reported is nobody's surplus, and a window that balances so is ACCEPTED, never COMPLETE.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +27,19 @@ def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int) -> Verdict:
 class _Judgement:
     """The argument on one window: what is settled so far, what is waited for, who is silent, what differs."""
 
-    __slots__ = ("differences", "doubts", "heard_ms", "now_ms", "settled", "silent", "tiers", "topic", "waiting", "window")
+    __slots__ = (
+        "differences",
+        "doubts",
+        "heard_ms",
+        "now_ms",
+        "retired",
+        "settled",
+        "silent",
+        "tiers",
+        "topic",
+        "waiting",
+        "window",
+    )
 
     def __init__(self, topic: TopicFacts, window: WindowFacts, now_ms: int) -> None:
         self.topic = topic
@@ -39,6 +52,8 @@ class _Judgement:
         self.silent: dict[str, str] = {}
         """Who → in words. A dict keeps the order and each name once."""
         self.doubts: list[str] = []
+        self.retired: dict[str, str] = {}
+        """Instance → who took its seal's place, in words."""
         self.differences: list[Difference] = []
 
     def verdict(self) -> Verdict:
@@ -83,13 +98,17 @@ class _Judgement:
 
     def _run_sealed(self, run: Run, deadline_ms: int) -> None:
         name = f"{PRODUCER}:{run.key.instance}"
+        if run.retired is not None:
+            if self._lacks_a_word_of(run):
+                self.retired[run.key.instance] = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
+            return
         if run.gaps:
             lost = sum(end - start for start, end in run.gaps)
             self.silent.setdefault(name, f"{lost} of the reports of {name} never arrived")
             return
         if run.sealed_ms(self.window.window_end_ms) is not None:
             return
-        touches = run.key in self.window.acknowledged or run.key in self.window.arrived
+        touches = self._is_touched_by(run)
         succeeded_at = self.topic.superseded_at.get(run.key)
         if succeeded_at is not None:
             # It ended without sealing. What it had acknowledged and not yet reported makes the live log hold more than the
@@ -102,6 +121,16 @@ class _Judgement:
             return
         self._blame(name, run.heard_ms, deadline_ms, f"{name} has not sealed the window")
 
+    def _is_touched_by(self, run: Run) -> bool:
+        return run.key in self.window.acknowledged or run.key in self.window.arrived
+
+    def _lacks_a_word_of(self, run: Run) -> bool:
+        """Return whether a run that will say nothing more may have had more to say about this window."""
+        if not run.gaps and run.sealed_ms(self.window.window_end_ms) is not None:
+            return False
+        ended_ms = self.topic.superseded_at.get(run.key, run.heard_ms)
+        return self._is_touched_by(run) or self.window.window_start_ms <= ended_ms
+
     def _live_read(self, rule: TierRule) -> bool:
         """Return whether the live log was read to its end after everything that producers said, and their words after it."""
         if rule.before is not None and not self.settled[rule.before]:
@@ -110,6 +139,7 @@ class _Judgement:
         after_ms = self.window.reported_ms or 0
         if rule.before is not None:
             sealed = [run.sealed_ms(self.window.window_end_ms) for run in self.topic.runs]
+            sealed += [run.retired.heard_ms for run in self.topic.runs if run.retired is not None]
             after_ms = max([after_ms, self.topic.closed_ms or 0, *(at for at in sealed if at is not None)])
         read = self.topic.progress.get(LIVE, {})
         if not read:
@@ -211,7 +241,11 @@ class _Judgement:
             if excess and self._may_yet_tell(instance, deadline_ms):
                 self.waiting.append(f"{PRODUCER}:{instance} may yet tell of {excess} late records in the live log")
                 return False
-            if spare and excess:
+            if instance in self.retired:
+                if excess:
+                    self.retired[instance] += f" ({excess} of its records in the live log were never reported)"
+                surplus = {partition: min(n, 0) for partition, n in surplus.items()}
+            elif spare and excess:
                 if excess < spare:
                     self.doubts.append(f"{excess} of {spare} records that {PRODUCER}:{instance} gave up did arrive")
                     self.silent.setdefault(f"{PRODUCER}:{instance}", "does not know which of its failed sends arrived")
@@ -225,7 +259,7 @@ class _Judgement:
         return True
 
     def _may_yet_tell(self, instance: str, deadline_ms: int) -> bool:
-        if not any(run.key.instance == instance and not run.is_closed for run in self.topic.runs):
+        if not any(run.key.instance == instance and not run.is_closed and run.retired is None for run in self.topic.runs):
             return False
         counted_ms = max((cell.updated_ms for cell in self.window.cells.get(LIVE, {}).values()), default=0)
         return self.heard_ms - max(counted_ms, self.topic.listening_since_ms) <= deadline_ms
@@ -262,7 +296,7 @@ class _Judgement:
         elif extra:
             kind = Kind.OVERCOUNTED
         else:
-            kind = Kind.COMPLETE
+            kind = Kind.ACCEPTED if self.retired else Kind.COMPLETE
         bad = {one.tier for one in self.differences}
         first_bad = next((rule.name for rule in self.topic.rules if rule.name in bad), None) if bad else None
         return Verdict(
@@ -276,6 +310,7 @@ class _Judgement:
             unaudited=self.window.unaudited,
             redelivered=self.window.redelivered,
             silent=tuple(self.silent),
+            retired=tuple(self.retired.values()),
             reason=self._reason(kind, missing, extra, first_bad),
             differences=tuple(self.differences),
         )
@@ -294,8 +329,13 @@ class _Judgement:
                 words = f"the first tier that differs from the one before it is {first_bad}"
             case Kind.COMPLETE:
                 words = "every tier accounts for what the one before it holds"
+            case Kind.ACCEPTED:
+                words = "every tier accounts for what the one before it holds, but for what nobody can say of "
+                words += _some(list(self.retired.values()))
         if not kind.is_final and (missing or extra):
             words += f"; so far proven: {missing} missing, {extra} extra, first at {first_bad}"
+        if self.retired and kind is not Kind.ACCEPTED:
+            words += f"; without the last word of {_some(list(self.retired.values()))}"
         return words
 
 

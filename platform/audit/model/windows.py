@@ -1,7 +1,11 @@
-"""Windows of event time: tumbling, ten minutes by default. Source: KAFKA-260's example bucket; DESIGN.md section 6."""
+"""Windows of event time: tumbling, ten minutes by default, one rule for all who count. Source: KAFKA-260's example bucket;
+DESIGN.md section 6.
+"""
+
+from typing import Literal
 
 WINDOW_MS = 600_000
-"""The default width; the same figure as `runtime.layout.WINDOW_MS`, which this room may not import."""
+"""The default width."""
 
 
 def window_start_ms(timestamp_ms: int, window_ms: int = WINDOW_MS) -> int:
@@ -13,3 +17,12 @@ def window_start_ms(timestamp_ms: int, window_ms: int = WINDOW_MS) -> int:
     if timestamp_ms < 0:
         return -window_ms
     return timestamp_ms - timestamp_ms % window_ms
+
+
+def dated(own_ms: int | None, *, previous_ms: int | None, clock_ms: int) -> tuple[int, Literal["record", "previous", "clock"]]:
+    """Return the time by which something unusable is counted, and whose it is: its own, else that of the record before it,
+    else this machine's.
+    """
+    if own_ms is not None:
+        return own_ms, "record"
+    return (clock_ms, "clock") if previous_ms is None else (previous_ms, "previous")

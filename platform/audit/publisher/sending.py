@@ -7,7 +7,8 @@ from ...runtime.clock import Clock
 from ...runtime.layout import AUDIT_TOPIC
 from ..model.codec import encode
 from ..model.errors import AuditError
-from ..model.messages import PRODUCER, ProducerReport, Report
+from ..model.messages import RangeReport, Report
+from ..model.tiers import PRODUCER
 
 
 class ReportSender(Protocol):
@@ -31,7 +32,7 @@ def send_and_flush(sender: ReportSender, clock: Clock, reports: Sequence[Report]
     who = ""
     try:
         for report in reports:
-            tier = PRODUCER if isinstance(report, ProducerReport) else report.tier
+            tier = report.tier if isinstance(report, RangeReport) else PRODUCER
             who = f"{tier} {report.instance}"
             sender.send(AUDIT_TOPIC, encode(report), key=tier.encode(), timestamp_ms=clock.now_ms())
         arrived = sender.flush(timeout_ms)

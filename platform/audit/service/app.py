@@ -3,17 +3,15 @@
 Started in order, stopped in reverse.
 """
 
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
-
-import uvicorn
 
 from ...runtime.clock import SystemClock
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
+from ...runtime.web_server import WebServer, bound
 from ..model.errors import AuditError
 from ..model.tiers import LIVE, OFFLINE
 from .collector import Collector
@@ -26,7 +24,6 @@ from .web import application
 
 log = get_logger(__name__)
 
-LISTENING_MS = 10_000
 STATUS_EVERY_MS = 1_000
 
 
@@ -36,10 +33,6 @@ class _Part(Protocol):
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
-
-
-class AddressTaken(AuditError):
-    """The HTTP port cannot be listened on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +56,8 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
     status = StatusFile(process.status_file, clock)
     status.write("starting", reason="opening the books")
     lifecycle = Lifecycle()
+    listener = bound(process.host, process.port)
+    lifecycle.started("listener", listener.close)
     try:
         database = Database(process.store)
         database.open()
@@ -85,7 +80,8 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         def not_ready() -> str | None:
             return None if collector.is_running else "the collector has not started"
 
-        web = _Web(application(ledger, judge, clock, not_ready=not_ready, faults=faults), process.host, process.port)
+        app = application(ledger, judge, clock, not_ready=not_ready, faults=faults)
+        web = WebServer(app, listener, name="audit-web")
         parts: list[tuple[str, _Part]] = [("collector", collector), *((reader.tier, reader) for reader in readers)]
         for name, part in (*parts, ("judge", judge), ("web", web)):
             part.start()
@@ -99,47 +95,3 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
     finally:
         status.write("stopping")
         lifecycle.stop()
-
-
-class _Web:
-    """uvicorn in a thread of its own: signals are the composition root's."""
-
-    def __init__(self, app: object, host: str, port: int) -> None:
-        self._address = f"{host}:{port}"
-        config = uvicorn.Config(
-            app,  # type: ignore[arg-type]
-            host=host,
-            port=port,
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=3,
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, name="audit-web", daemon=True)
-
-    @property
-    def is_serving(self) -> bool:
-        return self._thread.is_alive()
-
-    def _serve(self) -> None:
-        try:
-            self._server.run()
-        except SystemExit:
-            # uvicorn's way to say that it could not listen; `start` turns it into an error with the address
-            return
-
-    def start(self) -> None:
-        """Return once it listens. Raises AddressTaken."""
-        self._thread.start()
-        waited = threading.Event()
-        for _ in range(LISTENING_MS // 20):
-            if self._server.started:
-                return
-            if not self._thread.is_alive():
-                break
-            waited.wait(0.02)
-        raise AddressTaken(f"the audit cannot listen on {self._address}: is the port taken? give --port another one")
-
-    def stop(self) -> None:
-        self._server.should_exit = True
-        self._thread.join(timeout=10)

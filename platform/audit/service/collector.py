@@ -4,11 +4,11 @@ changed.
 
 import threading
 
-from ...client.admin import create_topic
 from ...client.cluster import Cluster
 from ...client.errors import OffsetOutOfRange
 from ...client.fetched import TopicPartition
-from ...client.fetcher import EARLIEST, Fetcher
+from ...client.fetcher import Fetcher
+from ...client.log_offsets import EARLIEST, log_offsets
 from ...errors import HeadraceError
 from ...runtime.clock import Clock
 from ...runtime.layout import AUDIT_TOPIC
@@ -16,13 +16,11 @@ from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ...wire.errors import WireError
 from ...wire.record_batch import iter_records
+from ..publisher import see_to_audit_topic
 from .ledger import Ledger
 from .reader import BACKOFF
 
 log = get_logger(__name__)
-
-TOPIC_CONFIG = {"retention.ms": "-1"}
-"""The books live on: without them nobody could say any more what was lost."""
 
 
 class Collector:
@@ -76,10 +74,10 @@ class Collector:
 
     def _begin(self) -> None:
         """See to it that the topic is there, and find where to go on."""
-        create_topic(self._cluster, AUDIT_TOPIC, 1, TOPIC_CONFIG, timeout_ms=2_000)
+        see_to_audit_topic(self._cluster, timeout_ms=2_000)
         known = self._ledger.collector_positions()
         partitions = [TopicPartition(AUDIT_TOPIC, partition) for partition in self._cluster.partitions(AUDIT_TOPIC)]
-        starts = self._fetcher.offsets({name: EARLIEST for name in partitions if name.partition not in known})
+        starts = log_offsets(self._cluster, {name: EARLIEST for name in partitions if name.partition not in known})
         self._offsets = {name: known.get(name.partition, starts.get(name, 0)) for name in partitions}
 
     def _collect(self) -> None:

@@ -13,7 +13,9 @@ from typing import Any
 
 from .errors import StoreError
 
-LAYOUT = 1
+LAYOUT = 2
+_CHANGES = {1: "ALTER TABLE runs ADD COLUMN retired TEXT"}
+"""Layout → what makes the next one of it."""
 
 _TABLES = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -33,7 +35,7 @@ CREATE TABLE live_producers (
 CREATE TABLE redelivered (topic TEXT, window_start_ms INTEGER, count INTEGER, PRIMARY KEY (topic, window_start_ms)) WITHOUT ROWID;
 CREATE TABLE runs (
     instance TEXT, epoch INTEGER, first_heard_ms INTEGER, heard_ms INTEGER, closed_ms INTEGER, next_sequence INTEGER,
-    producer_ids TEXT, topics TEXT, gaps TEXT, seals TEXT,
+    producer_ids TEXT, topics TEXT, gaps TEXT, seals TEXT, retired TEXT,
     PRIMARY KEY (instance, epoch)) WITHOUT ROWID;
 CREATE TABLE producer_windows (
     instance TEXT, epoch INTEGER, topic TEXT, window_start_ms INTEGER, sequence INTEGER, counts TEXT, losses TEXT,
@@ -102,7 +104,10 @@ class Database:
                     if statement.strip():
                         self.do(statement)
                 self.put_fact("layout", LAYOUT)
-        layout = self.fact("layout")
+        while (layout := self.fact("layout")) in _CHANGES:
+            with self.transaction():
+                self.do(_CHANGES[layout])
+                self.put_fact("layout", layout + 1)
         if layout != LAYOUT:
             raise StoreError(
                 f"{self.path} has layout {layout}, this version writes {LAYOUT}: move it away, "

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 
 from ..model.books import LogKey, ProducerCell, TierLog
 from ..model.codec import encode
@@ -55,7 +56,7 @@ class BooksJournal:
 
     def put_run(self, run: Run) -> None:
         self._database.do(
-            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *run.key,
                 run.first_heard_ms,
@@ -63,6 +64,7 @@ class BooksJournal:
                 run.closed_ms,
                 run.next_sequence,
                 *(json.dumps(value) for value in (sorted(run.producer_ids), sorted(run.topics), run.gaps, run.seals)),
+                None if run.retired is None else json.dumps(asdict(run.retired)),
             ),
         )
 

@@ -161,6 +161,7 @@ def as_json(topic: str, judged: Judged) -> dict[str, Any]:
         "redelivered": verdict.redelivered,
         "losses": dict(verdict.losses),
         "silent": list(verdict.silent),
+        "retired": list(verdict.retired),
         "reason": verdict.reason,
         "differences": [
             {"tier": one.tier, "partition": one.partition, "missing": one.missing, "extra": one.extra}

@@ -19,7 +19,7 @@ from ..model.books import Books, LogKey, PartitionRead
 from ..model.codec import decode
 from ..model.errors import MalformedReport
 from ..model.facts import TopicFacts
-from ..model.messages import ProducerReport, Report
+from ..model.messages import ProducerReport, RangeReport, Report, Retirement
 from ..model.ranges import Outcome
 from .database import Database
 from .journal import BooksJournal
@@ -175,33 +175,39 @@ class Ledger:
         with self._changing() as now_ms:
             for partition, offset, value in messages:
                 try:
-                    report = decode(value)
-                    self._see_windows(report)
+                    self._take_report(decode(value), now_ms)
                 except MalformedReport as error:
                     self.notes.note_malformed(partition, offset, str(error), now_ms)
                     log.warning("report_malformed", partition=partition, offset=offset, reason=str(error))
-                    continue
-                if isinstance(report, ProducerReport):
-                    self._books.take_producer(report, now_ms, self._journal, is_audited=is_audited)
-                elif is_audited(report.topic):
-                    outcome = self._books.take_range(report, now_ms, self._journal)
-                    if outcome is Outcome.OVERLAPPING:
-                        log.warning(
-                            "range_overlaps", tier=report.tier, topic=report.topic, partition=report.partition,
-                            from_offset=report.from_offset, to_offset=report.to_offset,
-                        )  # fmt: skip
             for partition, next_offset in next_offsets.items():
                 self._database.put_fact(f"collector:{partition}", next_offset)
             self._last_report_ms = now_ms
 
-    def _see_windows(self, report: Report) -> None:
+    def _take_report(self, report: Report, now_ms: int) -> None:
+        match report:
+            case ProducerReport():
+                self._see_windows(report.instance, [window.window_start_ms for window in report.windows])
+                self._books.take_producer(report, now_ms, self._journal, is_audited=is_audited)
+            case RangeReport():
+                self._see_windows(report.instance, report.windows)
+                if not is_audited(report.topic):
+                    return
+                outcome = self._books.take_range(report, now_ms, self._journal)
+                if outcome is Outcome.OVERLAPPING:
+                    log.warning(
+                        "range_overlaps", tier=report.tier, topic=report.topic, partition=report.partition,
+                        from_offset=report.from_offset, to_offset=report.to_offset,
+                    )  # fmt: skip
+            case Retirement():
+                self._books.take_retirement(report, now_ms, self._journal)
+                log.warning("producer_retired", instance=report.instance, epoch=report.epoch, by=report.by, reason=report.reason)
+
+    def _see_windows(self, instance: str, starts: Iterable[int]) -> None:
         """Refuse a report whose windows are not ours: counts of other windows cannot be compared with anything."""
-        windows = report.windows
-        starts = [one.window_start_ms for one in windows] if isinstance(windows, tuple) else list(windows)
         odd = next((start for start in starts if start % self.settings.window_ms), None)
         if odd is not None:
             raise MalformedReport(
-                f"the report of {report.instance} counts a window that begins at {odd}; the windows here are "
+                f"the report of {instance} counts a window that begins at {odd}; the windows here are "
                 f"{self.settings.window_ms} ms wide: give every process the same window_ms"
             )
 
@@ -239,6 +245,24 @@ class Ledger:
         """Write notes in a transaction of their own."""
         with self._lock, self._database.transaction():
             write(self.notes)
+
+    def unsealed(self) -> list[dict[str, Any]]:
+        """Return the runs of producers that have not said all, the one heard longest ago first."""
+        with self._lock:
+            now_ms = self._clock.now_ms()
+            runs = sorted((run for run in self._books.runs.values() if not run.has_said_all), key=lambda run: run.heard_ms)
+            return [
+                {
+                    "instance": run.key.instance,
+                    "epoch": run.key.epoch,
+                    "topics": sorted(run.topics),
+                    "silent_ms": max(0, now_ms - run.heard_ms),
+                    "is_closed": run.is_closed,
+                    "lost_reports": sum(end - start for start, end in run.gaps),
+                    "retired": None if run.retired is None else {"by": run.retired.by, "reason": run.retired.reason},
+                }
+                for run in runs
+            ]
 
     def topics(self) -> list[str]:
         """Return every topic that has been mentioned, sorted."""

@@ -7,7 +7,7 @@ from ..model.codec import decode
 from ..model.facts import Cell
 from ..model.messages import RangeReport
 from ..model.ranges import AcceptedRange, Ranges, WindowSum
-from ..model.runs import Run, RunKey
+from ..model.runs import Retired, Run, RunKey
 from .database import Database
 from .errors import StoreError
 
@@ -39,7 +39,7 @@ def load(database: Database, window_ms: int) -> Books:
 
 def _load_runs(database: Database, books: Books) -> None:
     rows = database.rows("SELECT * FROM runs")
-    for instance, epoch, first_heard_ms, heard_ms, closed_ms, next_sequence, producer_ids, topics, gaps, seals in rows:
+    for instance, epoch, first_heard_ms, heard_ms, closed_ms, next_sequence, producer_ids, topics, gaps, seals, retired in rows:
         key = RunKey(instance, epoch)
         books.runs[key] = Run(
             key=key,
@@ -52,6 +52,7 @@ def _load_runs(database: Database, books: Books) -> None:
             next_sequence=next_sequence,
             gaps=[(start, end) for start, end in json.loads(gaps)],
             seals=[(past, at) for past, at in json.loads(seals)],
+            retired=None if retired is None else Retired(**json.loads(retired)),
         )
         books.index_run(books.runs[key])
     for row in database.rows("SELECT * FROM producer_windows"):

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from ...client.cluster import Cluster
 from ...client.errors import OffsetOutOfRange
 from ...client.fetched import FetchedPartition, TopicPartition
-from ...client.fetcher import EARLIEST, Fetcher
+from ...client.fetcher import Fetcher
+from ...client.log_offsets import EARLIEST, log_offsets
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
@@ -88,7 +89,7 @@ class LogReader:
         generation, positions = self._ledger.positions(self.tier)
         wanted = {partition: positions[partition] for partition in self._known if partition in positions}
         new = self._known - positions.keys()
-        starts = self._fetcher.offsets(dict.fromkeys(new, EARLIEST)) if new else {}
+        starts = log_offsets(self._cluster, dict.fromkeys(new, EARLIEST)) if new else {}
         wanted |= starts
         if not wanted:
             return False

@@ -1,45 +1,20 @@
-"""The report as people and scripts ask for it: fetched from the running service, put in words. Judges nothing."""
+"""The report in words for people: one window at a time, as the service tells it. Judges nothing."""
 
-import http.client
-import json
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ..model.errors import AuditError
 from ..model.tiers import in_order
 
-ASK_MS = 30_000
-
-STYLE = {"COMPLETE": "", "INCOMPLETE": "bold red", "OVERCOUNTED": "bold yellow", "OPEN": "dim", "UNKNOWN": "bold magenta"}
+STYLE = {
+    "COMPLETE": "",
+    "ACCEPTED": "bold cyan",
+    "INCOMPLETE": "bold red",
+    "OVERCOUNTED": "bold yellow",
+    "OPEN": "dim",
+    "UNKNOWN": "bold magenta",
+}
 """Verdict → style of its row on a terminal; the words say the same."""
-
-
-class ServiceUnreachable(AuditError):
-    """The audit service does not answer."""
-
-    retriable = True
-
-
-def fetch(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
-    """Return the windows as `GET /api/completeness` gives them. Raises ServiceUnreachable."""
-    query = f"?{urllib.parse.urlencode({'topic': topic})}" if topic is not None else ""
-    address = f"{url.rstrip('/')}/api/completeness{query}"
-    try:
-        with urllib.request.urlopen(address, timeout=timeout_ms / 1000) as answer:
-            found = json.load(answer)
-    except urllib.error.HTTPError as error:
-        raise ServiceUnreachable(f"the audit service refused {address}: {error.code} {error.reason}") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ServiceUnreachable(
-            f"the audit service does not answer at {url}: {error}; `headrace status` shows whether it runs, --url names another"
-        ) from error
-    if not isinstance(found, list):
-        raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON array")
-    return found
 
 
 def tiers(windows: Sequence[Mapping[str, Any]]) -> list[str]:

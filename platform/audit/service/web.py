@@ -52,6 +52,9 @@ def application(
         ledger.forget(tier, topic)
         return JSONResponse({"tier": tier, "topic": topic, "recounting": True}, status_code=202)
 
+    def unsealed(request: Request) -> Response:
+        return JSONResponse(ledger.unsealed())
+
     def topics(request: Request) -> Response:
         return JSONResponse(ledger.topics())
 
@@ -89,6 +92,7 @@ def application(
             Route("/api/completeness", completeness),
             Route("/api/changes", changes),
             Route("/api/unreadable", unreadable),
+            Route("/api/unsealed", unsealed),
             Route("/api/topics", topics),
             Route("/api/hearing", hearing),
             Route("/api/recount", recount, methods=["POST"]),

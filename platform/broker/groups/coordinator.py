@@ -39,6 +39,7 @@ class Coordinator:
         self._wake_ms = NEVER_MS
         self.held_bytes = 0
         self.replies: list[Reply] = []
+        self._deserted: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -152,6 +153,11 @@ class Coordinator:
         self._wake_ms = min((group.wake_ms for group in self._groups.values()), default=NEVER_MS)
         return evictions
 
+    def take_deserted(self) -> frozenset[str]:
+        """Return the groups that had members and lost them since the last call, of very many not all."""
+        taken, self._deserted = frozenset(self._deserted - self._groups.keys()), set()
+        return taken
+
     def hand_over(self, is_ours: Callable[[str], bool]) -> list[str]:
         """Forget the groups that another broker coordinates now, and tell whoever waits here; return their ids."""
         gone = [group for group_id, group in self._groups.items() if not is_ours(group_id)]
@@ -195,6 +201,8 @@ class Coordinator:
         self.held_bytes += group.roster.held_bytes - held_before
         if group.roster.is_deserted:
             del self._groups[group.group_id]
+            if group.generation and len(self._deserted) < self._limits.groups:
+                self._deserted.add(group.group_id)
             self.held_bytes -= GROUP_BYTES + len(group.group_id)
         else:
             self._wake_ms = min(self._wake_ms, group.wake_ms)

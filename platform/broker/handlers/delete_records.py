@@ -77,7 +77,7 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
         try:
-            job = log.start_job(offset)
+            job = log.start_job(offset, context.now_ms())
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
@@ -91,7 +91,7 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
             put((ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN))
             return
         try:
-            log.start_done(job, context.now_ms(), erase=lambda deleted: _erase(context, deleted))
+            log.start_done(job, erase=lambda deleted: _erase(context, deleted))
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return

@@ -8,6 +8,7 @@ from typing import Any
 from ...wire import control
 from ...wire.errors import ErrorCode
 from .context import Context, required
+from .group_id import MOST_NAMED
 
 KEY = 10
 
@@ -21,7 +22,10 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     kind = getattr(request, "key_type", GROUP)
     if version >= 4:
         keys = [str(key) for key in required(request.coordinator_keys)]
-        message = {"throttle_time_ms": 0, "coordinators": [{"key": key, **_coordinator(context, kind, key)} for key in keys]}
+        found = [_coordinator(context, kind, key) for key in keys[:MOST_NAMED]]
+        found += [_nobody(ErrorCode.INVALID_REQUEST, f"one request names at most {MOST_NAMED} keys")] * (len(keys) - len(found))
+        answers = [{"key": key, **one} for key, one in zip(keys, found, strict=True)]
+        message = {"throttle_time_ms": 0, "coordinators": answers}
     else:
         message = {"throttle_time_ms": 0, **_coordinator(context, kind, str(request.key))}
     return control.encode_response(KEY, version, message)
@@ -36,4 +40,8 @@ def _coordinator(context: Context, kind: int, key: str) -> dict[str, Any]:
         error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS
     else:
         error, why = ErrorCode.INVALID_REQUEST, f"there are no coordinators of kind {kind} here"
+    return _nobody(error, why)
+
+
+def _nobody(error: ErrorCode, why: str) -> dict[str, Any]:
     return {"node_id": -1, "host": "", "port": -1, "error_code": error, "error_message": why}

@@ -44,7 +44,8 @@ def plan(wanted: Any, present: Mapping[str, str]) -> Plan:
             faults.append(fault)
         else:
             steps.append((name, Operation(one.config_operation), "" if one.value is None else str(one.value)))
-    return Plan(faults, _change(steps))
+    change = _change(steps)
+    return Plan(faults or topic_settings.conflicts_of(change(present)), change)
 
 
 def _fault(name: str, operation: int, value: str | None, present: Mapping[str, str]) -> str | None:

@@ -1,12 +1,17 @@
-"""ListOffsets, key 2, versions 1-7: where a partition begins, where it ends, and where a time is found.
+"""ListOffsets, key 2, versions 0-7: where a partition begins, where it ends, and where a time is found (0: in which segment).
 
 Trap: while it is not known who leads, the answer is the retriable error, never offset 0 or -1, which would make clients begin
-anew. Leader epochs are -1. A time that no record reaches is answered with offset -1 and no error."""
+anew. Leader epochs are -1. A time that no record reaches is answered with offset -1 and no error.
+
+Version 0 knows no records' times: it gives where segments begin that were last written at or before a time, the latest first, as
+Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
 
 from typing import Any
 
-from ...wire import control
+from ...wire import control, list_offsets_v0
+from ...wire.answer_bytes import AnswerBytes
 from ...wire.errors import ErrorCode
+from ...wire.list_offsets_v0 import Found, Wanted
 from ..log import FolderFault
 from ..partitions import Partition
 from .context import Context, required
@@ -19,6 +24,8 @@ NOT_FOUND = -1
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
     """Return one offset and its timestamp for each partition asked about."""
+    if version == 0:
+        return _handle_v0(context, body)
     request = control.decode_request(KEY, version, body)
     topics = [
         {
@@ -34,9 +41,7 @@ def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
     index = int(wanted.partition_index)
     partition = context.partitions.get(topic, index)
     if partition is None:
-        entry = context.topics.catalog.topics.get(topic)
-        is_elsewhere = entry is not None and index in entry.partitions
-        return _result(index, ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _result(index, _not_here(context, topic, index))
     timestamp_ms = int(wanted.timestamp)
     if timestamp_ms == LATEST:
         return _result(index, ErrorCode.NONE, partition.high_watermark)
@@ -45,6 +50,12 @@ def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
     if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
         return _result(index, ErrorCode.INVALID_REQUEST)
     return _at_time(partition, index, timestamp_ms)
+
+
+def _not_here(context: Context, topic: str, index: int) -> ErrorCode:
+    entry = context.topics.catalog.topics.get(topic)
+    is_elsewhere = entry is not None and index in entry.partitions
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _at_time(partition: Partition, index: int, timestamp_ms: int) -> dict[str, Any]:
@@ -60,3 +71,29 @@ def _at_time(partition: Partition, index: int, timestamp_ms: int) -> dict[str, A
 
 def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms: int = -1) -> dict[str, Any]:
     return {"partition_index": index, "error_code": error, "timestamp": timestamp_ms, "offset": offset, "leader_epoch": -1}
+
+
+def _handle_v0(context: Context, body: memoryview) -> bytes:
+    now_ms = context.now_ms()
+    topics = [(name, [_found_v0(context, name, one, now_ms) for one in wanted]) for name, wanted in list_offsets_v0.decode(body)]
+    errors = [{"error_code": found.error} for _, each in topics for found in each]
+    return AnswerBytes.of(list_offsets_v0.encode(topics), errors)
+
+
+def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> Found:
+    partition = context.partitions.get(topic, wanted.partition)
+    if partition is None:
+        return Found(wanted.partition, _not_here(context, topic, wanted.partition), ())
+    if wanted.timestamp_ms < EARLIEST:
+        return Found(wanted.partition, ErrorCode.INVALID_REQUEST, ())
+    log, high_watermark = partition.log, partition.high_watermark
+    starts = [(max(one.base_offset, log.log_start_offset), one.last_append_ms) for one in log.segments]
+    if starts[-1][0] < log.log_end_offset:
+        starts.append((log.log_end_offset, now_ms))
+    if wanted.timestamp_ms == EARLIEST:
+        del starts[1:]
+    elif wanted.timestamp_ms != LATEST:
+        while starts and starts[-1][1] > wanted.timestamp_ms:
+            starts.pop()
+    offsets = [min(offset, high_watermark) for offset, _ in reversed(starts)]
+    return Found(wanted.partition, ErrorCode.NONE, list(dict.fromkeys(offsets))[: max(wanted.most_offsets, 0)])

@@ -2,7 +2,8 @@
 ZooKeeper has it.
 
 Members commit for their generation; without one (-1) anybody may while the group has no members. Commit and retention times that
-old versions send are not kept: offsets do not expire."""
+old versions send are not kept: the broker's own `offsets.retention.minutes` holds for all. KafkaJS resets a group by committing
+ListOffsets' words for begin (-2) and end (-1); noted is the offset that they stand for by then."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from ..later import Later
 from ..offset_desk import Position
 from .context import Context, required, respond
 from .group_id import refusal
+from .list_offsets import EARLIEST, LATEST
 
 KEY = 8
 
@@ -44,15 +46,16 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         for partition in required(topic.partitions):
             position = (str(topic.name), int(partition.partition_index))
             metadata = str(partition.committed_metadata or "")
+            offset = _place(context, position, int(partition.committed_offset))
             if entry is None or position[1] not in entry.partitions:
                 refused[position] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif partition.committed_offset < 0:
+            elif offset < 0:
                 refused[position] = ErrorCode.OFFSET_OUT_OF_RANGE
             elif len(metadata) > longest_metadata:
                 refused[position] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 leader_epoch = int(getattr(partition, "committed_leader_epoch", -1))
-                offsets[position] = CommittedOffset(int(partition.committed_offset), leader_epoch, metadata)
+                offsets[position] = CommittedOffset(offset, leader_epoch, metadata)
     if not offsets:
         return _answer(version, request, lambda topic, partition: refused[topic, partition])
     later = Later()
@@ -64,6 +67,13 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     if not context.offsets.commit(group, offsets, done):
         return _answer(version, request, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return later
+
+
+def _place(context: Context, position: Position, offset: int) -> int:
+    """Return the offset that is meant, the negative one as it is where none is."""
+    if offset in (LATEST, EARLIEST) and (partition := context.partitions.get(*position)) is not None:
+        return partition.high_watermark if offset == LATEST else partition.log.log_start_offset
+    return offset
 
 
 def _answer(version: int, request: Any, error_of: Callable[[str, int], ErrorCode]) -> bytes:

@@ -1,10 +1,11 @@
-"""OffsetDelete, key 47, version 0: single offsets of a group go. Those of topics that its members read stay.
+"""OffsetDelete, key 47, version 0: single offsets of a group go. Those of topics that its members, of either kind, read stay.
 
 An offset of a topic that is gone can be deleted too; what is neither a topic nor an offset is an unknown partition."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ...coordination.group_directory import GroupTrace
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..groups.group import Group
@@ -33,8 +34,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     if error is not ErrorCode.NONE:
         return _answer(version, error, {})
     read = _topics_read(group)
-    refused = {one: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC for one in positions if read is None or one[0] in read}
-    wanted = [position for position in positions if position not in refused and position[1] >= 0]
+    refused: dict[Position, ErrorCode] = {}
     later = Later()
 
     def done(gone: Collection[Position]) -> None:
@@ -47,8 +47,14 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     def failed(error: Exception) -> None:
         later.complete(respond(_answer(version, ErrorCode.COORDINATOR_NOT_AVAILABLE, {})))
 
-    def found(traces: Mapping[str, Any]) -> None:
-        if (group is None or not group.members) and not traces[group_id].exists:
+    def found(traces: Mapping[str, GroupTrace]) -> None:
+        trace = traces[group_id]
+        by_paper_members = {topic for member in trace.members.values() for topic in member.topics}
+        for position in positions:
+            if read is None or position[0] in read or position[0] in by_paper_members:
+                refused[position] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        wanted = [position for position in positions if position not in refused and position[1] >= 0]
+        if (group is None or not group.members) and not trace.exists:
             later.complete(respond(_answer(version, ErrorCode.GROUP_ID_NOT_FOUND, {})))
         elif not context.offsets.forget(group_id, wanted, done, failed):
             later.complete(respond(_answer(version, ErrorCode.COORDINATOR_NOT_AVAILABLE, {})))

@@ -2,14 +2,15 @@
 with UNSUPPORTED_VERSION.
 
 Checked here: size, magic, CRC, flags, counts. The log checks sequences and gives the batch its place. Records are never
-opened. Traps: acks=0 has no answer, so an error there closes the connection, as Kafka does, or the producer would never know;
-a batch that is in the log already (idempotent retry, or a mirror's) is acknowledged with its old offset; on a mirrored topic
-only conditional appends are taken."""
+opened: where the topic says LogAppendTime the header alone tells their time. Traps: acks=0 has no answer, so an error there
+closes the connection, as Kafka does, or the producer would never know; a batch that is in the log already (idempotent retry, or
+a mirror's) is acknowledged with its old offset; on a mirrored topic only conditional appends are taken."""
 
 import struct
 from functools import partial
 
 from ...wire import produce
+from ...wire.append_time import LOG_APPEND_TIME, stamp
 from ...wire.batch_header import MAGIC, MAGIC_AT
 from ...wire.errors import CorruptBatch, ErrorCode, MalformedFrame
 from ...wire.primitives import INT, SHORT, count, read_bytes, read_count, read_name, string
@@ -134,21 +135,29 @@ def _append(partition: Partition, index: int, records: memoryview | bytes | None
         return _error(index, ErrorCode.CORRUPT_MESSAGE, "the batch is cut or its CRC does not match")
     if (fault := _fault(header)) is not None:
         return _error(index, *fault)
+    if header.attributes & LOG_APPEND_TIME:
+        return _error(
+            index, ErrorCode.INVALID_TIMESTAMP, "the batch says that a broker set its time (LogAppendTime): producers may not"
+        )
     log = partition.log
     if header.producer_id >= 0 and (verdict := log.producers.judge(header)) is not FRESH:
         return _not_fresh(partition, index, verdict)
+    appended_ms = -1
+    if partition.settings.stamps_append_time:
+        appended_ms = now_ms
+        header = stamp(records, header, now_ms)  # type: ignore[arg-type]  # a view into the receive buffer
     try:
         base_offset = log.append(records, now_ms, header=header)[0]  # type: ignore[arg-type]  # a view into the receive buffer
     except (AppendFailed, LogUnusable) as error:
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     partition.appended(header.record_count, header.size_bytes)
-    return Answer(index, 0, base_offset, -1, log.log_start_offset)
+    return Answer(index, 0, base_offset, appended_ms, log.log_start_offset)
 
 
 def _not_fresh(partition: Partition, index: int, verdict: Verdict) -> Answer:
     match verdict:
         case Duplicate(base_offset):
-            return Answer(index, 0, base_offset, -1, partition.log.log_start_offset)
+            return Answer(index, 0, base_offset, _appended_ms(partition, base_offset), partition.log.log_start_offset)
         case OutOfOrder(expected, found):
             return _error(index, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, f"sequence {found} came where {expected} was due")
         case Fenced(current, found):
@@ -157,6 +166,15 @@ def _not_fresh(partition: Partition, index: int, verdict: Verdict) -> Answer:
             )
         case Fresh():
             raise AssertionError("a fresh batch is appended")
+
+
+def _appended_ms(partition: Partition, base_offset: int) -> int:
+    """Return the append time that the batch in the log was answered with, -1 for none."""
+    try:
+        header = partition.log.header_at(base_offset)
+    except FolderFault:
+        return -1
+    return header.max_timestamp_ms if header is not None and header.is_log_append_time else -1
 
 
 def _fault(header: BatchHeader) -> tuple[ErrorCode, str] | None:

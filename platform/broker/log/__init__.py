@@ -5,10 +5,12 @@ from .check import Problem, ProblemKind, check
 from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
 from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange
+from .expire_job import ExpireJob
 from .file_slice import FileSlice
 from .flush_job import FlushJob
 from .log_config import LogConfig
-from .partition_log import PartitionLog, erase_now
+from .log_start import erase_now
+from .partition_log import PartitionLog
 from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, Verdict
 from .recovery import RecoveryReport
 from .retention import SegmentFacts
@@ -25,6 +27,7 @@ __all__ = [
     "CheckpointJob",
     "DeletedSegment",
     "Duplicate",
+    "ExpireJob",
     "Fenced",
     "FileSlice",
     "FlushJob",

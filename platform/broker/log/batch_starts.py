@@ -89,6 +89,10 @@ class BatchStarts:
         """Return the entries after `from_offset` and before `to_offset`."""
         return self._offsets[bisect_right(self._offsets, from_offset) : bisect_left(self._offsets, to_offset)]
 
+    @property
+    def has_breaks(self) -> bool:
+        return bool(self._breaks)
+
     def first_break(self, offset: int) -> int | None:
         """Return the entry of the first broken stretch that ends after `offset`, so it may begin before it."""
         if not self._breaks:

@@ -19,6 +19,7 @@ from .file_slice import OpenFile
 from .folder import segment_bases
 from .problem import Problem, ProblemKind
 from .segment import DELETED_SUFFIX, file_name
+from .spare import is_unwritten
 
 __all__ = ["Problem", "ProblemKind", "check"]
 
@@ -103,7 +104,7 @@ class _SegmentCheck:
                 progress(self.end_offset - told)
                 told = self.end_offset
         progress(max(0, self._file_end - told))
-        if self._end_of_bytes < self._file_end:
+        if self._end_of_bytes < self._file_end and not is_unwritten(self._file.fd, self._end_of_bytes - self._base_offset):
             self._found(
                 ProblemKind.TORN_TAIL if self._is_last else ProblemKind.BEYOND_LIMIT,
                 self._end_of_bytes,
@@ -136,6 +137,8 @@ class _SegmentCheck:
         if isinstance(found, BadRange):
             kind, to_offset = ProblemKind.BAD_RANGE, found.to_offset
         elif self._is_last:
+            if is_unwritten(self._file.fd, found.from_offset - self._base_offset):
+                return
             kind, to_offset = ProblemKind.TORN_TAIL, self._file_end
         else:
             kind, to_offset = ProblemKind.BAD_RANGE, self._limit_offset

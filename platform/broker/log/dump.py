@@ -15,6 +15,7 @@ from .batch_walk import NO_LIMIT, fault_at, walk
 from .file_slice import OpenFile
 from .folder import segment_bases
 from .segment import file_name
+from .spare import is_unwritten
 
 Shown = dict[str, object]
 """One line: `kind` is "batch", "record" or "damage"; the other names are the same as in `wire`."""
@@ -40,7 +41,12 @@ def dump(folder: Path, *, from_offset: int = 0, records: bool = False) -> Iterat
                 if found.base_offset + found.record_count > from_offset:
                     yield from _batch(found, path, base_offset, file.fd, from_offset if records else None)
                 continue
-            to_offset = found.to_offset if isinstance(found, BadRange) else min(file_end, limit_offset)
+            if isinstance(found, BadRange):
+                to_offset = found.to_offset
+            elif limit_offset == NO_LIMIT and is_unwritten(file.fd, found.from_offset - base_offset):
+                return
+            else:
+                to_offset = min(file_end, limit_offset)
             if to_offset > from_offset:
                 yield {
                     "kind": "damage",

@@ -1,12 +1,26 @@
 """When the active segment got its first append, kept beside it in the one-line file `first-append`: base offset and milliseconds.
 
 A file system keeps the time of the last append (mtime) and not of the first. The file is disposable: without it, or when it
-speaks of another segment, the age is taken from the segment before. It is never flushed.
+speaks of another segment, the age is taken from the segment before. It is never flushed. Making a file takes fifteen times as
+long as an append, so the log's owner writes it soon after, on another thread.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 NAME = "first-append"
+
+
+class FirstAppend(NamedTuple):
+    """What is to be noted."""
+
+    folder: Path
+    base_offset: int
+    first_append_ms: int
+
+    def run(self) -> None:
+        """Note it. From any thread."""
+        write(self.folder, self.base_offset, self.first_append_ms)
 
 
 def write(folder: Path, base_offset: int, first_append_ms: int) -> None:

@@ -9,11 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...wire.record_batch import BatchHeader
-from . import first_append
-from . import folder as folders
 from .batch_run import BatchRun
 from .checkpoint_job import CheckpointJob
 from .errors import LogUnusable
+from .first_append import FirstAppend
 from .flush_job import FlushJob
 from .log_config import LogConfig
 from .log_name import LogName
@@ -21,6 +20,7 @@ from .producer_state import ProducerStates
 from .roll import must_roll
 from .segment import CutBackFailed, Segment
 from .segments import Segments
+from .spare import Spare
 
 
 class LogEnd:
@@ -34,9 +34,12 @@ class LogEnd:
         self.failure: LogUnusable | None = None
         """Why nothing more is appended, None while all is well."""
         self.flushed_offset = next((each.flushed_offset for each in segments if not each.is_flushed), segments.active.end_offset)
+        self.unnoted: FirstAppend | None = None
+        """When the active segment got its first append, until that is noted beside it."""
         self._name = name
         self._segments = segments
         self._producers = producers
+        self._spare = Spare()
         # Counted and not flagged, so that a job that is never run takes nothing with it.
         self._entries_made = 0 if is_entered else 1
         self._was_entered = is_entered
@@ -76,7 +79,7 @@ class LogEnd:
         if header.producer_id >= 0:
             self._producers.record(header, offset)
         if is_first:
-            first_append.write(self._name.folder, segment.base_offset, now_ms)
+            self.unnoted = FirstAppend(self._name.folder, segment.base_offset, now_ms)
 
     def run_room(self, now_ms: int) -> tuple[int, int] | None:
         """Return the log end and how far a run of batches may reach from there; None where the next batch is one to `append`:
@@ -104,6 +107,7 @@ class LogEnd:
     def begin_segment(self, base_offset: int, size_bytes: int, now_ms: int) -> Segment:
         """Close the active segment and return a new one at `base_offset`, for a batch of `size_bytes`. Raises `AppendFailed`."""
         closed = self._segments.active
+        self._spare.give_up(closed)
         try:
             segment = self._segments.begin(base_offset, now_ms, index_interval_bytes=self.config.index_interval_bytes)
         except OSError as error:
@@ -140,11 +144,16 @@ class LogEnd:
                 raise self.flush_failed(error) from error
             self.flush_done(job)
 
-    def flush_job(self) -> FlushJob | None:
-        """Return what puts on disk all that is appended by now, None when all is there. Raises `FolderFault`."""
+    def flush_job(self, *, more_follow: bool = False) -> FlushJob | None:
+        """Return what puts on disk all that is appended by now, None when all is there. Raises `FolderFault`.
+
+        `more_follow` says that flushes are waited for, so that the next is worth preparing (`Spare`).
+        """
         unflushed = self._segments.unflushed()
         if not unflushed and not self._dirty_folders():
             return None
+        if more_follow:
+            self._spare.before_flush(self._segments.active)
         try:
             return FlushJob(
                 up_to_offset=self._segments.active.end_offset,
@@ -175,11 +184,12 @@ class LogEnd:
         self.failure = self._name.unusable(self._name.folder, f"a flush failed: {error.strerror or error}")
         return self.failure
 
-    def enter_segments_on_disk(self) -> None:
-        """Return when no power cut can lose a segment file that is there now. Raises OSError."""
-        for folder in self._dirty_folders():
-            folders.sync(folder)
-        self._entries_on_disk = self._entries_made
+    def entries_job(self) -> FlushJob | None:
+        """Return what sees to it that no power cut loses a segment file that is there now, None when none can. Raises OSError."""
+        folders = self._dirty_folders()
+        if not folders:
+            return None
+        return FlushJob(up_to_offset=self.flushed_offset, segments=[], folders=folders, entries_made=self._entries_made)
 
     def _dirty_folders(self) -> list[Path]:
         """Return the folders with entries that may not be on disk: the log's, and the one that it is in where it may be new."""
@@ -225,6 +235,9 @@ class LogEnd:
         if self.failure is not None:
             return
         try:
+            if self.unnoted is not None:
+                self.unnoted.run()
+            self._spare.give_up(self._segments.active)
             self.flush()
             self._segments.active.keep_times()
             with contextlib.suppress(OSError):  # Sidecars are disposable.

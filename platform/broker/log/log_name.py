@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import AppendFailed, FolderFault, LogUnusable
+from .errors import AppendFailed, FolderFault, LogUnusable, OffsetOutOfRange
 
 
 class LogName(NamedTuple):
@@ -24,3 +24,12 @@ class LogName(NamedTuple):
 
     def unusable(self, path: Path, reason: str) -> LogUnusable:
         return LogUnusable(topic=self.topic, partition=self.partition, path=path, reason=reason)
+
+    def out_of_range(self, offset: int, log_start_offset: int, log_end_offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            topic=self.topic,
+            partition=self.partition,
+            offset=offset,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+        )

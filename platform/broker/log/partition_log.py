@@ -13,33 +13,29 @@ from pathlib import Path
 
 from ...wire.record_batch import BatchHeader, place, read_header
 from . import folder as folders
-from . import sidecar_file
 from .bad_range import BadRange
 from .batch_run import BatchRun
 from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause, Step, decide
 from .errors import AppendFailed, BatchRefused, FolderFault, LogUnusable, OffsetOutOfRange
+from .expire_job import ExpireJob
 from .file_slice import FileSlice
+from .first_append import FirstAppend
 from .flush_job import FlushJob
 from .log_config import LogConfig
 from .log_end import LogEnd
 from .log_name import LogName
+from .log_start import LogStart, erase_now
 from .offset_time import first_at_or_after, largest
 from .producer_state import ProducerStates
 from .recovery import RecoveryReport, recover
-from .retention import SegmentFacts, expired
+from .retention import SegmentFacts
 from .segment import Segment, file_name
 from .segment_scrub import SegmentScrub
 from .segments import DeletedSegment, Segments
 from .start_job import StartJob
 
 _EPOCH_AT, _EPOCH_END = 12, 16
-
-
-def erase_now(deleted: DeletedSegment) -> None:
-    """Delete the file and its sidecars on this thread. Raises OSError."""
-    sidecar_file.remove(deleted.path.parent, deleted.base_offset)
-    deleted.path.unlink()
 
 
 class PartitionLog:
@@ -54,6 +50,7 @@ class PartitionLog:
         self._name = name
         self._segments = segments
         self._end = end
+        self._start = LogStart(name, segments, end)
         self._scrub: SegmentScrub | None = None
         self._unreadable: set[Segment] = set()
 
@@ -266,95 +263,65 @@ class PartitionLog:
             source_log_start_offset=source_log_start_offset,
         )
 
+    def header_at(self, offset: int) -> BatchHeader | None:
+        """Return the header of the batch that starts exactly at `offset`, None when none does any more. Raises `FolderFault`."""
+        if not self.log_start_offset <= offset < self.log_end_offset:
+            return None
+        try:
+            return self._segments.holding(offset).header_at(offset)
+        except OSError as error:
+            raise self._name.fault(error) from error
+
     # -- expiring ----------------------------------------------------------------------------------
 
     def expire(
         self, now_ms: int, *, up_to_offset: int | None = None, erase: Callable[[DeletedSegment], None] = erase_now
     ) -> list[DeletedSegment]:
-        """Delete the segments whose time has come and return them, oldest first (`retention.expired` decides).
+        """Delete the segments whose time has come and return them, oldest first, having waited for the disk on this thread.
 
         The active segment is closed first when it is among them, so the log end stays, as an empty segment. Readers that hold
-        slices read on. Each file is renamed here and handed to `erase`, which may pass it to another thread; what a crash leaves
-        of them is removed at opening. Raises `FolderFault`, `AppendFailed`.
+        slices read on. Raises `FolderFault`, `AppendFailed`.
         """
-        gone = expired(
-            self.segments,
-            now_ms=now_ms,
-            retention_ms=self.config.retention_ms,
-            retention_bytes=self.config.retention_bytes,
-            up_to_offset=up_to_offset,
-        )
-        if not gone:
-            return []
-        return self._drop(len(gone), now_ms, erase)
+        return self._start.expire(now_ms, up_to_offset=up_to_offset, erase=erase)
+
+    def expire_job(self, now_ms: int, *, up_to_offset: int | None = None) -> ExpireJob | None:
+        """Return what must be on disk before those segments go, None when none has to: `expire` without waiting here.
+
+        Run it on any thread, then call `expire_done` on the log's own; when it fails nothing need be done. Raises as `expire`.
+        """
+        return self._start.expire_job(now_ms, up_to_offset=up_to_offset)
+
+    def expire_done(self, job: ExpireJob, *, erase: Callable[[DeletedSegment], None] = erase_now) -> list[DeletedSegment]:
+        """Let the segments of `job`, which has run, go; return them, oldest first. `erase` may pass files to another thread.
+
+        Raises `FolderFault`.
+        """
+        return self._start.expire_done(job, erase=erase)
 
     def advance_start(
         self, offset: int, now_ms: int, *, erase: Callable[[DeletedSegment], None] = erase_now
     ) -> list[DeletedSegment]:
         """Let the log start at `offset`, which may be in the middle of a segment or a batch; return the segments that went.
 
-        Durable when it returns; waits for the disk on this thread (`start_job` for another). A start that is there or past is
-        left as it is. Raises `OffsetOutOfRange` beyond the log end, `FolderFault`, `LogUnusable`, `AppendFailed`.
+        Durable when it returns, having waited on this thread. A start that is there or past is left as it is. Raises
+        `OffsetOutOfRange` beyond the log end, `FolderFault`, `LogUnusable`, `AppendFailed`.
         """
-        job = self.start_job(offset)
-        if job is None:
-            return []
-        try:
-            job.run()
-        except OSError as error:
-            raise self.start_failed(job, error) from error
-        return self.start_done(job, now_ms, erase=erase)
+        return self._start.advance(offset, now_ms, erase=erase)
 
-    def start_job(self, offset: int) -> StartJob | None:
+    def start_job(self, offset: int, now_ms: int) -> StartJob | None:
         """Return what puts `offset` on disk as the log's start, None when it starts there or later already.
 
-        Run it on any thread, then call `start_done` or `start_failed` on the log's own. Raises `OffsetOutOfRange`, `FolderFault`,
-        `LogUnusable`.
+        Run it on any thread, then call `start_done` or `start_failed` on the log's own. Raises as `advance_start`.
         """
-        if offset > self.log_end_offset:
-            raise self._out_of_range(offset)
-        if offset <= self.log_start_offset:
-            return None
-        if self._end.failure is not None:
-            raise self._end.failure
-        flush = self._end.flush_job() if offset > self.flushed_offset else None
-        return StartJob(offset=offset, folder=self.folder, flush=flush)
+        return self._start.start_job(offset, now_ms)
 
-    def start_done(
-        self, job: StartJob, now_ms: int, *, erase: Callable[[DeletedSegment], None] = erase_now
-    ) -> list[DeletedSegment]:
-        """Let the log start where `job`, which has run, says; return the segments that went, as `expire` does. Raises as it."""
-        if job.flush is not None:
-            self._end.flush_done(job.flush)
-        self._segments.start_offset = max(self._segments.start_offset, job.offset)
-        count = self._segments.count_before(job.offset)
-        if count < len(self._segments) or self._segments.active.size_bytes:
-            return self._drop(count, now_ms, erase)
-        return self._drop(count - 1, now_ms, erase)
+    def start_done(self, job: StartJob, *, erase: Callable[[DeletedSegment], None] = erase_now) -> list[DeletedSegment]:
+        """Let the log start where `job`, which has run, says; return the segments that went, as `expire_done` does."""
+        return self._start.start_done(job, erase=erase)
 
     def start_failed(self, job: StartJob, error: OSError) -> LogUnusable | FolderFault:
         """Take note that `job` failed, the log's start being where it was, and return the error to tell."""
-        return self._end.flush_failed(error) if job.flush_failed else self._name.fault(error)
-
-    def _drop(self, count: int, now_ms: int, erase: Callable[[DeletedSegment], None]) -> list[DeletedSegment]:
-        """Delete the `count` oldest segments; an empty one takes the place of the last."""
-        if count <= 0:
-            return []
-        if count == len(self._segments):
-            self._end.begin_segment(self.log_end_offset, 0, now_ms)
-        deleted: list[DeletedSegment] = []
-        try:
-            # What stays must be on disk before what comes before it goes, or a power cut loses the log end.
-            self._end.enter_segments_on_disk()
-            for _ in range(count):
-                deleted.append(self._segments.drop_first())
-                erase(deleted[-1])
-            folders.sync(self.folder)
-        except OSError as error:
-            raise self._name.fault(error) from error
-        finally:
-            self._end.start_moved(self.log_start_offset)
-        return deleted
+        return self._start.start_failed(job, error)
 
     # -- flushing ----------------------------------------------------------------------------------
 
@@ -362,13 +329,13 @@ class PartitionLog:
         """Return when all that is appended is on disk. Raises `LogUnusable`: after a failed flush nobody knows what is there."""
         self._end.flush()
 
-    def flush_job(self) -> FlushJob | None:
+    def flush_job(self, *, more_follow: bool = False) -> FlushJob | None:
         """Return what puts on disk all that is appended by now, None when all is there.
 
-        Run it on any thread, then call `flush_done` or `flush_failed` on the log's own; several may be under way. Raises
-        `FolderFault`.
+        Run it on any thread, then call `flush_done` or `flush_failed` on the log's own; several may be under way. `more_follow`:
+        such flushes are waited for again and again, so their space is written ahead (`spare`). Raises `FolderFault`.
         """
-        return self._end.flush_job()
+        return self._end.flush_job(more_follow=more_follow)
 
     def flush_done(self, job: FlushJob) -> None:
         """Take note that `job` has run."""
@@ -394,6 +361,18 @@ class PartitionLog:
     def has_unflushed_segments(self) -> bool:
         """Return whether a closed segment is not on disk. Cheap."""
         return self._end.flushed_offset < self._segments.active.base_offset and len(self._segments) > 1
+
+    def note_job(self) -> FirstAppend | None:
+        """Return what notes the age of the active segment, None when that is done.
+
+        Run it on any thread, then call `note_done` on the log's own. Without it a start after a kill takes the age for less.
+        """
+        return self._end.unnoted
+
+    def note_done(self, job: FirstAppend) -> None:
+        """Take note that `job` has run."""
+        if self._end.unnoted is job:
+            self._end.unnoted = None
 
     def checkpoint_job(self) -> CheckpointJob | None:
         """Return what writes the sidecars that would make an opening fast now, None when nothing is to be written.
@@ -458,6 +437,16 @@ class PartitionLog:
             raise self._name.fault(error) from error
         return None
 
+    def read_on(self, offset: int, max_bytes: int, up_to_offset: int) -> FileSlice | None:
+        """Return what `read` would, for a reader who goes on where it stopped; None when that takes a look at the file. Hot.
+
+        `offset` is within the log. Raises `FolderFault`.
+        """
+        try:
+            return self._segments.holding(offset).slice_on(offset, max_bytes, up_to_offset)
+        except OSError as error:
+            raise self._name.fault(error) from error
+
     def stretch(self, offset: int, max_bytes: int) -> FileSlice | None:
         """Return the bytes that `read(offset, max_bytes)` would look at, None for none: to be brought into memory first. Hot.
 
@@ -486,13 +475,7 @@ class PartitionLog:
         return None if peak_ms is None else self.offset_for_time(peak_ms)
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        return OffsetOutOfRange(
-            topic=self.topic,
-            partition=self.partition,
-            offset=offset,
-            log_start_offset=self.log_start_offset,
-            log_end_offset=self.log_end_offset,
-        )
+        return self._name.out_of_range(offset, self.log_start_offset, self.log_end_offset)
 
     def close(self) -> None:
         """Flush, keep the time of the last append, let go of the files, take no more. Raises as `flush`, closed even then."""

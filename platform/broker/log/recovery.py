@@ -18,6 +18,7 @@ from .file_slice import OpenFile
 from .folder import bases_among, remove_leftovers
 from .producer_state import ProducerStates
 from .segment import Segment, file_name
+from .spare import is_unwritten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class RecoveryReport:
     cut_from_offset: int
     """Where the torn tail began; the log's end when there was none."""
     cut_bytes: int
-    """What the last segment's file lost: 0 after a clean stop."""
+    """What the last segment's file lost, zeros alone not counted: 0 after a clean stop."""
     cut_reason: str | None
     bad_ranges: tuple[BadRange, ...]
 
@@ -73,6 +74,9 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
     for at, (segment, sidecar, limit) in enumerate(zip(segments, sidecars, limits, strict=True)):
         file = segment.file()
         status = os.fstat(file.fd)
+        if status.st_size > limit - segment.base_offset and is_unwritten(file.fd, limit - segment.base_offset):
+            _cut(segment.path, limit - segment.base_offset, status)
+            status = os.fstat(file.fd)
         segment.first_append_ms = segment.last_append_ms = status.st_mtime_ns // 1_000_000
         if at < newest:
             if sidecar is not None and sidecar.size_bytes == status.st_size:
@@ -86,9 +90,12 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
             found.checked_bytes += max(0, status.st_size - (segment.described_to - segment.base_offset))
         found.left_bytes += segment.suspect_to - segment.suspect_from
         if limit == NO_LIMIT:
-            found.cut_bytes = status.st_size - segment.size_bytes
-            if found.cut_bytes:
-                _cut(segment, status)
+            if status.st_size > segment.size_bytes:
+                if is_unwritten(file.fd, segment.size_bytes):
+                    found.cut_reason = None
+                else:
+                    found.cut_bytes = status.st_size - segment.size_bytes
+                _cut(segment.path, segment.size_bytes, status)
             noted_ms = first_append.read(folder, segment.base_offset) if first_append.NAME in names else None
             _age_of_active(noted_ms, segment, segments[at - 1] if at else None)
         segment.let_go()
@@ -157,9 +164,9 @@ def _flush(folder: Path, segments: list[Segment], flushed_offset: int, flush: bo
     return flush or is_flushed
 
 
-def _cut(segment: Segment, status: os.stat_result) -> None:
-    os.truncate(segment.path, segment.size_bytes)
-    os.utime(segment.path, ns=(status.st_atime_ns, status.st_mtime_ns))
+def _cut(path: Path, size_bytes: int, status: os.stat_result) -> None:
+    os.truncate(path, size_bytes)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _age_of_active(noted_ms: int | None, active: Segment, before: Segment | None) -> None:

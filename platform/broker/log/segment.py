@@ -340,7 +340,26 @@ class Segment:
             return self._cut(start, limit)
         # No hole or bad range before `broken_from`: any known batch start up to it is a clean end, and no file is read.
         end = self.starts.last_at_or_before(min(limit, reach) if broken_from is None else min(limit, reach, broken_from))
-        return self._cut(start, end) if end > start else self._slice_by_walk(start, reach, limit)
+        if end <= start:
+            return self._slice_by_walk(start, reach, limit)
+        self._note_read_to(end)
+        return self._cut(start, end)
+
+    def slice_on(self, offset: int, max_bytes: int, up_to_offset: int) -> FileSlice | None:
+        """Return what `slice` would, for a reader who asks where an earlier slice ended; None when only the file can tell. Hot.
+
+        Never other than the general way: tests hold one against the other. Raises OSError when the file cannot be opened.
+        """
+        starts = self.starts
+        if offset not in self._read_to or offset in self._bad_from or starts.has_breaks:
+            return None
+        end_offset, reach = self.end_offset, offset + max_bytes
+        limit = up_to_offset if up_to_offset < end_offset else end_offset
+        end = limit if limit == end_offset <= reach else starts.last_at_or_before(min(limit, reach))
+        if end <= offset or (offset < self.suspect_to and end > self.suspect_from):
+            return None
+        self._note_read_to(end)
+        return FileSlice(self.file(), offset - self.base_offset, end - offset)
 
     def header_at(self, offset: int) -> BatchHeader | None:
         """Return the header of the batch that starts exactly at `offset`, None when none does."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ...runtime.logs import get_logger
+from ...runtime.whole_file import replace_file
 
 log = get_logger(__name__)
 
@@ -70,14 +71,12 @@ class CacheFolder:
         if self._folder is None or self._has_complained:
             return
         path = self._folder / f"{name}.json"
-        scratch = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             if not path.exists() and len(os.listdir(self._folder)) >= self._limit:
                 self._complain(f"it holds {self._limit} files")
                 return
-            scratch.write_text(json.dumps(words))
-            scratch.replace(path)
+            replace_file(path, json.dumps(words).encode())
         except OSError as error:
             self._complain(str(error))
 

@@ -1,17 +1,14 @@
 """The registry's composition root: topic store, registry, web server; started in order, stopped in reverse, on one signal."""
 
-import socket
-import threading
 from dataclasses import dataclass
 from pathlib import Path
-
-import uvicorn
 
 from ...client.cluster import parse_bootstrap
 from ...runtime.layout import LOOPBACK, SCHEMAS_TOPIC
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
+from ...runtime.web_server import WebServer, bound
 from ..errors import RegistryError
 from .registry import SchemaRegistry
 from .topic_store import TopicStore
@@ -59,7 +56,7 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
     status = StatusFile(settings.status_file)
     status.write("starting")
     life = Lifecycle()
-    listener = _listen(settings.host, settings.port)
+    listener = bound(settings.host, settings.port)
     port = listener.getsockname()[1]
     life.started("listener", listener.close)
     store = TopicStore(
@@ -72,30 +69,13 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
         store.start()
         life.started("store", store.stop)
         app = application(SchemaRegistry(store), store)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_config=None,
-                access_log=False,
-                lifespan="off",
-                timeout_graceful_shutdown=5,
-                limit_concurrency=CONCURRENT_REQUESTS,
-                timeout_keep_alive=60,
-            )
-        )
-        # On a thread of its own uvicorn leaves the signals alone: ours ends everything, in order, with exit code 0.
-        serving = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="registry-http", daemon=True)
-        serving.start()
-
-        def end_serving() -> None:
-            server.should_exit = True
-            serving.join(timeout=10)
-
-        life.started("http", end_serving)
+        server = WebServer(app, listener, name="registry-http", most_requests=CONCURRENT_REQUESTS)
+        server.start()
+        life.started("http", server.stop)
         log.info("registry_listens", host=settings.host, port=port, topic=settings.topic, bootstrap=settings.bootstrap)
         is_told = False
         while not stop.wait(100):
-            if not serving.is_alive():
+            if not server.is_serving:
                 log.error("registry_http_ended")
                 return 1
             if store.is_caught_up and not is_told:
@@ -105,12 +85,3 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
     finally:
         status.write("stopping")
         life.stop()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), backlog=128)
-    except OSError as error:
-        raise RegistryError(
-            f"the registry cannot listen on {host}:{port}: {error}: stop what uses the port or give another"
-        ) from error

@@ -13,7 +13,8 @@ from ...client.admin import create_topic
 from ...client.cluster import Cluster
 from ...client.errors import ClientError, DeliveryFailed, DeliveryTimedOut, FlushTimedOut, OffsetOutOfRange
 from ...client.fetched import FetchedPartition, TopicPartition
-from ...client.fetcher import EARLIEST, LATEST, Fetcher
+from ...client.fetcher import Fetcher
+from ...client.log_offsets import EARLIEST, LATEST, log_offsets
 from ...client.producer import Producer
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
@@ -70,7 +71,6 @@ class TopicStore:
         self._is_stopping = threading.Event()
         self._cluster = Cluster(bootstrap, client_id="headrace-registry", request_timeout_ms=request_timeout_ms)
         self._reader = Fetcher(self._cluster, max_wait_ms=500)
-        self._asker = Fetcher(self._cluster)
         self._producer: Producer | None = None
         self._thread = threading.Thread(target=self._run, name="schemas-reader", daemon=True)
 
@@ -117,7 +117,7 @@ class TopicStore:
         self.check_readable()
         read_before = self._next_offset
         try:
-            end = self._asker.offsets({self._partition: LATEST})[self._partition]
+            end = log_offsets(self._cluster, {self._partition: LATEST})[self._partition]
         except HeadraceError as error:
             raise refusals.store_failed(str(error)) from error
         with self._moved:
@@ -217,7 +217,7 @@ class TopicStore:
             self._note_damage(
                 f"{self.topic} has {len(partitions)} partitions, their order among each other is not known: it must have 1"
             )
-        start = self._reader.offsets({self._partition: EARLIEST})[self._partition]
+        start = log_offsets(self._cluster, {self._partition: EARLIEST})[self._partition]
         if start > 0:
             self._note_damage(f"{self.topic} begins at offset {start}: its oldest schemas have expired; it needs retention.ms=-1")
         with self._moved:

@@ -92,6 +92,39 @@ def test_a_killed_producer_makes_its_windows_unknown_and_names_it(live: BrokerPr
     assert window["tiers"] == {"producer": 3, "live": 3}
 
 
+def headrace_audit(service: AuditService, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "headrace.cli.main", "audit", *words, "--url", service.url]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_killed_producer_is_retired_by_name_and_reason_and_only_then(live: BrokerProcess, audit: Start) -> None:
+    service = audit(live.address)
+    application = AuditedApplication(live.address, "clicks", instance="host/killed/1")
+    application.log([5, 6, 7])
+    application.reporter.beat()
+    application.log([8])  # acknowledged, and it dies before it tells
+    application.close()
+    retire = ["retire-producer", "host/killed/1", "--reason", "its host burned", "--by", "anna", "--live", live.address]
+    eventually(lambda: service.windows("clicks").get(0, {}).get("verdict") == "UNKNOWN", what="UNKNOWN")
+    early = headrace_audit(service, *retire, "--silent-for", "3600")
+    assert (early.returncode, "it may only be slow: end it first" in early.stderr) == (1, True)
+    listed = headrace_audit(service, "producers")
+    assert listed.stdout.startswith("host/killed/1  clicks  silent for ")
+    done = headrace_audit(service, *retire, "--silent-for", "1")
+    assert (done.returncode, done.stderr) == (0, "")
+    eventually(lambda: service.windows("clicks")[0]["verdict"] == "ACCEPTED", what="ACCEPTED")
+    (window,) = service.windows("clicks").values()
+    assert window["tiers"] == {"producer": 3, "live": 4}
+    assert (window["missing"], window["extra"]) == (0, 0)
+    (words,) = window["retired"]
+    assert words.startswith("producer:host/killed/1, retired by anna: its host burned (1 of its records in the live log")
+    assert words in headrace_audit(service, "report", "--json").stdout
+    assert "was retired before, by anna" in headrace_audit(service, *retire, "--silent-for", "1").stdout
+    unknown = headrace_audit(service, "retire-producer", "nobody", "--reason", "why not", "--live", live.address)
+    assert (unknown.returncode, "`headrace audit producers` lists those that are" in unknown.stderr) == (1, True)
+    assert headrace_audit(service, "report", "--wait", "COMPLETE", "0").returncode == 1
+
+
 def test_the_service_is_up_while_clusters_are_away_and_counts_when_they_come(
     tmp_path: Path, zookeeper_chroot: str, audit: Start
 ) -> None:

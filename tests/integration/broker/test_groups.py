@@ -21,6 +21,7 @@ from kafka.errors import GroupSubscribedToTopicError
 from kafka.structs import OffsetAndMetadata
 
 from headrace.client.zk_consumer import ZooKeeperConsumer
+from headrace.client.zk_errors import GroupOfKafkaClients
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from tests.support.broker import BrokerProcess
@@ -322,6 +323,27 @@ def test_metadata_and_leader_epoch_are_kept_beside_the_offset_and_paper_consumer
         assert {one.partition for one in member.assignment.topic_partitions} == set(range(PARTITIONS))
         with pytest.raises(confluent_kafka.KafkaException, match="not empty"):
             admin.delete_consumer_groups([group])[group].result(10)
+
+
+def test_a_kafka_client_and_a_paper_consumer_are_kept_apart_whoever_comes_second_is_told(
+    broker: BrokerProcess, topic: str, group: str, zookeeper: str
+) -> None:
+    produce(broker, topic, texts("x", 12))
+    paper = ZooKeeperConsumer(broker.address, zookeeper, group, [topic], consumer_id="paper")
+    with paper, Reader(broker, group, topic) as late:
+        eventually(lambda: "INCONSISTENT_GROUP_PROTOCOL" in late.errors, what="the Kafka client told")
+        assert len([*paper.stream(idle_timeout_ms=1_000)]) == 12
+        assert (late.values, late.partitions) == ([], set())
+        paper.commit()
+    with Reader(broker, group, topic, **{"client.id": "early bird"}) as early:
+        eventually(lambda: len(early.partitions) == PARTITIONS, what="a Kafka client in the group, the paper's consumer gone")
+        for _ in range(2):
+            with pytest.raises(GroupOfKafkaClients, match=r"'early bird'.*group id of its own"):
+                ZooKeeperConsumer(broker.address, zookeeper, group, [topic], consumer_id="paper").start()
+        produce(broker, topic, texts("y", 12))
+        eventually(read_all(texts("y", 12), early), what="read on from what the paper's consumer committed")
+        assert sorted(early.values) == sorted(texts("y", 12))
+        assert early.errors == []
 
 
 def test_administrators_list_describe_change_and_delete_groups(broker: BrokerProcess, topic: str, group: str) -> None:

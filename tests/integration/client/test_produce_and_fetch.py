@@ -14,11 +14,14 @@ from headrace.client.admin import create_topic
 from headrace.client.cluster import Cluster
 from headrace.client.delivery import Delivery
 from headrace.client.errors import BrokerError, OffsetOutOfRange
-from headrace.client.fetcher import EARLIEST, LATEST, Fetcher, TopicPartition, read_range
+from headrace.client.fetched import TopicPartition
+from headrace.client.fetcher import Fetcher
+from headrace.client.log_offsets import EARLIEST, LATEST, log_offsets
 from headrace.client.producer import Producer
+from headrace.client.read_range import read_range
 from headrace.wire.compression import Codec
 from headrace.wire.record_batch import Record, iter_records
-from tests.integration.client.real_broker import RealBroker
+from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 
 
@@ -54,7 +57,7 @@ def test_a_topic_that_cannot_be_is_refused_with_the_brokers_reason(cluster: Clus
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_we_send_librdkafka_reads(real_broker: RealBroker, cluster: Cluster, topic: str, codec: Codec) -> None:
+def test_what_we_send_librdkafka_reads(real_broker: BrokerProcess, cluster: Cluster, topic: str, codec: Codec) -> None:
     producer = Producer(cluster, codec=codec, batch_bytes=4_000)
     for number in range(500):
         producer.send(
@@ -81,7 +84,7 @@ def test_what_we_send_librdkafka_reads(real_broker: RealBroker, cluster: Cluster
     assert sorted(read) == ours
 
 
-def test_what_we_send_kafka_python_reads(real_broker: RealBroker, cluster: Cluster, topic: str) -> None:
+def test_what_we_send_kafka_python_reads(real_broker: BrokerProcess, cluster: Cluster, topic: str) -> None:
     producer = Producer(cluster, codec=Codec.GZIP, batch_bytes=4_000)
     for number in range(500):
         producer.send(topic, b"value %d" % number, key=b"k", timestamp_ms=number, headers=[("n", b"%d" % number)])
@@ -101,7 +104,7 @@ def test_what_we_send_kafka_python_reads(real_broker: RealBroker, cluster: Clust
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_other_clients_send_we_read(real_broker: RealBroker, cluster: Cluster, topic: str, codec: str) -> None:
+def test_what_other_clients_send_we_read(real_broker: BrokerProcess, cluster: Cluster, topic: str, codec: str) -> None:
     rdkafka = confluent_kafka.Producer({"bootstrap.servers": real_broker.address, "compression.type": codec})
     for number in range(300):
         rdkafka.produce(topic, b"rd %d" % number, partition=number % 3, timestamp=5_000 + number)
@@ -125,10 +128,10 @@ def test_offsets_by_time_and_ranges_from_any_offset(cluster: Cluster, topic: str
     fetcher = Fetcher(cluster)
     name = TopicPartition(topic, 1)
     records = _read_all(cluster, topic)[1]
-    end = fetcher.offsets({name: LATEST})[name]
-    assert fetcher.offsets({name: EARLIEST})[name] == 0
-    assert fetcher.offsets({name: 5_000_000})[name] == end
-    at = fetcher.offsets({name: 100_000})[name]
+    end = log_offsets(cluster, {name: LATEST})[name]
+    assert log_offsets(cluster, {name: EARLIEST})[name] == 0
+    assert log_offsets(cluster, {name: 5_000_000})[name] == end
+    at = log_offsets(cluster, {name: 100_000})[name]
     assert at <= records[100].offset
     after = [r for _, batch in read_range(cluster, topic, 1, at, end) for r in iter_records(batch) if r.timestamp_ms >= 100_000]
     assert [record.value for record in after] == [b"%d" % number for number in range(100, 200)]
@@ -167,7 +170,7 @@ def test_deliveries_tell_where_each_batch_is(cluster: Cluster, topic: str) -> No
 
 
 def test_kill_minus_nine_of_the_broker_while_sending_loses_and_doubles_nothing(
-    real_broker: RealBroker, cluster: Cluster, topic: str
+    real_broker: BrokerProcess, cluster: Cluster, topic: str
 ) -> None:
     acknowledged: list[int] = []
     producer = Producer(
@@ -188,7 +191,7 @@ def test_kill_minus_nine_of_the_broker_while_sending_loses_and_doubles_nothing(
         for _ in range(100):
             producer.send(topic, b"%d" % sent, partition=sent % 3, timestamp_ms=sent)
             sent += 1
-        real_broker.start()
+        real_broker.launch()
     producer.flush(timeout_ms=60_000)
     producer.close()
     assert sum(acknowledged) == sent
@@ -197,14 +200,17 @@ def test_kill_minus_nine_of_the_broker_while_sending_loses_and_doubles_nothing(
         assert [record.value for record in records] == [b"%d" % number for number in range(partition, sent, 3)]
 
 
-def test_a_new_producer_after_a_kill_is_never_taken_for_an_old_one(real_broker: RealBroker, cluster: Cluster, topic: str) -> None:
+def test_a_new_producer_after_a_kill_is_never_taken_for_an_old_one(
+    real_broker: BrokerProcess, cluster: Cluster, topic: str
+) -> None:
     ids = set()
     for turn in range(3):
         producer = Producer(cluster)
         producer.send(topic, b"turn %d" % turn, partition=0, timestamp_ms=turn)
         producer.flush(timeout_ms=30_000)
         ids.add(producer.producer_id)
-        real_broker.restart_killed()
+        real_broker.kill()
+        real_broker.start()
         producer.send(topic, b"after %d" % turn, partition=0, timestamp_ms=turn)
         producer.close()
     assert len(ids) == 3

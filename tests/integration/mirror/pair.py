@@ -15,7 +15,8 @@ from headrace.audit.model.messages import RangeReport
 from headrace.client.cluster import Cluster
 from headrace.client.errors import ClientError, UnknownTopic
 from headrace.client.fetched import TopicPartition
-from headrace.client.fetcher import EARLIEST, LATEST, Fetcher, read_range
+from headrace.client.log_offsets import EARLIEST, LATEST, log_offsets
+from headrace.client.read_range import read_range
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.runtime.status import read_status
 from headrace.wire.record_batch import BatchHeader, iter_records
@@ -89,11 +90,11 @@ class Pair:
     def offset(self, broker: BrokerProcess, topic: str, partition: int, which: int = LATEST) -> int:
         """Return where a partition ends (or begins); a broker that has just been restarted is asked again."""
         name = TopicPartition(topic, partition)
-        fetcher = Fetcher(self.cluster(broker))
+        cluster = self.cluster(broker)
 
         def ask() -> tuple[int]:
             try:
-                return (fetcher.offsets({name: which})[name],)
+                return (log_offsets(cluster, {name: which})[name],)
             except ClientError as error:
                 if error.retriable:
                     raise AssertionError(str(error)) from error
@@ -131,7 +132,7 @@ class Pair:
         """Return where a partition ends at this moment, 0 when there is no such topic yet or nobody who says."""
         name = TopicPartition(topic, partition)
         try:
-            return Fetcher(self.cluster(broker)).offsets({name: LATEST})[name]
+            return log_offsets(self.cluster(broker), {name: LATEST})[name]
         except ClientError:
             return 0
 

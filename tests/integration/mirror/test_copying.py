@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
+from headrace.audit.model.windows import WINDOW_MS
 from headrace.client import admin
 from headrace.client.fetched import TopicPartition
 from headrace.client.fetcher import Fetcher
 from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
-from headrace.runtime.layout import WINDOW_MS
 from headrace.wire import produce
 from headrace.wire.errors import ErrorCode
 from tests.integration.mirror.pair import Pair

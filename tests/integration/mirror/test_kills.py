@@ -2,10 +2,10 @@
 
 from collections import Counter
 
+from headrace.audit.model.windows import WINDOW_MS
 from headrace.client import admin
 from headrace.client.fetched import TopicPartition
 from headrace.client.fetcher import Fetcher
-from headrace.runtime.layout import WINDOW_MS
 from headrace.wire import produce
 from headrace.wire.errors import ErrorCode
 from tests.integration.mirror.pair import Pair

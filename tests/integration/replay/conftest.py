@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.schema_registry.registry_process import RegistryProcess
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process
+from tests.support.registry import RegistryProcess
 
 Background = Callable[[Process], Process]
 

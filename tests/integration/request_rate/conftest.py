@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
@@ -18,26 +17,8 @@ from headrace.audit.model.ranges import Outcome, Ranges
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, eventually, free_port
-
-
-class RegistryProcess:
-    """`headrace registry run`."""
-
-    def __init__(self, folder: Path, bootstrap: str) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        words = ["registry", "run", "--port", str(self.port), "--bootstrap", bootstrap]
-        self.process = Process([sys.executable, "-m", "headrace.cli.main", *words], folder / "log")
-
-    def start(self) -> "RegistryProcess":
-        self.process.start()
-        eventually(self._is_ready, what="the registry ready")
-        return self
-
-    def _is_ready(self) -> bool:
-        with urlopen(f"{self.url}/readyz", timeout=5) as answer:
-            return bool(answer.status == 200)
+from tests.support.processes import Process, eventually
+from tests.support.registry import RegistryProcess
 
 
 class Members:
@@ -106,9 +87,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory, zookeeper: str) -> Iterator
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess) -> Iterator[RegistryProcess]:
-    running = RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address).start()
-    yield running
-    running.process.stop()
+    with RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address) as running:
+        yield running
 
 
 @pytest.fixture

@@ -13,17 +13,18 @@ import fastavro
 from confluent_kafka import Producer
 
 from headrace.apps.request_rate_state import MINUTE_MS
+from headrace.audit.model.windows import WINDOW_MS
 from headrace.client import admin
 from headrace.client.cluster import Cluster
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
-from headrace.runtime.layout import WINDOW_MS
 from headrace.schema_registry.client import RegistryClient
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
+from tests.support.registry import RegistryProcess
 
-from .conftest import Books, Members, RegistryProcess, read_all
+from .conftest import Books, Members, read_all
 
 SCHEMA = {
     "type": "record",
@@ -96,12 +97,12 @@ def by(messages: list[Any], unit_ms: int, *, usable: bool) -> dict[int, int]:
 
 def ends(bootstrap: str, topic: str) -> dict[int, int]:
     from headrace.client.fetched import TopicPartition
-    from headrace.client.fetcher import LATEST, Fetcher
+    from headrace.client.log_offsets import LATEST, log_offsets
 
     cluster = Cluster(bootstrap)
     try:
         wanted = {TopicPartition(topic, partition): LATEST for partition in cluster.partitions(topic)}
-        return {name.partition: end for name, end in Fetcher(cluster).offsets(wanted).items()}
+        return {name.partition: end for name, end in log_offsets(cluster, wanted).items()}
     finally:
         cluster.close()
 

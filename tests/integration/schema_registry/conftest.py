@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.schema_registry.registry_process import RegistryProcess
 from tests.support.broker import BrokerProcess
+from tests.support.registry import RegistryProcess
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,8 @@ from headrace.schema_registry.client import (
     UnknownSchemaId,
 )
 from headrace.wire.schema_id import frame, unframe
-from tests.integration.schema_registry.registry_process import RegistryProcess
 from tests.support.broker import BrokerProcess
+from tests.support.registry import RegistryProcess
 from tests.unit.schema_registry.schemas import field, record
 
 CLICK = record(field("url", "string"), field("count", "int", 0), name="Click", namespace="shop")

@@ -11,13 +11,13 @@ import pytest
 
 from headrace.client.admin import create_topic
 from headrace.client.cluster import Cluster
-from headrace.client.fetcher import read_range
+from headrace.client.read_range import read_range
 from headrace.runtime.status import read_status
 from headrace.schema_registry.client import RegistryClient, RegistryUnavailable
 from headrace.wire.record_batch import iter_records
-from tests.integration.schema_registry.registry_process import RegistryProcess
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
+from tests.support.registry import RegistryProcess
 from tests.unit.schema_registry.schemas import field, record
 
 

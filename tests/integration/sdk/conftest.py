@@ -1,6 +1,5 @@
 """A real broker and a real registry, once for the room's tests."""
 
-import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,13 +7,13 @@ from dataclasses import dataclass
 import pytest
 
 from headrace.client.cluster import Cluster
-from tests.integration.client.real_broker import RealBroker
-from tests.support.processes import Process, accepts, eventually, free_port
+from tests.support.broker import BrokerProcess
+from tests.support.registry import RegistryProcess
 
 
 @dataclass(frozen=True)
 class Platform:
-    broker: RealBroker
+    broker: BrokerProcess
     registry_url: str
 
     @property
@@ -25,18 +24,11 @@ class Platform:
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory, zookeeper_address: str) -> Iterator[Platform]:
     folder = tmp_path_factory.mktemp("platform")
-    broker = RealBroker(folder, f"{zookeeper_address}/sdk-{uuid.uuid4().hex[:8]}")
-    port = free_port()
-    command = [sys.executable, "-m", "headrace.cli.main", "registry", "run", "--port", str(port), "--bootstrap", broker.address]
-    registry = Process(command, folder / "registry.log")
-    try:
-        broker.start().await_ready()
-        registry.start()
-        eventually(lambda: accepts(port), what="the registry listens")
-        yield Platform(broker, f"http://127.0.0.1:{port}")
-    finally:
-        registry.stop()
-        broker.stop()
+    with (
+        BrokerProcess(folder / "broker", f"{zookeeper_address}/sdk-{uuid.uuid4().hex[:8]}") as broker,
+        RegistryProcess(folder / "registry", broker.address) as registry,
+    ):
+        yield Platform(broker, registry.url)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_killing_the_broker_while_events_are_sent_loses_and_doubles_none(
             platform.broker.kill()
             goal = logged + 500
             eventually(lambda goal=goal: logged > goal)  # type: ignore[misc]
-            platform.broker.start().await_ready()
+            platform.broker.start()
     finally:
         stop.set()
         logging_on.join()

@@ -1,9 +1,7 @@
 """A real broker, a real registry, and topics of framed Avro events written by a client that nobody here wrote."""
 
 import io
-import json
 import sys
-import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +18,8 @@ from headrace.spark.warehouse import Warehouse
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.schema_id import frame
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, eventually, free_port
+from tests.support.processes import Process
+from tests.support.registry import RegistryProcess
 
 CLICK = {
     "type": "record",
@@ -33,49 +32,10 @@ LONG_AGO_MS = 1_431_856_800_000
 """2015-05-17T10:00:00Z."""
 
 
-class Registry:
-    """The schema registry's process, and the two calls that a writer makes."""
-
-    def __init__(self, folder: Path, bootstrap: str) -> None:
-        self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
-        command = [
-            sys.executable,
-            "-m",
-            "headrace.cli.main",
-            "registry",
-            "run",
-            "--port",
-            str(self.port),
-            "--bootstrap",
-            bootstrap,
-        ]
-        self.process = Process(command, folder / "registry.log")
-
-    def start(self) -> "Registry":
-        self.process.start()
-        eventually(lambda: urllib.request.urlopen(f"{self.url}/readyz", timeout=2).status == 200, what="registry ready")
-        return self
-
-    def register(self, topic: str, schema: Any, *, subject: str | None = None) -> int:
-        """Return the schema's id, under `<topic>-value` unless a subject is named; compatibility is not asked for."""
-        subject = subject or f"{topic}-value"
-        self._call("PUT", f"/config/{subject}", {"compatibility": "NONE"})
-        found: int = self._call("POST", f"/subjects/{subject}/versions", {"schema": json.dumps(schema)})["id"]
-        return found
-
-    def _call(self, method: str, path: str, body: Any) -> Any:
-        request = urllib.request.Request(
-            self.url + path, json.dumps(body).encode(), {"Content-Type": "application/vnd.schemaregistry.v1+json"}, method=method
-        )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
-
-
 class Stage:
     """One test's own topic and warehouse on the shared broker and registry."""
 
-    def __init__(self, broker: BrokerProcess, registry: Registry, home: Path) -> None:
+    def __init__(self, broker: BrokerProcess, registry: RegistryProcess, home: Path) -> None:
         self.broker, self.registry, self.home = broker, registry, home
         self.topic = f"clicks-{uuid.uuid4().hex[:8]}"
         self.warehouse = Warehouse(home / "warehouse")
@@ -100,6 +60,15 @@ class Stage:
             producer.poll(0)
         assert producer.flush(20) == 0
         assert not failed
+
+    def register(self, schema: Any, *, subject: str | None = None) -> int:
+        """Return the schema's id, under `<topic>-value` unless a subject is named; compatibility is not asked for."""
+        subject = subject or f"{self.topic}-value"
+        assert self.registry.ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})[0] == 200
+        status, words = self.registry.register(subject, schema)
+        assert status == 200, words
+        found: int = words["id"]
+        return found
 
     def settings(self, **changes: Any) -> LoadSettings:
         words: dict[str, Any] = {
@@ -196,16 +165,13 @@ def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def registry(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    registry = Registry(tmp_path_factory.mktemp("registry"), broker.address)
-    try:
-        yield registry.start()
-    finally:
-        registry.process.kill()
+def registry(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryProcess]:
+    with RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address) as registry:
+        yield registry
 
 
 @pytest.fixture
-def stage(broker: BrokerProcess, registry: Registry, tmp_path: Path) -> Iterator[Stage]:
+def stage(broker: BrokerProcess, registry: RegistryProcess, tmp_path: Path) -> Iterator[Stage]:
     stage = Stage(broker, registry, tmp_path)
     yield stage
     stage.close()

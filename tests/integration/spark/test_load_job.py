@@ -23,7 +23,7 @@ def addresses(stage: Stage) -> list[tuple[int, int, int]]:
 
 
 def test_every_record_is_loaded_once_over_partitions_hours_and_several_loads(stage: Stage) -> None:
-    schema_id = stage.registry.register(stage.topic, CLICK)
+    schema_id = stage.register(CLICK)
     stage.create(3)
     stage.send([(n % 3, LONG_AGO_MS + n * MINUTE_MS, click(schema_id, n)) for n in range(300)], **{"compression.type": "zstd"})
     first = stage.load(pieces=7)
@@ -43,14 +43,14 @@ def test_every_record_is_loaded_once_over_partitions_hours_and_several_loads(sta
 
 
 def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_aside(stage: Stage) -> None:
-    older = stage.registry.register(stage.topic, CLICK)
+    older = stage.register(CLICK)
     newer_schema = {**CLICK, "fields": [*CLICK["fields"], {"name": "agent", "type": ["null", "string"], "default": None}]}
-    newer = stage.registry.register(stage.topic, newer_schema)
+    newer = stage.register(newer_schema)
     # Known to the registry, but not under the topic's subject: found while reading.
     stranger_schema = {"type": "record", "name": "Note", "fields": [{"name": "note", "type": "string"}]}
-    stranger = stage.registry.register(stage.topic, stranger_schema, subject="somewhere-else")
+    stranger = stage.register(stranger_schema, subject="somewhere-else")
     contradiction = {"type": "record", "name": "Click", "fields": [{"name": "status", "type": "string"}]}
-    contrary = stage.registry.register(stage.topic, contradiction, subject="elsewhere")
+    contrary = stage.register(contradiction, subject="elsewhere")
     stage.create(1)
     stage.send(
         [
@@ -82,7 +82,7 @@ def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_asid
 
 @pytest.mark.parametrize("failpoint", ["load.before_commit", "load.after_commit"])
 def test_a_load_that_is_killed_leaves_nothing_and_the_next_loads_everything_once(stage: Stage, failpoint: str) -> None:
-    schema_id = stage.registry.register(stage.topic, CLICK)
+    schema_id = stage.register(CLICK)
     stage.create(2)
     stage.send([(n % 2, LONG_AGO_MS + n * 1_000, click(schema_id, n)) for n in range(40)])
     armed = stage.home / "failpoints" / failpoint
@@ -112,7 +112,7 @@ def test_a_load_that_is_killed_leaves_nothing_and_the_next_loads_everything_once
 
 
 def test_of_two_loads_at_once_one_commits_and_the_other_finds_nothing_new(stage: Stage) -> None:
-    schema_id = stage.registry.register(stage.topic, CLICK)
+    schema_id = stage.register(CLICK)
     stage.create(2)
     stage.send([(n % 2, LONG_AGO_MS + n * 1_000, click(schema_id, n)) for n in range(40)])
     armed = stage.home / "failpoints" / "load.before_commit"
@@ -128,7 +128,7 @@ def test_of_two_loads_at_once_one_commits_and_the_other_finds_nothing_new(stage:
 
 
 def test_a_batch_that_rots_in_the_log_goes_aside_and_the_others_are_loaded(stage: Stage) -> None:
-    schema_id = stage.registry.register(stage.topic, CLICK)
+    schema_id = stage.register(CLICK)
     stage.create(1)
     for n in range(3):
         stage.send([(0, LONG_AGO_MS + n, click(schema_id, n))])

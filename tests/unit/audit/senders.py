@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from headrace.audit.model.codec import decode
-from headrace.audit.model.messages import ProducerReport, RangeReport
+from headrace.audit.model.messages import ProducerReport, RangeReport, Report
 from headrace.runtime.layout import AUDIT_TOPIC
 
 
@@ -11,7 +11,7 @@ class Topic:
     """Takes reports as `client.Producer` would. `refuses` makes a flush fail, its messages lost or arrived all the same."""
 
     def __init__(self) -> None:
-        self.reports: list[ProducerReport | RangeReport] = []
+        self.reports: list[Report] = []
         self.refuses = False
         self.loses = False
         self.at_send: Callable[[], None] = lambda: None
@@ -21,7 +21,7 @@ class Topic:
         assert len(value) < 512 << 10
         self.at_send()
         report = decode(value)
-        assert key == (b"producer" if isinstance(report, ProducerReport) else report.tier.encode())
+        assert key == (report.tier.encode() if isinstance(report, RangeReport) else b"producer")
         if not self.loses:
             self.reports.append(report)
 

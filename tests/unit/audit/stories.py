@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from headrace.audit.model.balance import topic_facts, window_facts
 from headrace.audit.model.books import Books, LogKey, PartitionRead, ReadWindow
 from headrace.audit.model.facts import Verdict
-from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow
+from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Retirement
 from headrace.audit.model.tiers import CHAIN, rules
 from headrace.audit.model.verdict import decide
 
@@ -75,6 +75,11 @@ class Story:
         )
         self.books.take_producer(report, self.now_ms, NoJournal(), is_audited=lambda topic: True)
         return self
+
+    def retire(self, instance: str = "app", *, epoch: int = 1, by: str = "anna", reason: str = "its host burned") -> "Story":
+        word = Retirement(instance=instance, epoch=epoch, at_ms=0, by=by, reason=reason)
+        self.books.take_retirement(word, self.now_ms, NoJournal())
+        return self.wait(1)
 
     def read(
         self, tier: str, to_offset: int, windows: Mapping[int, Mapping[int, int]] | None = None, partition: int = 0

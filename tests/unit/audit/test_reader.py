@@ -24,7 +24,7 @@ class Answers:
         self.asked: list[Mapping[TopicPartition, int]] = []
         self.start = 0
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def log_offsets(self, cluster: object, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return dict.fromkeys(wanted, self.start)
 
     def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
@@ -65,8 +65,9 @@ def answers() -> Answers:
 
 
 @pytest.fixture
-def reader(service: Service, answers: Answers) -> LogReader:
+def reader(service: Service, answers: Answers, monkeypatch: pytest.MonkeyPatch) -> LogReader:
     made = LogReader("offline", "127.0.0.1:9", service.ledger, service.clock)
+    monkeypatch.setattr("headrace.audit.service.reader.log_offsets", answers.log_offsets)
     made._fetcher = answers  # type: ignore[assignment]
     made._known = {CLICKS}
     return made

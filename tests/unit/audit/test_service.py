@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from headrace.audit.model.books import LogKey, PartitionRead, ReadWindow
 from headrace.audit.model.codec import encode
-from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow
+from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Report, Retirement
 from headrace.audit.service import settings as settings_file
 from headrace.audit.service.database import Database
 from headrace.audit.service.errors import SettingsError, StoreError
@@ -49,7 +49,7 @@ class Service:
         self.database.close()
         self.begin()
 
-    def report(self, *reports: ProducerReport | RangeReport | bytes, offset: int = 0) -> None:
+    def report(self, *reports: Report | bytes, offset: int = 0) -> None:
         messages = [(0, offset + at, one if isinstance(one, bytes) else encode(one)) for at, one in enumerate(reports)]
         self.ledger.take_reports(messages, {0: offset + len(messages)})
 
@@ -168,6 +168,46 @@ def test_a_file_that_is_not_ours_is_refused_and_left_alone(tmp_path: Path) -> No
     with pytest.raises(StoreError, match="not a store of the audit"):
         Database(path).open()
     assert path.read_bytes().startswith(b"not a database")
+
+
+def test_a_retirement_outlives_a_kill_and_shows_everywhere(service: Service) -> None:
+    service.report(producer({T0: 5}, closed=False), mirror(0, 100, {T0: 5}))
+    word = Retirement(instance="host/app/1", epoch=1, at_ms=1, by="anna", reason="its host burned")
+    service.clock.advance(60_000)
+    service.report(word, offset=2)
+    service.read("live", 0, 100, {T0: 5})
+    service.hear()
+    assert service.verdicts() == {T0: "ACCEPTED"}
+    service.restart()
+    assert service.verdicts() == {T0: "ACCEPTED"}
+    words = "producer:host/app/1, retired by anna: its host burned"
+    with TestClient(application(service.ledger, service.judge, service.clock, not_ready=lambda: None, faults=list)) as http:
+        (window,) = http.get("/api/completeness").json()
+        assert (window["verdict"], window["retired"]) == ("ACCEPTED", [words])
+        (run,) = http.get("/api/unsealed").json()
+        assert (run["instance"], run["retired"]) == ("host/app/1", {"by": "anna", "reason": "its host burned"})
+        assert run["silent_ms"] >= 60_000
+        page = http.get("/?topic=clicks").text
+    assert "ACCEPTED" in page
+    assert words in page
+
+
+def test_a_retirement_of_a_stranger_is_counted_as_malformed(service: Service) -> None:
+    service.report(Retirement(instance="nobody", epoch=1, at_ms=1, by="anna", reason="why not"))
+    assert service.ledger.hearing()["malformed_reports"] == 1
+
+
+def test_a_file_of_the_first_layout_is_brought_up_and_keeps_its_books(tmp_path: Path) -> None:
+    service = Service(tmp_path / "books.sqlite")
+    complete(service)
+    service.database.close()
+    with sqlite3.connect(service.path) as db:
+        db.execute("ALTER TABLE runs DROP COLUMN retired")
+        db.execute("UPDATE facts SET value = 1 WHERE name = 'layout'")
+    db.close()
+    service.begin()
+    assert service.verdicts() == {T0: "COMPLETE", T0 + W: "COMPLETE"}
+    service.database.close()
 
 
 def test_a_file_of_another_layout_is_refused(tmp_path: Path) -> None:
@@ -356,6 +396,7 @@ def test_completeness_is_one_object_a_window_with_the_names_that_scripts_rely_on
         "redelivered": 0,
         "losses": {},
         "silent": [],
+        "retired": [],
         "reason": "every tier accounts for what the one before it holds",
         "differences": [],
     }

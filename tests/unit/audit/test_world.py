@@ -66,6 +66,25 @@ def test_what_is_not_decided_becomes_unknown_and_names_somebody_when_deadlines_h
                 assert f"producer:{instance}" in verdict.silent
 
 
+@settings(max_examples=200, deadline=None)
+@given(seed=seeds)
+def test_with_the_dead_retired_losses_are_exact_and_no_window_that_lacks_their_word_is_complete(seed: int) -> None:
+    world = World(seed, losses=True, doubles=True, silences=True)
+    world.now_ms = 10_000_000  # every window had begun when they were last heard
+    world.tell()
+    world.retire_the_dead()
+    for window in world.mentioned:
+        verdict = world.judge(window, later_ms=LATER_MS)
+        assert verdict.kind.is_final or not world.all_told
+        assert not verdict.kind.is_final or world.is_told(window)
+        if verdict.kind.is_final:
+            missing, extra, first = world.truth(window)
+            assert (verdict.missing, verdict.extra, verdict.first_bad_tier) == (missing, extra, first)
+            balanced = Kind.ACCEPTED if world.retired else Kind.COMPLETE
+            assert verdict.kind is (Kind.INCOMPLETE if missing else Kind.OVERCOUNTED if extra else balanced)
+            assert len(verdict.retired) == len(world.retired)
+
+
 @settings(max_examples=40, deadline=None)
 @given(seed=seeds)
 def test_books_read_back_from_the_file_give_the_same_verdicts(seed: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from headrace.audit.model.balance import topic_facts, window_facts
 from headrace.audit.model.books import Books, LogKey, PartitionRead, ReadWindow
 from headrace.audit.model.facts import Verdict
-from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow
+from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Retirement
 from headrace.audit.model.tiers import CHAIN, LIVE, OFFLINE, rules
 from headrace.audit.model.verdict import decide
 
@@ -59,6 +59,9 @@ class World:
         self.acknowledged: dict[str, Counter[tuple[int, int]]] = {name: Counter() for name in self.instances}
         self.unaudited: Counter[int] = Counter()
         self.unsealed: set[str] = set()
+        self.retired: set[str] = set()
+        self.last_words: dict[str, Counter[tuple[int, int]]] = {}
+        """Killed instance → what it had said by then."""
         self.mentioned: set[int] = set()
         self.logs: dict[int, list[Batch]] = {partition: [] for partition in self.partitions}
         self.tiers: dict[str, Tier] = {}
@@ -151,7 +154,9 @@ class World:
                     for one, producer_id in batch.records
                     if (one, producer_id) == (window, 700 + at)
                 )
-                found.append((self.acknowledged[instance][window, partition], stored))
+                said = self.acknowledged[instance][window, partition]
+                # Of a retired one only the word is known: what it never told is nobody's surplus.
+                found.append((said, min(said, stored) if instance in self.retired else stored))
             return found
         tier, before = self.tiers[name], self.tiers[BEFORE[name]]
         came_in = sum(counts[window] for counts in before.out[partition])
@@ -197,6 +202,9 @@ class World:
             self.now_ms += self.random.randint(1, 5_000)
             step()
         self.now_ms += 100
+        self._catch_up()
+
+    def _catch_up(self) -> None:
         for partition in self.partitions:
             if self.tiers[LIVE].told_batches[partition] == len(self.logs[partition]):
                 self.books.caught_up(LogKey(LIVE, TOPIC, partition), self.now_ms)
@@ -212,6 +220,7 @@ class World:
         for number, windows in enumerate(stages):
             is_last = number == len(stages) - 1
             if is_last and is_killed:
+                self.last_words[instance] = Counter({(w, p): n for w, by in stages[1].items() for p, n in by.items()})
                 return
             report = ProducerReport(
                 instance=instance,
@@ -228,6 +237,17 @@ class World:
             )
             for _ in range(self.random.choice([1, 1, 2])):
                 self.books.take_producer(report, self.now_ms, self.journal, is_audited=lambda topic: True)
+
+    def retire_the_dead(self) -> None:
+        """Somebody says of every killed producer that nothing more will come; the live log is read on to its end."""
+        self.now_ms += 60_000
+        for instance in self.unsealed:
+            word = Retirement(instance=instance, epoch=5, at_ms=0, by="anna", reason="killed")
+            self.books.take_retirement(word, self.now_ms, self.journal)
+            self.acknowledged[instance] = self.last_words[instance]
+        self.retired, self.unsealed = self.unsealed, set()
+        self.now_ms += 100
+        self._catch_up()
 
     def _tell_tier(self, name: str) -> None:
         for partition in self.partitions:

@@ -165,6 +165,10 @@ class MemoryOffsets:
         members = self.paper_members
         return {name: GroupTrace(has_offsets=bool(self.offsets.get(name)), members=members.get(name, {})) for name in groups}
 
+    def has_members(self, group: str) -> bool:
+        self._check()
+        return group in self.paper_members
+
     def delete(self, group: str) -> Deletion:
         self._check()
         if group in self.paper_members:
@@ -212,6 +216,7 @@ class ServingBroker:
         self._flushers = Worker("flushers", self.loop.post, threads=FLUSH_THREADS)
         self.upkeep = Upkeep(self.loop, self._disk, self._flushers, self.settings, lambda: NOW_MS)
         self.topics = MemoryTopics(folder, self.table, self.upkeep, self.settings.topic_defaults)
+        traces = GroupTraces(self.offsets, self._desk)
         self.context = Context(
             settings=self.settings,
             loop=self.loop,
@@ -219,8 +224,8 @@ class ServingBroker:
             partitions=self.table,
             topics=self.topics,
             offsets=OffsetDesk(self.offsets, self._desk),
-            groups=GroupDesk(self.loop, self.settings, lambda: self.topics.catalog.brokers),
-            group_traces=GroupTraces(self.offsets, self._desk),
+            groups=GroupDesk(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.has_members),
+            group_traces=traces,
             producer_ids=ProducerIdDesk(self.blocks, self._desk),
             disk=self._disk,
             cold_reads=self.cold_reads,

@@ -202,7 +202,7 @@ def test_so_many_answers_may_wait_on_a_connection_and_then_it_is_read_no_more(
         for number, body in enumerate(bodies):
             # Two versions in turn: no two of them are one run.
             client.socket.sendall(frame(0, 3 + number % 2, number, body))
-        eventually(lambda: len(connection(broker)._pending) == 5, what="five waiting")
+        eventually(lambda: len(connection(broker)._pending.laters) == 5, what="five waiting")
         assert end_of(broker, "safe") + end_of(broker, "safe", 1) == 5 * len(ONE)
         disk.gate.set()
         for number in range(30):
@@ -219,7 +219,7 @@ def test_the_bytes_of_answers_that_wait_are_bounded_too(broker: ServingBroker, d
         sender.start()
         eventually(lambda: end_of(broker, "safe") > 0 and not connection(broker)._mask & 1, what="the socket left alone")
         # A run more than the bound, at most: its answers are known when it is appended.
-        assert connection(broker)._pending_bytes < 4_000 + 512 * 100
+        assert connection(broker)._pending.expected_bytes < 4_000 + 512 * 100
         disk.gate.set()
         assert [answer(client)[0] for _ in range(total)] == list(range(total))
         sender.join(10)

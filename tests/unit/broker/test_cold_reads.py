@@ -53,20 +53,22 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
 @pytest.fixture
 def made_cold(broker: ServingBroker) -> ServingBroker:
-    """The broker, with nothing of the topic in memory; where the file system cannot say so, it is said for it."""
+    """The broker, without the topic's records in memory."""
     drop_cache(broker)
-    log = broker.partition("cold").log
-    stretch = log.stretch(0, 1 << 20)
-    if stretch is None or PageCache().holds(stretch):
-        pytest.fail("posix_fadvise did not drop the file from the page cache: give pytest a --basetemp on a disk")
     return broker
 
 
-def drop_cache(broker: ServingBroker) -> None:
+def drop_cache(broker: ServingBroker, from_offset: int = 0) -> None:
     broker.partition("cold").log.flush()
-    stretch = broker.partition("cold").log.stretch(0, 1)
+    stretch = broker.partition("cold").log.stretch(from_offset, 1 << 20)
     assert stretch is not None
-    os.posix_fadvise(stretch.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+
+    def is_dropped() -> bool:
+        # A page that another core has in hand stays: the system is asked again.
+        os.posix_fadvise(stretch.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        return not PageCache().holds(stretch)
+
+    eventually(is_dropped, what="the file dropped from the page cache (give pytest a --basetemp on a disk)")
 
 
 def values(records: object) -> list[bytes | None]:
@@ -85,12 +87,14 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
     assert not cache.holds(whole)
     assert not cache.holds(head)
     assert cache.holds(FileSlice(file, 5, 0))
+    assert cache.copy(head) is None, "copying it would wait for the disk"
     page_cache.bring(head, 0)
     page_cache.bring(FileSlice(file, (16 << 20) - 10, 10), 0)
     assert cache.holds(head)
     assert not cache.holds(whole), "both ends are there, the middle is not"
     page_cache.bring(whole, 0)
     assert cache.holds(whole)
+    assert cache.copy(head) == path.read_bytes()[5:50_005]
 
 
 def test_a_fetch_of_cold_data_gets_all_of_it(made_cold: ServingBroker) -> None:
@@ -194,6 +198,43 @@ def test_a_fetch_of_more_partitions_than_are_taken_ends_its_connection(broker: S
         assert client.is_closed_by_peer()
     with RawClient(broker.port) as other:
         assert other.fetch("warm", 0).error_code == 0
+
+
+def test_a_reader_who_goes_on_gets_small_answers_copied_and_large_ones_sent_from_the_file(
+    broker: ServingBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[int] = []
+
+    def copy(cache: PageCache, stretch: Slice, real: object = PageCache.copy) -> bytes | None:
+        copied.append(len(stretch))
+        return real(cache, stretch)  # type: ignore[no-any-return, operator]
+
+    monkeypatch.setattr(PageCache, "copy", copy)
+    sizes = [10, fetch_handler.COPIED_BYTES + 1, 10, 10]
+    with broker.client() as client:
+        offset = broker.partition("warm").log.log_end_offset
+        for number, size in enumerate(sizes):
+            client.produce("warm", batch(bytes([number]) * size))
+            answer = client.fetch("warm", offset)
+            assert values(answer.records) == [bytes([number]) * size]
+            offset = broker.partition("warm").log.log_end_offset
+            assert answer.high_watermark == offset
+    assert len(copied) == 2, "the first is not known yet, the second is large"
+    assert max(copied) < fetch_handler.COPIED_BYTES
+
+
+def test_a_small_fetch_of_cold_data_waits_for_the_disk_elsewhere_too(tmp_path: Path) -> None:
+    with ServingBroker(tmp_path, topics={"cold": 1}) as broker, broker.client() as client:
+        client.produce("cold", batch(b"one"))
+        assert values(client.fetch("cold", 0, max_bytes=1).records) == [b"one"]
+        # Pages that have been sent may be held by the socket for a while: what is to be cold lies far behind them.
+        client.produce("cold", batch(bytes(1 << 18)))
+        offset = broker.partition("cold").log.log_end_offset
+        client.produce("cold", batch(b"two"))
+        drop_cache(broker, offset)
+        before = broker.cold_reads.count
+        assert values(client.fetch("cold", offset, max_bytes=1).records) == [b"two"]
+        assert broker.cold_reads.count == before + 1
 
 
 def test_what_a_read_gives_lies_within_the_stretch_that_was_looked_at(broker: ServingBroker) -> None:

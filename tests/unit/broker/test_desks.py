@@ -5,11 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.broker import offset_desk, producer_id_desk
+from headrace.broker.errors import Overloaded
+from headrace.broker.group_traces import DELETED_AT_ONCE, GroupTraces
 from headrace.broker.offset_desk import OffsetDesk, coalesced
 from headrace.broker.producer_id_desk import ProducerIdDesk
 from headrace.broker.worker import Worker
 from headrace.coordination.committed_offset import CommittedOffset as At
 from headrace.coordination.errors import ConnectionUnsure
+from headrace.coordination.group_directory import Deletion
 from tests.support.processes import eventually
 from tests.unit.broker.serving import MemoryBlocks, MemoryOffsets
 
@@ -54,6 +57,19 @@ def test_commits_that_come_during_a_write_go_together_with_the_next() -> None:
     worker.run_one()
     assert answers == [None] * 100
     assert (store.writes, store.offsets, worker.jobs) == (2, {"g": {("t", 0): At(99)}}, [])
+
+
+def test_a_commit_that_waits_does_not_bring_offsets_of_a_deleted_topic_back() -> None:
+    store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
+    desk = OffsetDesk(store, worker)
+    desk.commit("g", {("t", 0): At(1)}, answers.append)
+    desk.commit("g", {("t", 0): At(2), ("kept", 0): At(3)}, answers.append)
+    desk.commit("h", {("t", 0): At(4)}, answers.append)
+    desk.forget_topic("t")
+    while worker.jobs:
+        worker.run_one()
+    assert {group: offsets for group, offsets in store.offsets.items() if offsets} == {"g": {("kept", 0): At(3)}}
+    assert answers == [None, None, None]
 
 
 def test_commits_of_many_groups_during_a_write_are_one_write_too() -> None:
@@ -184,3 +200,32 @@ def test_a_worker_hands_results_and_errors_back_in_order_and_refuses_when_full()
     worker.stop()
     assert outcomes[0] == 1
     assert isinstance(outcomes[1], ValueError)
+
+
+def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> None:
+    store, worker = MemoryOffsets(), HandWorker()
+    groups = [f"g{number:04d}" for number in range(1_000)]
+    store.offsets = {name: {("t", 0): At(1)} for name in groups}
+    desk, traces = OffsetDesk(store, worker), GroupTraces(store, worker)
+    fetched, deleted, committed = list[Any](), list[Any](), list[Any]()
+    assert desk.fetch(dict.fromkeys(groups), fetched.append, fetched.append)
+    assert traces.delete(groups, deleted.append, deleted.append)
+    assert desk.commit("late", {("t", 0): At(2)}, committed.append)
+    for _ in range(3):
+        worker.run_one()
+    assert (committed, fetched, deleted) == ([None], [], [])
+    while worker.jobs:
+        worker.run_one()
+    assert list(fetched[0]) == list(deleted[0]) == groups
+    assert set(store.offsets) == {"late"}
+
+
+def test_of_very_many_groups_those_are_refused_that_there_is_no_room_for_when_their_turn_comes() -> None:
+    store, worker, deleted = MemoryOffsets(), HandWorker(), list[Any]()
+    groups = [f"g{number}" for number in range(DELETED_AT_ONCE + 5)]
+    assert GroupTraces(store, worker).delete(groups, deleted.append, deleted.append)
+    worker.capacity = 0
+    worker.run_one()
+    assert [deleted[0][name] for name in groups[:DELETED_AT_ONCE]] == [Deletion.ABSENT] * DELETED_AT_ONCE
+    assert all(isinstance(deleted[0][name], Overloaded) for name in groups[DELETED_AT_ONCE:])
+    assert not GroupTraces(store, worker).delete(groups, deleted.append, deleted.append)

@@ -24,6 +24,7 @@ from headrace.wire.errors import ErrorCode
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient
 from tests.unit.broker.serving import ServingBroker
+from tests.unit.broker.test_offsets import commit_message
 
 SETTINGS = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
 
@@ -375,3 +376,60 @@ def test_the_settings_reach_the_groups(tmp_path: Path) -> None:
         groups=5,
         bytes=65_536,
     )
+
+
+def test_a_kafka_client_is_refused_in_a_group_of_the_papers_consumers_and_let_in_when_they_are_gone(
+    broker: ServingBroker, client: RawClient
+) -> None:
+    broker.offsets.paper_members["paper"] = {"c1": PaperMember(topics=["clicks"])}
+    for version in range(8):
+        assert join(client, "paper", version=version).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert len(broker.context.groups) == 0
+    del broker.offsets.paper_members["paper"]
+    assert join(client, "paper").error_code == ErrorCode.NONE
+
+
+def test_while_nobody_can_tell_who_is_in_a_group_a_first_member_is_told_to_come_again_and_present_ones_stay(
+    broker: ServingBroker, client: RawClient
+) -> None:
+    joined = join(client, "known")
+    sync(client, joined, {joined.member_id: b""}, group="known")
+    broker.offsets.is_away = True
+    assert join(client, "new").error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    again = join(client, "known", joined.member_id)
+    assert (again.error_code, again.generation_id) == (ErrorCode.NONE, joined.generation_id + 1)
+
+
+def test_a_client_that_goes_away_before_it_is_known_who_is_in_its_group_leaves_nothing(broker: ServingBroker) -> None:
+    broker.offsets.gate.clear()
+    with broker.client() as other:
+        held = control.encode_request(8, 8, commit_message("g", "clicks", {0: 1}))
+        other.send(8, 8, held)  # ZooKeeper's thread waits in this
+        with broker.client() as client:
+            client.send(11, 3, control.encode_request(11, 3, join_message("gone")))
+            broker.on_loop(lambda: None)
+        eventually(lambda: broker.server.connection_count == 1, what="the connection gone")
+        broker.offsets.gate.set()
+        other.receive(8, 8)
+        broker.on_loop(lambda: None)
+    assert len(broker.context.groups) == 0
+
+
+def test_offsets_of_topics_that_consumers_of_the_papers_kind_read_are_not_deleted_under_them(
+    broker: ServingBroker, client: RawClient
+) -> None:
+    broker.offsets.paper_members["paper"] = {"c1": PaperMember(topics=["clicks"])}
+    broker.offsets.offsets["paper"] = {("clicks", 0): CommittedOffset(5), ("other", 0): CommittedOffset(6)}
+    topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in ("clicks", "other")]
+    answer = client.ask(47, 0, {"group_id": "paper", "topics": topics})
+    codes = {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+    assert codes == {"clicks": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, "other": ErrorCode.NONE}
+    assert set(broker.offsets.offsets["paper"]) == {("clicks", 0)}
+
+
+def test_a_request_for_very_many_coordinators_is_answered_for_as_many_as_others_can_wait_for(client: RawClient) -> None:
+    keys = [f"g{number}" for number in range(MOST_NAMED + 5)]
+    answer = client.ask(10, 4, {"key_type": 0, "coordinator_keys": keys})
+    assert [one.key for one in answer.coordinators] == keys
+    codes = [int(one.error_code) for one in answer.coordinators]
+    assert codes == [0] * MOST_NAMED + [int(ErrorCode.INVALID_REQUEST)] * 5

@@ -11,7 +11,7 @@ from headrace.coordination.committed_offset import CommittedOffset
 from headrace.wire import control, offset_commit_v1
 from headrace.wire.errors import ErrorCode, MalformedFrame
 from tests.support.processes import eventually
-from tests.support.raw_kafka import RawClient
+from tests.support.raw_kafka import RawClient, batch
 from tests.unit.broker.serving import ServingBroker
 
 
@@ -122,6 +122,17 @@ def test_each_partition_that_cannot_be_committed_says_why(client: RawClient) -> 
     }
     assert commit(client, "g", "clicks", {0: 1}, note="x" * 5_000) == {0: ErrorCode.OFFSET_METADATA_TOO_LARGE}
     assert commit(client, "g", "clicks", {0: 1}, generation=3) == {0: ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+def test_a_group_that_kafkajs_resets_to_begin_or_end_goes_on_from_there(broker: ServingBroker, client: RawClient) -> None:
+    """KafkaJS commits -2 and -1, which Kafka keeps as they are; refused, its `resetOffsets` never comes back."""
+    data = batch(b"x")
+    for _ in range(2):
+        client.produce("clicks", data)
+    broker.on_loop(lambda: broker.partition("clicks").log.advance_start(len(data), 0))
+    for word, offset in ((-2, len(data)), (-1, 2 * len(data))):
+        assert commit(client, "g", "clicks", {0: word}) == {0: 0}
+        assert broker.offsets.offsets["g"]["clicks", 0].offset == offset
 
 
 def test_version_8_answers_several_groups_each_for_itself(client: RawClient) -> None:

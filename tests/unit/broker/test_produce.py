@@ -114,6 +114,7 @@ def refusals() -> list[tuple[str, bytes | None, ErrorCode]]:
         ("magic 3", with_bytes(good, 16, b"\x03"), ErrorCode.CORRUPT_MESSAGE),
         ("a transactional batch", with_bytes(good, 21, b"\x00\x10"), ErrorCode.INVALID_RECORD),
         ("a control batch", with_bytes(good, 21, b"\x00\x20"), ErrorCode.INVALID_RECORD),
+        ("a time said to be a broker's", with_bytes(good, 21, b"\x00\x08"), ErrorCode.INVALID_TIMESTAMP),
         ("an unknown codec", with_bytes(good, 21, b"\x00\x05"), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         ("no records in the batch", with_bytes(good, 57, struct.pack(">i", 0)), ErrorCode.INVALID_RECORD),
         ("more records than can be", with_bytes(good, 57, struct.pack(">i", 2**31 - 1)), ErrorCode.INVALID_RECORD),

@@ -32,6 +32,7 @@ TOPICS: dict[str, int | tuple[int, dict[str, str]]] = {
     "small": (1, {"max.message.bytes": "150"}),
     "rolls": (1, {"segment.bytes": "700"}),
     "copied": (1, {"headrace.mirror": "true"}),
+    "stamped": (1, {"message.timestamp.type": "LogAppendTime"}),
 }
 
 
@@ -213,7 +214,7 @@ CHOICE = st.fixed_dictionaries(
         "kind": mostly("plain", "plain", "zipped", "two", "metadata", "old"),
         "version": st.sampled_from([9, 9, 9, 3, 5, 7, 8]),
         "acks": st.sampled_from([1, 1, -1, -1, 0, 2]),
-        "topic": mostly("clicks", "small", "rolls", "rolls", "copied", "nowhere"),
+        "topic": mostly("clicks", "small", "rolls", "rolls", "copied", "stamped", "nowhere"),
         "partition": st.sampled_from([0, 0, 0, 1]),
         "values": st.lists(st.sampled_from([0, 1, 40, 41, 80, 127, 300]), min_size=1, max_size=4),
         "producer": st.sampled_from([-1, -1, 5, 5, 6]),
@@ -261,7 +262,7 @@ EXAMPLES = int(os.environ.get("HEADRACE_RUN_EXAMPLES", "60"))
 def test_the_short_way_and_the_general_one_give_the_same_bytes(choices: list[dict[str, Any]], cuts: list[int]) -> None:
     sender = Sender({})
     # No run begins a segment: with something in each log more of what follows may be taken for one.
-    begun = b"".join(frame(0, 9, 0, produce_body(topic, batch(b"x"))) for topic in ("clicks", "small", "rolls"))
+    begun = b"".join(frame(0, 9, 0, produce_body(topic, batch(b"x"))) for topic in ("clicks", "small", "rolls", "stamped"))
     short = compared(begun + b"".join(sender.requests(choice) for choice in choices), [len(begun), *cuts])
     event(f"runs: {min(short.taken, 5)}")
 

@@ -184,7 +184,7 @@ def test_single_settings_are_set_and_unset_and_others_stay(broker: ServingBroker
         (("retention.ms", 7, "1"), "no operation 7"),
         (("no.such", Operation.SET, "1"), "no such topic setting"),
         (("no.such", Operation.DELETE, None), "no such topic setting"),
-        (("message.timestamp.type", Operation.SET, "LogAppendTime"), "event"),
+        (("message.timestamp.type", Operation.SET, "EventTime"), "LogAppendTime"),
         (("min.insync.replicas", Operation.SET, "2"), "one replica"),
         (("compression.type", Operation.SET, "zstd"), "never"),
     ],

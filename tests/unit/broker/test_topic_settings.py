@@ -71,6 +71,30 @@ def test_what_is_no_whole_number_is_refused_and_nothing_breaks(value: str) -> No
     assert len(fault) < 200
 
 
+MIRROR, APPEND_TIME = {"headrace.mirror": "true"}, {"message.timestamp.type": "LogAppendTime"}
+
+
+def test_a_mirrored_topic_cannot_be_told_to_stamp_append_times() -> None:
+    (fault,) = topic_settings.faults_of(MIRROR | APPEND_TIME)
+    assert fault.startswith("message.timestamp.type: ")
+    assert "copy byte for byte" in fault
+    assert topic_settings.faults_of(MIRROR | {"message.timestamp.type": "CreateTime"}) == []
+    assert topic_settings.faults_of({"headrace.mirror": "false"} | APPEND_TIME) == []
+
+
+@pytest.mark.parametrize(("own", "defaults"), [(MIRROR, APPEND_TIME), (MIRROR | APPEND_TIME, {})])
+def test_a_mirrored_topic_stamps_nothing_whoever_says_so(own: dict[str, str], defaults: dict[str, str]) -> None:
+    assert not topic_settings.settings_of(own, defaults).stamps_append_time
+    assert topic_settings.values_in_force(own, defaults)["message.timestamp.type"] == ("CreateTime", ConfigSource.DEFAULT)
+
+
+def test_append_time_is_taken_from_the_topic_or_the_broker() -> None:
+    assert not topic_settings.settings_of({}, {}).stamps_append_time
+    assert topic_settings.settings_of(APPEND_TIME, {}).stamps_append_time
+    assert topic_settings.settings_of({}, APPEND_TIME).stamps_append_time
+    assert not topic_settings.settings_of({"message.timestamp.type": "CreateTime"}, APPEND_TIME).stamps_append_time
+
+
 def test_settings_with_one_possible_value_take_that_one_and_say_why_no_other() -> None:
     for name, other in (("unclean.leader.election.enable", "true"), ("preallocate", "true"), ("min.insync.replicas", "2")):
         assert topic_settings.faults_of({name: topic_settings.TABLE[name].default}) == []

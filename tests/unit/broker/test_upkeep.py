@@ -3,7 +3,7 @@
 import errno
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ def broker(tmp_path: Path) -> Iterator[ServingBroker]:
     topics: dict[str, int | tuple[int, dict[str, str]]] = {
         "kept": (1, {"segment.bytes": "300"}),
         "expiring": (1, {"segment.bytes": "300", "retention.bytes": "700"}),
+        "emptied": (1, {"segment.bytes": "300", "retention.bytes": "0"}),
         "flushed": (1, {"flush.messages": "1"}),
         "timed": (1, {"flush.ms": "50"}),
     }
@@ -46,6 +47,31 @@ def test_retention_deletes_whole_old_segments_and_readers_of_them_are_told(broke
     assert broker.partition("kept").log.log_start_offset == 0
 
 
+def test_retention_never_waits_for_the_disk_on_the_loops_thread(
+    broker: ServingBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: set[int] = set()
+
+    def noted(real: Callable[[int], None]) -> Callable[[int], None]:
+        def sync(fd: int) -> None:
+            waited.add(threading.get_ident())
+            real(fd)
+
+        return sync
+
+    monkeypatch.setattr(os, "fsync", noted(os.fsync))
+    monkeypatch.setattr(os, "fdatasync", noted(os.fdatasync))
+    for _ in range(20):
+        client.produce("emptied", batch(b"x" * 100))
+    log = broker.partition("emptied").log
+    eventually(lambda: log.log_start_offset == log.log_end_offset, what="all of it gone, a new segment in its place")
+    eventually(lambda: [path.stat().st_size for path in log.folder.glob("*.log*")] == [0], what="its file alone there")
+    loops: list[int] = []
+    broker.on_loop(lambda: loops.append(threading.get_ident()))
+    assert waited
+    assert waited.isdisjoint(loops)
+
+
 def test_a_closed_segment_is_on_disk_and_its_file_closed_after_a_while_without_any_flush_policy(
     broker: ServingBroker, client: RawClient
 ) -> None:
@@ -55,6 +81,15 @@ def test_a_closed_segment_is_on_disk_and_its_file_closed_after_a_while_without_a
     assert partition.log.flushed_offset == 0
     broker.on_loop(broker.upkeep._rolled_pass)
     eventually(lambda: partition.log.flushed_offset == partition.log.log_end_offset, what="flushed")
+
+
+def test_the_age_of_a_segment_is_noted_soon_after_its_first_append(broker: ServingBroker, client: RawClient) -> None:
+    client.produce("kept", batch(b"x"))
+    log = broker.partition("kept").log
+    assert log.note_job() is not None
+    broker.on_loop(broker.upkeep._rolled_pass)
+    eventually(lambda: log.note_job() is None, what="noted")
+    assert (log.folder / "first-append").read_text().startswith(f"{0:020d} ")
 
 
 def test_flush_ms_shows_messages_after_that_time(broker: ServingBroker, client: RawClient) -> None:

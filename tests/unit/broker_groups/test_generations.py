@@ -439,3 +439,29 @@ def test_a_name_too_long_for_an_older_clients_answer_is_refused_to_whoever_bring
     assert Scene().join(instance=long).error is ErrorCode.INVALID_REQUEST
     assert Scene().join(protocol_type=long).error is ErrorCode.INVALID_REQUEST
     assert Scene().join(instance=long[1:], offers=offers(long[1:])).error is ErrorCode.NONE
+
+
+def test_groups_that_lost_their_members_are_told_once_and_those_that_have_some_again_are_not() -> None:
+    scene = Scene(groups=3)
+    for group in ("left", "silent", "back", "ids only"):
+        if group == "ids only":
+            assert scene.join(group=group, id_first=True).error is ErrorCode.MEMBER_ID_REQUIRED
+            scene.pass_ms(10_001)
+            continue
+        member_id = scene.join(group=group).answer.member_id
+        if group == "silent":
+            scene.pass_ms(10_001)
+        else:
+            scene.leave(member_id, group=group)
+    scene.join(group="back")
+    assert scene.coordinator.take_deserted() == {"left", "silent"}
+    assert scene.coordinator.take_deserted() == frozenset()
+    scene.pass_ms(10_001)
+    assert scene.coordinator.take_deserted() == {"back"}
+
+
+def test_of_groups_that_come_and_go_as_many_are_remembered_as_may_be_there_at_once() -> None:
+    scene = Scene(groups=5)
+    for number in range(100):
+        scene.leave(scene.join(group=f"g{number}").answer.member_id, group=f"g{number}")
+    assert scene.coordinator.take_deserted() == {f"g{number}" for number in range(5)}

@@ -66,12 +66,19 @@ def fetched(
     """Return every batch that a client's fetch loop gets, each with a good CRC.
 
     The loop goes on at a batch's next offset, or where `dense` at its last record + 1, as some clients do. With a seed each fetch
-    has another size.
+    has another size. Whoever goes on where it stopped may be answered by `read_on`: the same, or nothing.
     """
     chance = random.Random(seed)
     offset = log.log_start_offset if from_offset is None else from_offset
     found: list[tuple[BatchHeader, bytes]] = []
-    while (piece := log.read(offset, max_bytes if seed is None else chance.randint(1, max_bytes))) is not None:
+    while offset < log.log_end_offset:
+        size = max_bytes if seed is None else chance.randint(1, max_bytes)
+        on = log.read_on(offset, size, log.log_end_offset)
+        piece = log.read(offset, size)
+        if piece is None:
+            assert on is None
+            break
+        assert on is None or (on.fd, on.position, len(on)) == (piece.fd, piece.position, len(piece))
         data = piece.read()
         assert len(data) == len(piece) > 0
         got = 0

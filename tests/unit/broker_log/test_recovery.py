@@ -87,13 +87,25 @@ def test_damage_in_a_closed_segments_last_batch_is_not_taken_for_a_torn_tail(tmp
     assert ProblemKind.BAD_RANGE in [problem.kind for problem in check(tmp_path)]
 
 
-def test_a_zero_filled_tail_after_a_power_cut_is_cut(tmp_path: Path) -> None:
+def test_a_zero_filled_tail_is_cut_and_is_no_loss_as_nothing_was_ever_whole_there(tmp_path: Path) -> None:
     made = a_small_log(tmp_path)
-    with (tmp_path / FIRST).open("ab") as file:
+    path = tmp_path / FIRST
+    size_bytes = path.stat().st_size
+    with path.open("ab") as file:
         file.write(bytes(200_000))
     log = open_log(tmp_path)
     assert fetched(log) == made
-    assert log.recovery.cut_bytes == 200_000
+    assert path.stat().st_size == size_bytes
+    assert (log.recovery.cut_bytes, log.recovery.cut_reason) == (0, None)
+
+
+def test_zeros_with_a_torn_batch_before_them_are_cut_and_told(tmp_path: Path) -> None:
+    made = a_small_log(tmp_path)
+    with (tmp_path / FIRST).open("ab") as file:
+        file.write(bytes(30) + b"torn" + bytes(200_000))
+    log = open_log(tmp_path)
+    assert fetched(log) == made
+    assert log.recovery.cut_bytes == 200_034
     assert "magic 0" in (log.recovery.cut_reason or "")
 
 
@@ -262,10 +274,30 @@ def test_the_time_of_the_active_segments_first_append_outlives_a_restart(tmp_pat
     log = open_log(tmp_path, segment_ms=2 * DAY_MS)
     log.append(batch(b"a"), NOW_MS - DAY_MS)
     log.append(batch(b"b"), NOW_MS)
+    note = log.note_job()
+    assert note is not None
+    note.run()
+    log.note_done(note)
+    assert log.note_job() is None
     again = open_log(tmp_path, segment_ms=2 * DAY_MS)
     assert again.segments[0].first_append_ms == NOW_MS - DAY_MS
     again.append(batch(b"c"), NOW_MS + DAY_MS)
     assert len(again.segments) == 2
+
+
+def test_a_note_that_is_written_late_says_nothing_of_the_segment_behind(tmp_path: Path) -> None:
+    log = open_log(tmp_path, segment_bytes=64)
+    log.append(batch(b"a"), NOW_MS - DAY_MS)
+    early = log.note_job()
+    assert early is not None
+    log.append(batch(b"b"), NOW_MS)
+    early.run()
+    log.note_done(early)
+    late = log.note_job()
+    assert late is not None
+    late.run()
+    log.note_done(late)
+    assert (log.note_job(), open_log(tmp_path).segments[-1].first_append_ms) == (None, NOW_MS)
 
 
 @pytest.mark.parametrize("note", [None, b"", b"garbage", b"\xff\xfe", b"00000000000000000777 5"])

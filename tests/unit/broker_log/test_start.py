@@ -75,13 +75,13 @@ def test_a_start_never_goes_back(tmp_path: Path) -> None:
 
 def test_two_jobs_that_end_in_the_wrong_order_leave_the_later_start(tmp_path: Path) -> None:
     log = four_segments(tmp_path)
-    jobs = [log.start_job(offset) for offset in (200, 300)]
+    jobs = [log.start_job(offset, NOW_MS) for offset in (200, 300)]
     for job in reversed(jobs):
         assert job is not None
         job.run()
     for job in jobs:
         assert job is not None
-        log.start_done(job, NOW_MS)
+        log.start_done(job)
     assert (log.log_start_offset, open_log(tmp_path).log_start_offset) == (300, 300)
 
 
@@ -96,7 +96,7 @@ def test_retention_goes_past_a_moved_start(tmp_path: Path) -> None:
 
 def test_a_crash_between_the_note_and_the_deletion_is_made_good_at_opening(tmp_path: Path) -> None:
     log = four_segments(tmp_path)
-    job = log.start_job(414)
+    job = log.start_job(414, NOW_MS)
     assert job is not None
     job.run()
     again = open_log(tmp_path)

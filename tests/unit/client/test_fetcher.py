@@ -16,8 +16,10 @@ from headrace.client.errors import (
     RetriableBrokerError,
     UnknownTopic,
 )
-from headrace.client.fetched import CorruptRange
-from headrace.client.fetcher import EARLIEST, LATEST, Fetcher, TopicPartition, read_range
+from headrace.client.fetched import CorruptRange, TopicPartition
+from headrace.client.fetcher import Fetcher
+from headrace.client.log_offsets import EARLIEST, LATEST, log_offsets
+from headrace.client.read_range import read_range
 from headrace.wire.errors import ErrorCode
 from headrace.wire.record_batch import iter_records
 from tests.unit.client.batches import batch_of
@@ -46,11 +48,10 @@ def test_nothing_wanted_asks_nobody(broker: ScriptedBroker, cluster: Cluster) ->
 
 def test_offsets_are_found_by_place_and_by_time(broker: ScriptedBroker, cluster: Cluster) -> None:
     broker.store("clicks", 0, batch_of([b"a", b"b", b"c"], timestamp_ms=100))
-    fetcher = Fetcher(cluster)
-    assert fetcher.offsets({CLICKS: EARLIEST}) == {CLICKS: 0}
-    assert fetcher.offsets({CLICKS: LATEST}) == {CLICKS: 3}
-    assert fetcher.offsets({CLICKS: 101}) == {CLICKS: 1}
-    assert fetcher.offsets({CLICKS: 5_000}) == {CLICKS: 3}
+    assert log_offsets(cluster, {CLICKS: EARLIEST}) == {CLICKS: 0}
+    assert log_offsets(cluster, {CLICKS: LATEST}) == {CLICKS: 3}
+    assert log_offsets(cluster, {CLICKS: 101}) == {CLICKS: 1}
+    assert log_offsets(cluster, {CLICKS: 5_000}) == {CLICKS: 3}
 
 
 def test_an_offset_out_of_range_says_where_the_log_begins(broker: ScriptedBroker, cluster: Cluster) -> None:
@@ -175,7 +176,7 @@ def test_the_end_of_a_bad_range_is_looked_for_only_so_far(
 def test_list_offsets_raises_what_the_broker_says(broker: ScriptedBroker, cluster: Cluster) -> None:
     broker.fail(LIST_OFFSETS, Fault(error_code=ErrorCode.LEADER_NOT_AVAILABLE))
     with pytest.raises(RetriableBrokerError, match="ListOffsets of clicks-0"):
-        Fetcher(cluster).offsets({CLICKS: LATEST})
+        log_offsets(cluster, {CLICKS: LATEST})
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -8,9 +8,10 @@ import pytest
 
 from headrace.client.errors import BrokerUnreachable, ClientError, OffsetOutOfRange, UnsupportedApi
 from headrace.client.fetched import CorruptRange, FetchedPartition, TopicPartition
-from headrace.client.fetcher import EARLIEST, LATEST
+from headrace.client.log_offsets import EARLIEST, LATEST
 from headrace.client.stream_fetching import FetchLoop, in_order, reset_point
-from headrace.client.stream_state import Batch, Notice, Skip, StreamState
+from headrace.client.stream_items import Batch, Notice, Skip
+from headrace.client.stream_state import StreamState
 
 from .batches import T0, answer, stored
 
@@ -35,9 +36,6 @@ class Network:
             raise following
         return following(wanted)
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {name: self.log_start if point == EARLIEST else 9_000 for name, point in wanted.items()}
-
     def close(self) -> None:
         return
 
@@ -52,7 +50,8 @@ def run() -> Iterator[Callable[..., StreamState]]:
         notice = state.take(time.monotonic(), may_deliver=lambda: True)
         assert isinstance(notice, Notice)
         state.finish(notice)
-        loop = FetchLoop(state, network, reset_to=reset_to, name="test")  # type: ignore[arg-type]
+        begin = network.log_start if reset_to == EARLIEST else 9_000
+        loop = FetchLoop(state, network, starts=lambda names: dict.fromkeys(names, begin), name="test")  # type: ignore[arg-type]
         loops.append(loop)
         loop.start()
         return state
@@ -161,7 +160,7 @@ def test_reset_points_are_the_papers_words_and_kafkas() -> None:
 
 def test_stopping_ends_a_loop_that_has_nothing_to_fetch() -> None:
     state = StreamState(queue_bytes=10)
-    loop = FetchLoop(state, Network(), reset_to=EARLIEST, name="idle")  # type: ignore[arg-type]
+    loop = FetchLoop(state, Network(), starts=dict.fromkeys, name="idle")  # type: ignore[arg-type]
     loop.start()
     before = threading.active_count()
     state.stop()

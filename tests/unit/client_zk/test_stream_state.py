@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from headrace.client.fetched import CorruptRange, TopicPartition
-from headrace.client.stream_state import Batch, Notice, NoticeKind, Skip, StreamState
+from headrace.client.stream_items import Batch, Notice, NoticeKind, Skip
+from headrace.client.stream_state import StreamState
 from tests.support.processes import eventually
 
 from .batches import T0, T1, stored

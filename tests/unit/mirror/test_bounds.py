@@ -4,6 +4,7 @@ import pytest
 
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import RangeReport
+from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
 from headrace.client.cluster import Cluster
 from headrace.client.fetched import TopicPartition
@@ -12,7 +13,6 @@ from headrace.mirror.errors import SameCluster
 from headrace.mirror.forwarder import Forwarder
 from headrace.mirror.process import Mirror, MirrorSettings
 from headrace.runtime.clock import ManualClock
-from headrace.runtime.layout import WINDOW_MS
 from headrace.wire.errors import ErrorCode
 from headrace.wire.produce import ProduceResponsePartition
 from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header

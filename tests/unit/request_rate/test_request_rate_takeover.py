@@ -14,8 +14,8 @@ from headrace.apps.request_rate_state import MINUTE_MS, PartitionState
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import RangeReport
 from headrace.audit.model.ranges import Outcome, Ranges
+from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
-from headrace.runtime.layout import WINDOW_MS
 
 TIER = "consumer:request-rate"
 STEP = 10

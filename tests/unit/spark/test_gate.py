@@ -28,6 +28,15 @@ def test_an_hour_whose_windows_are_complete_is_opened() -> None:
     assert (decision.is_open, decision.may_change_soon) == (True, False)
 
 
+def test_a_window_accepted_by_somebodys_word_opens_the_hour_and_is_named() -> None:
+    decision = the_hour(10, window(0), window(3, "ACCEPTED", reason="producer:app, retired by anna: its host burned"))
+    assert decision.is_open
+    assert decision.reason == "1 of 2 windows are ACCEPTED, the others COMPLETE"
+    assert [one.words["reason"] for one in decision.windows if one.verdict == "ACCEPTED"] == [
+        "producer:app, retired by anna: its host burned"
+    ]
+
+
 @pytest.mark.parametrize("verdict", ["INCOMPLETE", "OVERCOUNTED", "UNKNOWN", "OPEN", "SOMETHING_NEW"])
 def test_one_window_that_is_not_complete_keeps_the_hour_shut(verdict: str) -> None:
     decision = the_hour(10, window(0), window(1, verdict, reason="because"))

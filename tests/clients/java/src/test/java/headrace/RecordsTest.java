@@ -31,6 +31,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.record.TimestampType;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -39,6 +40,25 @@ import org.junit.jupiter.params.provider.MethodSource;
 /** What is written is what is read, wherever the reading begins. */
 class RecordsTest {
     private static final long TIME_MS = 1_700_000_000_000L;
+
+    @Test
+    void aTopicWithAppendTimeGivesTheBrokersTime() throws Exception {
+        String topic = topic(1, Map.of("message.timestamp.type", "LogAppendTime"));
+        long begunMs = System.currentTimeMillis();
+        RecordMetadata told;
+        try (KafkaProducer<byte[], byte[]> producer = producer(Map.of("compression.type", "lz4"))) {
+            told = producer.send(record(topic, 0, "key", "value")).get();
+        }
+        TopicPartition partition = new TopicPartition(topic, 0);
+        try (KafkaConsumer<byte[], byte[]> consumer = consumer(Map.of())) {
+            consumer.assign(List.of(partition));
+            ConsumerRecord<byte[], byte[]> got = read(consumer, 1).get(0);
+            assertEquals(TimestampType.LOG_APPEND_TIME, got.timestampType());
+            assertEquals(told.timestamp(), got.timestamp());
+            assertTrue(begunMs <= got.timestamp() && got.timestamp() <= System.currentTimeMillis());
+            assertEquals(0, consumer.offsetsForTimes(Map.of(partition, TIME_MS)).get(partition).offset());
+        }
+    }
 
     static Stream<Arguments> codecsAndIdempotence() {
         return Stream.of("none", "gzip", "snappy", "lz4", "zstd")

@@ -60,5 +60,11 @@ class RegistryProcess:
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
+    def __enter__(self) -> "RegistryProcess":
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+
     def register(self, subject: str, schema: Any, **more: Any) -> tuple[int, Any]:
         return self.ask("POST", f"/subjects/{subject}/versions", {"schema": json.dumps(schema), **more})

@@ -1,0 +1,126 @@
+"""Takes committed offsets that nobody needs any more out of ZooKeeper, and groups of which nothing is left. `group_note` decides.
+
+Looks at a bounded number of nodes a call and says where to go on: who asks has other work for the same thread. The instant of a
+commit is that of its node's last writing, so it needs no place of its own, and the paper's bare offsets have one too.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from . import paths
+from .errors import CoordinationError, VersionConflict
+from .group_note import GroupNote, Readers, Verdict, judge
+from .session import Session
+
+NODES_A_CALL = 2_000
+"""Offsets looked at by one call, about."""
+FOLDERS_AT_ONCE = 50
+"""Topics of a group whose partitions are listed together."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Swept:
+    """What one call did."""
+
+    offsets: int = 0
+    """Removed."""
+    groups: list[str] = field(default_factory=list)
+    """Of which offsets were removed."""
+    faults: dict[str, CoordinationError] = field(default_factory=dict)
+    """Groups that could not be seen to, and why: an unreadable node, say."""
+    rest: Sequence[str] = ()
+    """Groups that were not come to, the first of them perhaps half."""
+    after: str = ""
+    """The path of the last offset looked at in the first of `rest`; empty when it was not begun."""
+
+
+class OffsetExpiry:
+    """Lists groups and expires their offsets. Every call reads anew."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def groups(self) -> list[str]:
+        """Return every group that has a node, sorted."""
+        return sorted(map(paths.group_of, self._session.tree.children(paths.CONSUMERS)))
+
+    def expire(self, groups: Mapping[str, Readers], *, now_ms: int, retention_ms: int, after: str = "") -> Swept:
+        """Remove what has expired of these groups, in the one that `after` lies in from there on; return what was done, and what
+        is left to do. A group's own fault is noted, and its offsets stay. Raises ConnectionUnsure.
+        """
+        swept, looked_at = Swept(), 0
+        names = list(groups)
+        for index, name in enumerate(names):
+            if looked_at >= NODES_A_CALL:
+                swept.rest = names[index:]
+                break
+            try:
+                verdict = self._verdict(name, groups[name], now_ms, retention_ms)
+                some = list(islice(self._offsets(name, verdict, after), NODES_A_CALL - looked_at))
+                looked_at += len(some) + 1
+                gone = self._remove(some, verdict)
+            except CoordinationError as error:
+                if error.retriable:
+                    raise
+                swept.faults[name], after = error, ""
+                continue
+            if gone:
+                swept.offsets += gone
+                swept.groups.append(name)
+            if some and looked_at > NODES_A_CALL:
+                swept.rest, swept.after = names[index:], some[-1]
+                break
+            after = ""
+            if verdict.expired_until_ms is not None and not verdict.note.has_members:
+                self._tidy(name)
+        return swept
+
+    def _verdict(self, group: str, readers: Readers, now_ms: int, retention_ms: int) -> Verdict:
+        """Return what is to become of the group, its note written."""
+        tree, path = self._session.tree, paths.group(group)
+        if tree.children(paths.consumer_ids(group)):
+            readers = Readers(has_members=True)  # the paper's own: all that such a group committed stays
+        node = tree.read(path)
+        note = GroupNote.read(path, b"" if node is None else node.data)
+        verdict = judge(note, readers, now_ms=now_ms, retention_ms=retention_ms)
+        if node is not None and verdict.note != note:
+            try:
+                tree.write(path, verdict.note.to_bytes(), version=node.version)
+            except VersionConflict:
+                pass  # somebody looks at it at the same time, and noted the same or what is newer
+        return verdict
+
+    def _offsets(self, group: str, verdict: Verdict, after: str) -> Iterator[str]:
+        """Yield the paths of offsets that may have expired, sorted as paths are, from behind `after` on."""
+        if verdict.expired_until_ms is None:
+            return
+        tree, root = self._session.tree, paths.group_offsets(group)
+        begin = after.rpartition("/")[0] if after.startswith(f"{root}/") else ""
+        folders = [f"{root}/{topic}" for topic in tree.children(root) if topic not in verdict.kept_topics]
+        folders = [folder for folder in folders if folder >= begin]
+        for start in range(0, len(folders), FOLDERS_AT_ONCE):
+            below = tree.children_many(folders[start : start + FOLDERS_AT_ONCE])
+            tree.delete_many(folder for folder, names in below.items() if not names)  # left by whoever was killed in between
+            for folder, names in below.items():
+                yield from (path for path in (f"{folder}/{name}" for name in names) if folder != begin or path > after)
+
+    def _remove(self, some: Sequence[str], verdict: Verdict) -> int:
+        if verdict.expired_until_ms is None:
+            return 0
+        tree, until_ms = self._session.tree, verdict.expired_until_ms
+        # Only what is as it was read: a commit that comes in between stays.
+        old = {path: node.version for path, node in tree.read_many(some).items() if node.modified_ms <= until_ms}
+        gone = tree.delete_unchanged(old)
+        tree.delete_many({path.rpartition("/")[0] for path in gone})
+        return len(gone)
+
+    def _tidy(self, group: str) -> None:
+        """Remove the group's nodes from the top, as far as nothing stands below them."""
+        tree, root = self._session.tree, paths.group(group)
+        if tree.children(paths.group_offsets(group)):
+            return
+        owners = paths.group_owners(group)
+        tree.delete_many(f"{owners}/{topic}" for topic in tree.children(owners))
+        tree.delete_many([owners, paths.group_offsets(group), paths.consumer_ids(group)])
+        tree.delete_many([root])

@@ -1,0 +1,63 @@
+"""Which partitions there are to copy: the source asked now and then, new topics made at the destination."""
+
+from ..client.cluster import Cluster
+from ..client.fetched import TopicPartition
+from ..errors import HeadraceError
+from ..runtime.backoff import Backoff
+from ..runtime.clock import Clock
+from ..runtime.layout import is_internal
+from ..runtime.logs import get_logger
+from .destination import Destination
+
+log = get_logger(__name__)
+
+EVERY_MS = 1_000
+BACKOFF = Backoff(first_ms=100, longest_ms=EVERY_MS)
+
+
+class Discovery:
+    """What is known of the source's topics. Belongs to the forwarder's thread; the two facts may be read from any."""
+
+    def __init__(self, source: Cluster, destination: Destination, clock: Clock) -> None:
+        self._source = source
+        self._destination = destination
+        self._clock = clock
+        self._due_ms = 0
+        self._attempt = 0
+        self.has_answers = False
+        """Both clusters have answered since the start."""
+        self.trouble: str | None = None
+        """Why topics cannot be discovered now."""
+
+    def look(self) -> dict[str, set[TopicPartition]] | None:
+        """Return every topic that is to be copied, with its partitions; None while it is too early to ask again, and when a
+        cluster does not answer.
+        """
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._due_ms:
+            return None
+        try:
+            topics = {topic: self._source.partitions(topic) for topic in self._source.topics() if not is_internal(topic)}
+            self._destination.cluster.topics()
+        except HeadraceError as error:
+            self._failed(error)
+            return None
+        self._due_ms, self._attempt = now_ms + EVERY_MS, 0
+        self.has_answers, self.trouble = True, None
+        return {topic: {TopicPartition(topic, one) for one in partitions} for topic, partitions in topics.items()}
+
+    def prepare(self, topic: str, partition_count: int) -> bool:
+        """Return whether the destination has the topic now, with so many partitions; otherwise the next look tries again."""
+        try:
+            self._destination.prepare(topic, partition_count)
+        except HeadraceError as error:
+            self._failed(error)
+            return False
+        return True
+
+    def _failed(self, error: HeadraceError) -> None:
+        if self.trouble is None:
+            log.warning("discovery_failed", error=str(error))
+        self.trouble = str(error)
+        self._due_ms = self._clock.monotonic_ms() + BACKOFF.wait_ms(self._attempt)
+        self._attempt += 1

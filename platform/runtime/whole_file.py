@@ -1,0 +1,23 @@
+"""A small file replaced in one rename, so that no reader sees half of it and a kill leaves the old one or the new one."""
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes, *, is_durable: bool = False) -> None:
+    """Put `content` at `path`, making its folder; `is_durable`: it is on disk before it has the name. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    try:
+        with scratch.open("wb") as file:
+            file.write(content)
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        raise
