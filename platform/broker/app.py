@@ -42,7 +42,6 @@ from .producer_id_desk import ProducerIdDesk
 from .router import SUPPORTED, TABLE, Router
 from .server import Server
 from .settings import BrokerSettings
-from .short_slices import ask_for_short_turns
 from .topic_keeper import TopicKeeper
 from .upkeep import FLUSH_THREADS, Upkeep
 from .worker import Worker
@@ -64,7 +63,7 @@ class Broker:
         self._lifecycle = Lifecycle()
         self._status = StatusFile(settings.status_file)
         self._loop = Loop()
-        self._loop_thread = threading.Thread(target=self._run_loop, name="broker-loop", daemon=True)
+        self._loop_thread = threading.Thread(target=self._loop.run, name="broker-loop", daemon=True)
         self._fatal: BaseException | None = None
         self._observer = Observer(settings, self._loop, self._loop_thread.is_alive)
         self._begun_ms = self._clock.monotonic_ms()
@@ -237,10 +236,6 @@ class Broker:
             partitions=len(table),
             took_ms=took_ms,
         )
-
-    def _run_loop(self) -> None:
-        ask_for_short_turns()
-        self._loop.run()
 
     def _stop_loop(self, server: Server) -> None:
         finished = threading.Event()
