@@ -35,6 +35,7 @@ from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch
 
 OLD = {
+    (2, 0): struct.pack(">ii", -1, 0),
     (8, 1): struct.pack(">hihi", 0, -1, 0, 0),
     (19, 0): struct.pack(">ii", 0, 1_000),
     (19, 1): struct.pack(">ii?", 0, 1_000, True),

@@ -58,9 +58,13 @@ class Pair:
 
     # -- the mirror
 
-    def start_mirror(self) -> None:
+    def launch_mirror(self) -> None:
+        """Start it and do not wait."""
         self._status.unlink(missing_ok=True)
         self.mirror.start()
+
+    def start_mirror(self) -> None:
+        self.launch_mirror()
         eventually(lambda: self.status()["state"] == "ready", what="mirror ready")
 
     def kill_mirror(self) -> None:

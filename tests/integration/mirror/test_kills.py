@@ -1,5 +1,6 @@
 """Kills that provably land in between: the destination holds something and not everything. Afterwards both logs are equal."""
 
+import time
 from collections import Counter
 
 from headrace.audit.model.windows import WINDOW_MS
@@ -34,9 +35,17 @@ def end(pair: Pair) -> int:
 
 
 def freeze_between(pair: Pair, above: int) -> None:
-    """Stop the mirror in its tracks when the destination holds more than `above`, and see that it does not hold everything."""
-    eventually(lambda: pair.end_or_zero(pair.offline, TOPIC, 0) > above, every_ms=1, what="the copy under way")
-    pair.freeze_mirror()
+    """Let the mirror run a few milliseconds at a time until the destination holds more than `above`: it then lies frozen, and has
+    not copied everything.
+    """
+
+    def a_step_later() -> bool:
+        pair.thaw_mirror()
+        time.sleep(0.005)
+        pair.freeze_mirror()
+        return pair.end_or_zero(pair.offline, TOPIC, 0) > above
+
+    eventually(a_step_later, within_ms=60_000, every_ms=0, what="the copy under way")
     held = end(pair)
     assert above < held < pair.offset(pair.live, TOPIC, 0), f"the mirror was too quick: it held {held}"
 
@@ -45,12 +54,12 @@ def test_killed_mirrors_and_killed_destinations_lose_and_double_nothing(fresh: P
     admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
     windows = send(fresh, 60_000, 2_000)
 
-    fresh.start_mirror()
+    fresh.launch_mirror()
     freeze_between(fresh, 0)
     fresh.kill_mirror()
     killed_at = end(fresh)
 
-    fresh.start_mirror()
+    fresh.launch_mirror()
     freeze_between(fresh, killed_at)
     fresh.offline.kill()
     fresh.offline.restart()
