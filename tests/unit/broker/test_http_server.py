@@ -91,7 +91,10 @@ def test_held_connections_give_way_to_a_health_check(server: HttpServer) -> None
     for one in held:
         one.sendall(b"GET /healthz HTTP/1.1\r\n")  # and never the end of it
     assert asked(server, "/healthz")[0] == 200
-    assert held[0].recv(1) == b"", "the oldest was closed"
+    try:
+        assert held[0].recv(1) == b"", "the oldest was closed"
+    except ConnectionResetError:
+        pass  # closed before the server had read what it had sent
     for one in held:
         one.close()
 
