@@ -12,7 +12,6 @@ from .later import Slice
 
 _CACHESTAT = 451
 """The call's number on every architecture but Alpha."""
-PIECE_BYTES = 256 * 1024
 _PAGE = os.sysconf("SC_PAGESIZE")
 _libc = ctypes.PyDLL(None)  # keeps the GIL: the call waits for nothing, and giving up the GIL would cost more than it takes
 _syscall = _libc.syscall
@@ -71,18 +70,17 @@ class PageCache:
         return True
 
 
-def bring(stretch: Slice, ahead_bytes: int) -> None:
-    """Read `stretch` into the page cache, and have the system begin with what follows. Waits for the disk. Raises OSError."""
-    fd, position, end = stretch.fd, stretch.position, stretch.position + len(stretch)
-    os.posix_fadvise(fd, position, end - position + ahead_bytes, os.POSIX_FADV_WILLNEED)
-    buffer = bytearray(min(PIECE_BYTES, max(1, end - position)))
-    while position < end:
-        count = os.preadv(fd, [memoryview(buffer)[: end - position]], position)
-        if count == 0:
-            return
-        position += count
+def bring(file: Slice, position: int, length: int) -> None:
+    """Read a part of the file that a slice is of into the page cache, as much of it as there is. Waits for the disk. Raises
+    OSError.
 
-
-def begin(stretch: Slice, position: int, length: int) -> None:
-    """Have the system begin to read another part of `stretch`'s file. May wait for a crowded disk. Raises OSError."""
-    os.posix_fadvise(stretch.fd, position, length, os.POSIX_FADV_WILLNEED)
+    What is sent to the null device is read in long strides and copied nowhere: 0.04 CPU s/GB. `posix_fadvise` reads page by page
+    and takes 0.5; reading into a buffer 0.2 and more.
+    """
+    end = position + length
+    sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        while position < end and (count := os.sendfile(sink, file.fd, position, end - position)):
+            position += count
+    finally:
+        os.close(sink)

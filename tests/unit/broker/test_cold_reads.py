@@ -17,6 +17,7 @@ from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched
 from tests.unit.broker.serving import ServingBroker
 
+bring = page_cache.bring
 BATCH = 20_000
 COUNT = 50
 
@@ -28,10 +29,10 @@ class Gate:
         self.entered = threading.Semaphore(0)
         self.opened = threading.Event()
 
-    def bring(self, stretch: Slice, ahead_bytes: int) -> None:
+    def bring(self, file: Slice, position: int, length: int) -> None:
         self.entered.release()
         assert self.opened.wait(20)
-        page_cache.bring(stretch, ahead_bytes)
+        bring(file, position, length)
 
 
 @pytest.fixture
@@ -88,11 +89,11 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
     assert not cache.holds(head)
     assert cache.holds(FileSlice(file, 5, 0))
     assert cache.copy(head) is None, "copying it would wait for the disk"
-    page_cache.bring(head, 0)
-    page_cache.bring(FileSlice(file, (16 << 20) - 10, 10), 0)
+    page_cache.bring(head, 5, 50_000)
+    page_cache.bring(head, (16 << 20) - 10, 1000)
     assert cache.holds(head)
     assert not cache.holds(whole), "both ends are there, the middle is not"
-    page_cache.bring(whole, 0)
+    page_cache.bring(whole, 5, 16 << 20)
     assert cache.holds(whole)
     assert cache.copy(head) == path.read_bytes()[5:50_005]
 
@@ -167,7 +168,7 @@ def test_cold_data_short_of_min_bytes_waits_for_more(made_cold: ServingBroker, g
 
 
 def test_a_fault_of_the_disk_is_left_to_the_fetch(made_cold: ServingBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(stretch: Slice, ahead_bytes: int) -> None:
+    def failing(file: Slice, position: int, length: int) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(cold_reads.page_cache, "bring", failing)
