@@ -25,9 +25,9 @@ _READING = EPOLLIN | EPOLLRDHUP
 PRODUCE = 0
 LONGEST_CARRIED = 64 * 1024
 """A longer frame that was cut is received where its beginning is kept; that of a shorter one is copied back (1 us for 10 KB)."""
-PIPELINED = 6
-"""Requests in one read, measured by the length of the first, that only a peer sends who does not wait for each answer: with five
-in flight, as idempotent producers have them, a pause might be what it waits for."""
+PIPELINED = 16
+"""Requests in one read, measured by the length of the first, that only a peer sends who waits for no answer: one with five in
+flight, as idempotent producers have them, or with ten would soon wait for the pause itself."""
 GATHERS = 64
 """Small runs that may be let gather (`Loop.let_gather`) until such a read comes again."""
 MOST_PENDING = 1_000
