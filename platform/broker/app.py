@@ -101,6 +101,11 @@ class Broker:
         log.info("broker_stopped", broker_id=self.settings.broker_id, took_ms=self._clock.monotonic_ms() - begun_ms)
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a stop has begun: by `stop`, or by a start that failed."""
+        return self._is_stopped
+
+    @property
     def doing(self) -> str:
         """What a start or a stop is at."""
         return self._lifecycle.stopping or self._observer.doing

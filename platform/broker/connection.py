@@ -14,6 +14,7 @@ from .dispatch import Dispatch
 from .intake import Intake
 from .later import Chunks, Later
 from .loop import Loop
+from .metrics import clock_ns
 from .outbox import FileEnded, Outbox
 from .pending_answers import PendingAnswers
 from .produce_front import Front
@@ -30,6 +31,9 @@ PIPELINED = 16
 flight, as idempotent producers have them, or with ten would soon wait for the pause itself."""
 GATHERS = 64
 """Small runs that may be let gather (`Loop.let_gather`) until such a read comes again."""
+TURN_NS = 2_000_000
+"""How long requests of one connection, but for Produce, keep the loop before others get their turn: sixty connections that asked
+for all settings, thousands of times in a read, kept it for 70 s. A lone request costs no look at the clock."""
 MOST_PENDING = 1_000
 """Produce answers, of single requests or whole runs, that wait for the disk on one connection."""
 
@@ -90,7 +94,7 @@ class Connection:
         self._is_ended = False
         """Whether the last byte has been read."""
         self._goes_on = False
-        """Whether `_go_on` will be called at the end of this turn."""
+        """Whether `_go_on` will be called, at the end of this turn or in the next."""
         self._front: Front | None = None
         self._gathers_left = 0
         """How many more small runs may ask the loop to let requests gather."""
@@ -101,7 +105,7 @@ class Connection:
         self.is_closed = False
         self.last_active_ms = shared.loop.now_ms
         self.unfinished_since_ms: int | None = None
-        """Since when a frame has been arriving; None when none is."""
+        """Since when the first frame that is not whole has been arriving; None when none is."""
 
     def start(self) -> None:
         self._shared.loop.register(self.fd, self._mask, self._on_event)
@@ -191,7 +195,8 @@ class Connection:
             frame_bytes = _frame_bytes(intake.view, intake.start, intake.end)
             if frame_bytes is not None:
                 if held >= frame_bytes:
-                    self._go_on()  # kept back while the peer left its answers unread
+                    if not self._goes_on:
+                        self._go_on()  # kept back while the peer left its answers unread
                     return
                 if frame_bytes > LONGEST_CARRIED:
                     self._read_long(frame_bytes)
@@ -213,14 +218,19 @@ class Connection:
         intake, scratch = self._intake, self._shared.scratch
         room = intake.room(frame_bytes)
         fills = len(intake) + len(room) == frame_bytes
-        received = self._socket.recvmsg_into([room, scratch] if fills else [room])[0]
+        # Of a next frame as long as this only the beginning: the rest is then received where it stays.
+        behind = scratch if frame_bytes <= len(scratch) else scratch[:LONGEST_CARRIED]
+        received = self._socket.recvmsg_into([room, behind] if fills else [room])[0]
         if received == 0:
             self._end()
             return
         in_room = min(received, len(room))
         room.release()
         intake.end += in_room
-        intake.used(self._run_frames(intake.view, intake.start, intake.end))
+        used = self._run_frames(intake.view, intake.start, intake.end)
+        if used > intake.start:
+            self.unfinished_since_ms = None  # the next frame has a time of its own
+        intake.used(used)
         rest, used = received - in_room, 0
         if rest and not intake and self._may_run():
             used = self._run_frames(scratch, 0, rest)
@@ -230,6 +240,8 @@ class Connection:
         """Keep what of the scratch buffer was not used; send what was answered."""
         if self.is_closed:
             return
+        if used:
+            self.unfinished_since_ms = None  # a peer that sends without a pause never ends a read with a whole frame
         if used < received:
             rest = self._shared.scratch[used:received]
             self._intake.put(rest, _frame_bytes(rest, 0, received - used))
@@ -260,6 +272,7 @@ class Connection:
         """Answer the whole frames in `buffer[start:end]`, until one is pending; return where the first unused byte is."""
         dispatch = self._shared.dispatch
         answer: bytes | Chunks | Later | None
+        until_ns = 0
         while end - start >= FRONT_SIZE:
             size, api_key, version, correlation_id, client_id_length = FRONT.unpack_from(buffer, start)
             frame_end = start + 4 + size
@@ -283,15 +296,26 @@ class Connection:
             elif self._pending.laters:
                 self._is_held = True
                 return start
+            may_yield = api_key != PRODUCE and end - frame_end >= FRONT_SIZE
+            if may_yield and until_ns == 0:
+                until_ns = clock_ns() + TURN_NS
             frame = buffer[start:frame_end]
             answer = dispatch.answer(frame, api_key, version, correlation_id, client_id_length, self.peer)
             start = frame_end
             self._give(answer, may_go_on=api_key == PRODUCE)
             if not self._may_run():
                 return start
+            if may_yield and clock_ns() > until_ns:
+                self._go_on_next_turn()
+                return start
         if end - start >= 4:
             self._check_size(int.from_bytes(buffer[start : start + 4], "big", signed=True), None)
         return start
+
+    def _go_on_next_turn(self) -> None:
+        if not self._goes_on:
+            self._goes_on = True
+            self._shared.loop.post(self._go_on)
 
     def _give(self, answer: bytes | Chunks | Later | None, *, may_go_on: bool) -> None:
         """Send an answer after those before it. `may_go_on` says whether the next request may be taken while it is pending."""
@@ -343,7 +367,7 @@ class Connection:
                 before = self._intake.start
                 after = self._run_frames(self._intake.view, before, self._intake.end)
                 self._intake.used(after)
-                if after == before:
+                if after == before or self._goes_on:
                     break
             self._after_input()
             if self._is_ended:

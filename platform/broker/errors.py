@@ -2,6 +2,8 @@
 exception here.
 """
 
+import errno
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -29,6 +31,28 @@ class FolderInUse(BrokerError):
         super().__init__(f"data folder {folder} is held by another broker: stop that one, or give this one its own --data")
 
 
+class FolderUnusable(BrokerError):
+    """The data folder cannot be made, read, written or locked."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        self.folder = folder
+        super().__init__(
+            f"data folder {folder} cannot be used: {error}: "
+            "it must be a folder in which this user may read, write and lock, with room left; or give another --data"
+        )
+
+
+class TooFewDescriptors(BrokerError):
+    """The system allows this process too few open files."""
+
+    def __init__(self, limit: int, least: int) -> None:
+        self.limit, self.least = limit, least
+        super().__init__(
+            f"only {limit} open files are allowed and a broker needs {least} to begin with, then two a partition and one a "
+            "connection: raise it with `ulimit -n`, or LimitNOFILE of the service"
+        )
+
+
 class FolderOfAnotherBroker(BrokerError):
     """The data folder was written by a broker with another id."""
 
@@ -46,6 +70,20 @@ class FolderDamaged(BrokerError):
 
 class AddressInUse(BrokerError):
     """The address cannot be listened on."""
+
+    @classmethod
+    def because(
+        cls, what: str, address: tuple[str, int], error: OSError, *, host_said_by: str, port_said_by: str
+    ) -> "AddressInUse":
+        """Return the error with the advice that fits: `what` could not be done on `address` (host, port)."""
+        host, port = address
+        if error.errno in (errno.EACCES, errno.EPERM):
+            advice = f"this user may not listen on port {port}: give another with {port_said_by}"
+        elif isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+            advice = f"{host} is no address of this machine: give another with {host_said_by}"
+        else:
+            advice = f"stop what listens there or give another {port_said_by}"
+        return cls(f"{what} on {host}:{port}: {error}: {advice}")
 
 
 class Overloaded(BrokerError):

@@ -5,7 +5,7 @@ Decides nothing: `groups.coordinator` does. A join or a sync that has to wait is
 """
 
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 from ..runtime.logs import get_logger
@@ -13,7 +13,7 @@ from ..wire.errors import ErrorCode
 from .groups.coordinator import Coordinator
 from .groups.group import Group
 from .groups.limits import GroupLimits
-from .groups.messages import JoinAnswer, JoinRequest, SyncAnswer, SyncRequest
+from .groups.messages import JoinAnswer, JoinRequest, Leaver, SyncAnswer, SyncRequest
 from .groups.placement import coordinator_of
 from .groups.readers import GroupReaders
 from .later import Chunks, Later
@@ -126,11 +126,11 @@ class GroupDesk:
         """Note that a member lives; return what it is to know."""
         return self._coordinator.heartbeat(group_id, generation, member_id, instance_id, self._loop.now_ms)
 
-    def leave(self, group_id: str, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Let a member go."""
-        error = self._coordinator.leave(group_id, member_id, instance_id, self._loop.now_ms)
+    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+        """Let members go; return what became of each."""
+        errors = self._coordinator.leave(group_id, leavers, self._loop.now_ms)
         self._deliver()
-        return error
+        return errors
 
     def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
         """Return whether this client may commit offsets for the group now."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..runtime.logs import get_logger
 from .errors import AddressInUse
+from .rate_limited_log import RateLimitedLog
 
 log = get_logger(__name__)
 
@@ -59,6 +60,7 @@ class HttpServer:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._listener: socket.socket | None = None
+        self._faults = RateLimitedLog(log, lambda: time.monotonic_ns() // 1_000_000)
 
     @property
     def port(self) -> int:
@@ -76,9 +78,12 @@ class HttpServer:
             self._listener.bind((self._host, self._wanted_port))
             self._listener.listen(CONNECTIONS)
         except OSError as error:
-            raise AddressInUse(
-                f"cannot serve metrics and health on {self._host}:{self._wanted_port}: {error}: stop what listens there or give "
-                "another --http-port"
+            raise AddressInUse.because(
+                "cannot serve metrics and health",
+                (self._host, self._wanted_port),
+                error,
+                host_said_by="http.host",
+                port_said_by="--http-port",
             ) from error
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
@@ -112,7 +117,7 @@ class HttpServer:
             connected, _ = self._listener.accept()
         except OSError as error:
             if not isinstance(error, BlockingIOError):
-                log.warning("http_accept_failed", why=str(error))
+                self._faults.warning("http_accept_failed", why=str(error))
                 time.sleep(LOOK_EVERY_MS / 1000)  # no descriptor left: it would be tried again at once
             return
         connected.setblocking(False)
@@ -164,7 +169,7 @@ class HttpServer:
         try:
             return _response(page(), method)
         except Exception as error:
-            log.error("page_failed", path=path, exc_info=True)
+            self._faults.warning("page_failed", path=path, exc_info=True)
             return _response(_text(500, repr(error)), method)
 
 

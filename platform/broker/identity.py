@@ -10,7 +10,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import BrokerError, FolderDamaged, FolderInUse, FolderOfAnotherBroker
+from .errors import FolderDamaged, FolderInUse, FolderOfAnotherBroker, FolderUnusable
 
 LAYOUT_VERSION = 1
 
@@ -25,20 +25,21 @@ class FolderLock:
     def take(self) -> "FolderLock":
         """Create the folder if need be and take its lock.
 
-        Raises: FolderInUse when another process holds it; BrokerError when the folder cannot be made or written.
+        Raises: FolderInUse when another process holds it; FolderUnusable when it cannot be made, written or locked.
         """
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise BrokerError(
-                f"data folder {self._folder} cannot be used: {error}: make it writable or give another --data"
-            ) from error
+            raise FolderUnusable(self._folder, error) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             raise FolderInUse(self._folder) from None
+        except OSError as error:  # a file system that has no locks
+            os.close(descriptor)
+            raise FolderUnusable(self._folder, error) from error
         self._descriptor = descriptor
         return self
 
@@ -59,7 +60,7 @@ class FolderIdentity:
 def identify(folder: Path, broker_id: int) -> FolderIdentity:
     """Return the folder's identity, written first when the folder is new. The caller holds the lock.
 
-    Raises: FolderOfAnotherBroker, FolderDamaged.
+    Raises: FolderOfAnotherBroker, FolderDamaged; FolderUnusable when it cannot be read, or written the first time.
     """
     path = folder / "broker.json"
     try:
@@ -67,7 +68,12 @@ def identify(folder: Path, broker_id: int) -> FolderIdentity:
         found = FolderIdentity(folder_id=str(words["folder_id"]), broker_id=int(words["broker_id"]))
         version = int(words["version"])
     except FileNotFoundError:
-        return _found(path, FolderIdentity(folder_id=str(uuid.uuid4()), broker_id=broker_id))
+        try:
+            return _found(path, FolderIdentity(folder_id=str(uuid.uuid4()), broker_id=broker_id))
+        except OSError as error:
+            raise FolderUnusable(folder, error) from error
+    except OSError as error:
+        raise FolderUnusable(folder, error) from error
     except (ValueError, KeyError, TypeError) as error:
         raise FolderDamaged(
             f"{path} cannot be read ({error}): restore it, its folder_id is what ZooKeeper knows it by"

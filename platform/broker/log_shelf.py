@@ -121,6 +121,8 @@ class LogShelf:
         """Register a topic; return whether it is new, and how it stands. Raises: BeingDeleted, CoordinationError, LogError."""
         if topic in self._retiring:
             raise BeingDeleted(topic)
+        if topic not in self._known and self._topics.read(topic) is None:
+            self._make_room(topic, places)
         is_new = self._topics.create(topic, places, config)
         return is_new, self._see(topic)
 
@@ -131,7 +133,9 @@ class LogShelf:
         info = None if topic in self._retiring else self._topics.read(topic)
         if info is None:
             return False, _NOTHING
-        existed = self._topics.add_partitions(topic, extend(info.partitions))
+        added = extend(info.partitions)
+        self._make_room(topic, added)
+        existed = self._topics.add_partitions(topic, added)
         return existed, self._see(topic)
 
     def configure(self, topic: str, change: Change) -> tuple[bool, Seen]:
@@ -163,6 +167,16 @@ class LogShelf:
             aside.append(folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}")))
         self._retiring.discard(topic)
         return aside
+
+    def _make_room(self, topic: str, indices: Collection[int]) -> None:
+        """Set aside what an earlier topic of this name has left: its deletion may have been cut short after it was answered."""
+        for index in indices:
+            folder = self._data / f"{topic}-{index}"
+            if (topic, index) not in self._open and folder.exists():
+                aside = folder.rename(folder.with_name(f"{folder.name}.gone.{self._now_ms()}"))
+                log.warning(
+                    "folder_of_unknown_topic", folder=str(aside), what_to_do="not deleted: remove it, or read it elsewhere"
+                )
 
     def strangers(self) -> list[Path]:
         """Return the folders that look like partitions' and belong to no topic that was seen."""

@@ -94,6 +94,8 @@ class Loop:
             self._turn(events)
 
     def close(self) -> None:
+        # A thread that posts late must not write to a descriptor that is closed, or somebody else's by then.
+        self._is_woken = True
         self._epoll.close()
         os.close(self._wake)
 

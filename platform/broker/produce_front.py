@@ -32,6 +32,7 @@ _HEAD = struct.Struct(">ii")
 _API = struct.Struct(">hh")
 _SMALLEST_RECORD_BYTES, _MOST_RECORDS = 7, 1 << 24
 """As in the general path."""
+_LARGEST_INT32 = (1 << 31) - 1
 _CODECS, _LAST_CODEC = 0x3F, 4
 """The bits for codec, append time, transaction and control; up to 4 they are a known codec and nothing else."""
 
@@ -167,6 +168,7 @@ def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | Non
         or base_offset < 0
         or delta < 0
         or size_bytes < HEADER_SIZE
+        or frame_bytes - 4 > _LARGEST_INT32
         or bits > _LAST_CODEC
         or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, front.version)
         or lead[: front.length_bytes] != count(size_bytes, flexible=flexible)

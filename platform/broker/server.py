@@ -79,8 +79,8 @@ class Server:
             listener.bind((host, port))
             listener.listen(1024)
         except OSError as error:
-            raise AddressInUse(
-                f"cannot listen on {host}:{port}: {error}: stop what listens there or give another --port"
+            raise AddressInUse.because(
+                "cannot listen", (host, port), error, host_said_by="--host", port_said_by="--port"
             ) from error
         self._listener = listener
         self.loop.register(listener.fileno(), EPOLLIN, self._accept)

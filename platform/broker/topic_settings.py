@@ -74,6 +74,18 @@ class TopicSetting:
     broker_name: str | None = None
     """The broker's setting that gives the default, where there is one."""
 
+    def plain(self, value: str) -> str:
+        """Return a value as it is kept: Kafka overlooks blanks, a plus, capitals in booleans and doubles in lists."""
+        match self.type:
+            case ConfigType.STRING:
+                return value
+            case ConfigType.BOOLEAN:
+                return value.strip().lower()
+            case ConfigType.LIST:
+                return ",".join(dict.fromkeys(one.strip() for one in value.split(",")))
+        number = value.strip()
+        return number[1:] if number[:1] == "+" and number[1:].isdigit() else number
+
 
 _NO_COMPACTION = ": removing batches would break byte offsets, so compaction is not offered"
 
@@ -256,9 +268,14 @@ def faults_of(config: Mapping[str, str | None]) -> list[str]:
             faults.append(f"{name[:100]}: there is no such topic setting here (known: {', '.join(sorted(TABLE))})")
         elif value is None:
             faults.append(f"{name}: has no value")
-        elif (fault := setting.check(value)) is not None:
+        elif (fault := setting.check(setting.plain(value))) is not None:
             faults.append(f"{name}: {fault}")
-    return faults + conflicts_of(config)
+    return faults + conflicts_of(kept(config))
+
+
+def kept(config: Mapping[str, str | None]) -> dict[str, str]:
+    """Return a topic's own settings as they are kept, where `faults_of` finds nothing wrong with them."""
+    return {name: TABLE[name].plain(value) if name in TABLE else value for name, value in config.items() if value is not None}
 
 
 def conflicts_of(config: Mapping[str, str | None]) -> list[str]:

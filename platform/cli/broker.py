@@ -14,7 +14,7 @@ from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal, end_at_latest
 from ..runtime.logs import configure as configure_logs
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_logger, log_thread_faults
 
 log = get_logger(__name__)
 
@@ -113,6 +113,7 @@ def _serve(settings: BrokerSettings) -> int:
     from ..broker.app import Broker
 
     configure_logs(f"broker-{settings.broker_id}", settings.logging_level, settings.logging_format)
+    log_thread_faults()
     broker = Broker(settings)
 
     def end_in_time() -> None:
@@ -125,8 +126,13 @@ def _serve(settings: BrokerSettings) -> int:
     except HeadraceError as error:
         log.error("broker_ends", why=str(error))
         raise
+    except Exception as error:
+        # A fault of ours: on one line of the log like all others, not as a traceback that no collector of logs can read.
+        log.error("broker_ends", why=repr(error), exc_info=True)
+        return 1
     finally:
-        log.info("broker_stopping", signal=stop.name, within_ms=settings.shutdown_timeout_ms)
+        if not broker.is_stopped:
+            log.info("broker_stopping", signal=stop.name, within_ms=settings.shutdown_timeout_ms)
         if not stop.is_set():
             end_in_time()
         broker.stop()

@@ -7,6 +7,7 @@ log.info("segment_rolled", topic="clicks", partition=0, base_offset=1048576)
 import json
 import logging
 import sys
+import threading
 import time
 from typing import Any
 
@@ -40,9 +41,34 @@ class _PlainLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(record.created))
-        fields = "".join(f" {name}={value}" for name, value in getattr(record, "fields", {}).items())
+        fields = "".join(f" {name}={_on_one_line(value)}" for name, value in getattr(record, "fields", {}).items())
         line = f"{at}.{int(record.msecs):03d}Z {record.levelname:<7} {self._process} {record.getMessage()}{fields}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _on_one_line(value: object) -> str:
+    """Return it in words without line ends or escape codes: a stranger's name for itself must not write lines of its own."""
+    words = str(value)
+    return words if words.isprintable() else repr(words)
+
+
+class _Seldom(logging.Filter):
+    """Lets a library's warning through at most once in `EVERY_S` for each wording: kazoo tells of every attempt to connect, one
+    or two a second, for as long as ZooKeeper is away. Bounded by the wordings in the library's code."""
+
+    EVERY_S = 60.0
+
+    def __init__(self, logger: str) -> None:
+        super().__init__(logger)
+        self._next_s: dict[object, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not super().filter(record):
+            return True  # not of this library
+        if record.created < self._next_s.get(record.msg, 0.0):
+            return False
+        self._next_s[record.msg] = record.created + self.EVERY_S
+        return True
 
 
 class EventLogger(logging.LoggerAdapter[logging.Logger]):
@@ -64,8 +90,20 @@ def configure(process: str, level: str = "INFO", form: str = "json") -> None:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_PlainLines(process) if form == "text" else _JsonLines(process))
+    handler.addFilter(_Seldom("kazoo"))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
     for chatty in ("kazoo", "uvicorn.access", "py4j", "httpx"):
         logging.getLogger(chatty).setLevel("WARNING")
+
+
+def log_thread_faults() -> None:
+    """Have a thread that ends by a fault say so on one line of this process's log, not in a traceback of its own form."""
+
+    def tell(fault: threading.ExceptHookArgs) -> None:
+        name = None if fault.thread is None else fault.thread.name
+        told = (fault.exc_type, fault.exc_value or fault.exc_type(), fault.exc_traceback)
+        get_logger(__name__).error("thread_ended", thread=name, why=repr(fault.exc_value), exc_info=told)
+
+    threading.excepthook = tell

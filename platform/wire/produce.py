@@ -38,6 +38,9 @@ MIN_VERSION = 3
 MAX_VERSION = 9
 FIRST_FLEXIBLE = 9
 
+MOST_ELEMENTS = 20_000
+"""Topics and partitions of one request, all together: a frame of 100 MB could name seventeen million without a byte of records,
+and take gigabytes and minutes."""
 MIRROR_TAG = 28009
 """Tagged field of a partition in a version 9 request, int64: the source's log start offset. Its presence makes the append
 conditional: each batch must begin where the log ends, or be there already."""
@@ -122,9 +125,13 @@ def _read_old(view: memoryview) -> tuple[ProduceRequest, int]:
     acks, timeout_ms, topic_count = _ACKS_TIMEOUT_COUNT.unpack_from(view, at)
     _, at = read_count(view, at + 6, flexible=False, each=6)
     topics = []
+    left = MOST_ELEMENTS - topic_count
     for _ in range(topic_count):
         name, at = read_name(view, at, flexible=False)
         partition_count, at = read_count(view, at, flexible=False, each=8)
+        left -= partition_count
+        if left < 0:
+            raise too_many_elements()
         partitions = []
         for _ in range(partition_count):
             index, size = _INDEX_SIZE.unpack_from(view, at)
@@ -153,6 +160,7 @@ def _read_flexible(view: memoryview) -> tuple[ProduceRequest, int]:
     else:
         topic_count -= 1
     topics = []
+    left = MOST_ELEMENTS - topic_count
     for _ in range(topic_count):
         size = view[at]
         after = at + size
@@ -170,6 +178,9 @@ def _read_flexible(view: memoryview) -> tuple[ProduceRequest, int]:
         else:
             partition_count -= 1
             at += 1
+        left -= partition_count
+        if left < 0:
+            raise too_many_elements()
         partitions = []
         for _ in range(partition_count):
             index, size = _INDEX_BYTE.unpack_from(view, at)
@@ -192,6 +203,11 @@ def _read_flexible(view: memoryview) -> tuple[ProduceRequest, int]:
         topics.append(_NEW(ProduceTopic, (name, partitions)))
     # A length that lies has put `at` behind the end, which the caller sees: the views made on the way cost nothing.
     return _NEW(ProduceRequest, (acks, timeout_ms, transactional_id, topics)), skip_tags(view, at)
+
+
+def too_many_elements() -> MalformedFrame:
+    """Return the error for a request of more topics and partitions than are taken."""
+    return MalformedFrame(f"a Produce request of more than {MOST_ELEMENTS} topics and partitions: split it")
 
 
 def encode_request(version: int, request: ProduceRequest) -> bytes:

@@ -50,7 +50,16 @@ class Sync(NamedTuple):
 
 
 class FailedSync(NamedTuple):
-    """The disk refused what was to be written. The system has said so and forgets: it tells nobody again."""
+    """The disk refused what was to be written, all of it or all but the last. The system has said so and forgets: it tells nobody
+    again.
+    """
+
+    inode: int
+    takes_last: bool = False
+
+
+class Evict(NamedTuple):
+    """The system needed the room, and let go of what it takes for written: who reads sees what is on the disk."""
 
     inode: int
 
@@ -74,7 +83,7 @@ class Mark(NamedTuple):
     fact: Any
 
 
-Operation = Create | MakeFolder | Write | Truncate | Sync | FailedSync | SyncFolder | Rename | Remove | Mark
+Operation = Create | MakeFolder | Write | Truncate | Sync | FailedSync | Evict | SyncFolder | Rename | Remove | Mark
 _Change = Write | Truncate
 _NameChange = Create | MakeFolder | Rename | Remove
 
@@ -107,10 +116,14 @@ class PossibleDisk:
                 for change in file.pending:
                     _change(file.on_disk, change)
                 file.pending.clear()
-            case FailedSync(inode):
+            case FailedSync(inode, takes_last):
                 file = self.files.setdefault(inode, _File())
+                if takes_last and file.pending:
+                    _change(file.on_disk, file.pending.pop())
                 file.dropped += file.pending
                 file.pending.clear()
+            case Evict(inode):
+                self.files[inode].dropped.clear()
             case SyncFolder(path):
                 stay = []
                 for name_change in self.pending_names:
@@ -142,7 +155,8 @@ class PossibleDisk:
                 continue
             file = self.files.setdefault(inode, _File())
             content = bytearray(file.on_disk)
-            for change in [*(file.dropped if fate.is_only_a_kill else []), *fate.changes_kept(file.pending)]:
+            kept = fate.changes_kept(file.pending, len(file.on_disk))
+            for change in [*(file.dropped if fate.is_only_a_kill else []), *kept]:
                 _change(content, change)
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
@@ -210,14 +224,14 @@ def _change(content: bytearray, change: _Change) -> None:
 
 
 class Fate:
-    """What becomes of changes that nobody synced: all are lost. Others below."""
+    """What becomes of changes that nobody synced: all are lost. Others below. Of each file so many bytes are on disk."""
 
     is_only_a_kill = False
 
     def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
         return []
 
-    def changes_kept(self, pending: list[_Change]) -> list[_Change]:
+    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
         return []
 
     def __str__(self) -> str:
@@ -232,7 +246,7 @@ class AllKept(Fate):
     def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
         return pending
 
-    def changes_kept(self, pending: list[_Change]) -> list[_Change]:
+    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
         return pending
 
     def __str__(self) -> str:
@@ -255,7 +269,7 @@ class LastKept(Fate):
     def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
         return pending
 
-    def changes_kept(self, pending: list[_Change]) -> list[_Change]:
+    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
         return pending[-1:]
 
     def __str__(self) -> str:
@@ -263,7 +277,8 @@ class LastKept(Fate):
 
 
 class AnyKept(Fate):
-    """Some are there, some are not, some in part, zeros where the length came and the bytes did not.
+    """Some are there, some are not, some in part, zeros where the length came and the bytes did not. What was to be written over
+    bytes that are on disk came, or they are as they were: no disk writes zeros that nobody gave it.
 
     Names: in their order up to some point, as a journal keeps them; where `in_any_order`, any of them."""
 
@@ -277,7 +292,7 @@ class AnyKept(Fate):
             return pending[: self._chance.randint(0, len(pending))]
         return [change for change in pending if self._chance.random() < 0.5]
 
-    def changes_kept(self, pending: list[_Change]) -> list[_Change]:
+    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
         chance = self._chance
         kept: list[_Change] = []
         for change in pending:
@@ -285,7 +300,8 @@ class AnyKept(Fate):
             if fate == "whole" or (isinstance(change, Truncate) and fate != "lost"):
                 kept.append(change)
             elif isinstance(change, Write) and fate == "zeros":
-                kept.append(Write(change.inode, change.position, bytes(len(change.data))))
+                begin, end = max(change.position, on_disk_bytes), change.position + len(change.data)
+                kept += [Write(change.inode, begin, bytes(end - begin))] if begin < end else []
             elif isinstance(change, Write) and fate == "torn":
                 kept += self._torn(change)
         return kept
@@ -314,6 +330,8 @@ class RecordedDisk:
         self.operations: list[Operation] = []
         self.failing_syncs = 0
         """So many syncs of files fail from now on."""
+        self.failing_syncs_take_last = False
+        """Whether the last write before such a sync comes to the disk all the same."""
         self._inodes: dict[int, int] = {}
         """Descriptor to inode: of files below the root."""
         self._folders: dict[int, str] = {}
@@ -321,6 +339,7 @@ class RecordedDisk:
         self._next_inode = 1
         self._before = PossibleDisk()
         self._patch = pytest.MonkeyPatch()
+        self._real_open = builtins.open
         self._take_in()
 
     def mark(self, fact: Any) -> None:
@@ -337,6 +356,20 @@ class RecordedDisk:
         for operation in self.operations[:count]:
             disk.apply(operation)
         return disk
+
+    def evict(self) -> None:
+        """Let the system forget what failed syncs were about."""
+        disk = self.after(len(self.operations))
+        for path, inode in self._by_path.items():
+            file = disk.files.get(inode, _File())
+            if file.dropped:
+                content = bytearray(file.on_disk)
+                for change in file.pending:
+                    _change(content, change)
+                size = (self.root / path).stat().st_size
+                with self._real_open(self.root / path, "r+b") as real:
+                    real.write(content.ljust(size, b"\0"))
+                self.operations.append(Evict(inode))
 
     def is_complete(self, scratch: Path) -> bool:
         """Return whether the operations explain the folder as it is now."""
@@ -367,6 +400,9 @@ class RecordedDisk:
             return ""
         return whole[len(root) + 1 :] if whole.startswith(root + "/") else None
 
+    def _below(self, path: Any, dir_fd: int | None) -> Any:
+        return path if dir_fd is None else os.path.join(self.root, self._folders[dir_fd], path)
+
     # -- what stands in for the system's own ---------------------------------------------------------
 
     def __enter__(self) -> "RecordedDisk":
@@ -374,7 +410,7 @@ class RecordedDisk:
         patch = self._patch
 
         def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-            assert dir_fd is None, "not recorded"
+            path = self._below(path, dir_fd)
             name = self._name(path)
             is_new = name is not None and not os.path.lexists(path)
             fd: int = real["open"](path, flags, mode)
@@ -420,18 +456,25 @@ class RecordedDisk:
             if fd in self._inodes:
                 self.operations.append(Truncate(self._inodes[fd], size))
 
+        def truncate(path: Any, size: int) -> None:
+            real["truncate"](path, size)
+            name = self._name(path)
+            if name is not None:
+                self.operations.append(Truncate(self._by_path[name], size))
+
         def sync(fd: int) -> None:
             # Not done for real: it would only take time.
             if fd in self._inodes and self.failing_syncs:
                 self.failing_syncs -= 1
-                self.operations.append(FailedSync(self._inodes[fd]))
+                self.operations.append(FailedSync(self._inodes[fd], self.failing_syncs_take_last))
                 raise OSError(errno.EIO, "Input/output error")
             if fd in self._inodes:
                 self.operations.append(Sync(self._inodes[fd]))
             elif fd in self._folders:
                 self.operations.append(SyncFolder(self._folders[fd]))
 
-        def rename(path: Any, new_path: Any) -> None:
+        def rename(path: Any, new_path: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+            path, new_path = self._below(path, src_dir_fd), self._below(new_path, dst_dir_fd)
             real["rename"](path, new_path)
             name, new_name = self._name(path), self._name(new_path)
             if name is not None and new_name is not None:
@@ -461,7 +504,7 @@ class RecordedDisk:
             real["posix_fallocate"](fd, offset, length)
 
         stand_ins = {"open": opened, "pwrite": pwrite, "pwritev": pwritev, "write": write, "writev": writev}
-        stand_ins |= {"ftruncate": ftruncate, "fsync": sync, "fdatasync": sync, "mkdir": mkdir}
+        stand_ins |= {"ftruncate": ftruncate, "truncate": truncate, "fsync": sync, "fdatasync": sync, "mkdir": mkdir}
         stand_ins |= {"rename": rename, "replace": rename, "posix_fallocate": posix_fallocate}
         stand_ins |= {kind: remove(kind) for kind in ("unlink", "remove", "rmdir")}
         for name, stand_in in stand_ins.items():

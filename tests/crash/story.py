@@ -79,6 +79,15 @@ class Story:
         """The process is killed and starts again; the system goes on, with what it has not written yet."""
         self.open()
 
+    def die_and_open_on_what_is_left(self) -> None:
+        """As `die_and_open`, where the system has let go of something that was never promised."""
+        self.open()
+        self.disk.mark(Found(frozenset(header.base_offset for header, _ in fetched(self.log))))
+
+    def wait_for_the_disk_from_now_on(self) -> None:
+        """The topic's setting is changed; the next opening goes by it."""
+        self.config = replace(self.config, flush_at_open=True)
+
     def append(self, size: int = 40, *, idempotent: bool = False) -> Appended:
         """Append a batch of one record with about so many bytes."""
         self._number += 1
@@ -121,9 +130,9 @@ class Story:
             self.log.flush_done(job)
         self._note()
 
-    def flush_in_vain(self) -> None:
+    def flush_in_vain(self, *, takes_last: bool = False) -> None:
         """The disk refuses one flush. From then on nothing is promised, whatever later ones say."""
-        self.disk.failing_syncs = 1
+        self.disk.failing_syncs, self.disk.failing_syncs_take_last = 1, takes_last
         try:
             self.log.flush()
         except LogUnusable:

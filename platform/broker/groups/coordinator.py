@@ -12,7 +12,7 @@ from .group import NEVER_MS, Group, GroupState
 from .joining import NewMemberId, join
 from .limits import GroupLimits
 from .member import Member
-from .messages import JoinAnswer, JoinRequest, Reply, SyncAnswer, SyncRequest, Ticket
+from .messages import JoinAnswer, JoinRequest, Leaver, Reply, SyncAnswer, SyncRequest, Ticket
 
 GROUP_BYTES = 1_000
 """What a group takes besides its members and its id."""
@@ -95,23 +95,18 @@ class Coordinator:
         self._wake_ms = min(self._wake_ms, group.wake_ms)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else ErrorCode.NONE
 
-    def leave(self, group_id: str, member_id: str, instance_id: str | None, now_ms: int) -> ErrorCode:
-        """Let a member go that wants to. An instance id alone names a static member too (an administrator's way)."""
+    def leave(self, group_id: str, leavers: Sequence[Leaver], now_ms: int) -> list[ErrorCode]:
+        """Let members go that want to, all at once, and tell what became of each. An instance id alone names a static member too
+        (an administrator's way).
+        """
         group = self._groups.get(group_id)
         if group is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
         before = group.roster.held_bytes
-        if member_id in group.roster.newcomers:
-            group.forget_newcomer(member_id, now_ms)
-        else:
-            if instance_id is not None and not member_id:
-                member_id = group.roster.instances.get(instance_id, "")
-            found = group.roster.find(member_id, instance_id)
-            if isinstance(found, ErrorCode):
-                return found
-            group.remove(found, now_ms)
+        errors = [self._dismiss(group, *leaver) for leaver in leavers]
+        group.go_on(now_ms)
         self._touched(group, before)
-        return ErrorCode.NONE
+        return errors
 
     def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> ErrorCode:
         """Return whether offsets may be noted for the group by this client: a member of the present generation, or anybody
@@ -182,6 +177,18 @@ class Coordinator:
                 return ErrorCode.GROUP_MAX_SIZE_REACHED
         if self.held_bytes + request.size_bytes > limits.bytes:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
+        return ErrorCode.NONE
+
+    def _dismiss(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
+        if member_id in group.roster.newcomers:
+            group.roster.unexpect(member_id)
+            return ErrorCode.NONE
+        if instance_id is not None and not member_id:
+            member_id = group.roster.instances.get(instance_id, "")
+        found = group.roster.find(member_id, instance_id)
+        if isinstance(found, ErrorCode):
+            return found
+        group.dismiss(found)
         return ErrorCode.NONE
 
     def _member(

@@ -46,6 +46,7 @@ class Group:
         self._replies = replies
         self._gather_until_ms: int | None = None
         self._has_grown = False
+        self._has_shrunk = False
         self._join_deadline_ms = NEVER_MS
         self._sync_deadline_ms = NEVER_MS
 
@@ -73,7 +74,7 @@ class Group:
     def forget_newcomer(self, member_id: str, now_ms: int) -> None:
         """Wait for it no longer."""
         self.roster.unexpect(member_id)
-        self._go_on_when_all_joined(now_ms)
+        self.go_on(now_ms)
 
     def enter(self, member: Member, protocol_type: str, ticket: Ticket, now_ms: int) -> None:
         """Take in a member; its join is answered when the next generation stands."""
@@ -89,15 +90,24 @@ class Group:
         if self.leader_id == old.member_id:
             self.leader_id = new.member_id
 
-    def remove(self, member: Member, now_ms: int) -> None:
-        """Let a member go: what it waits for is answered, the others begin again."""
-        self._forget(member)
-        if not self.members:
+    def dismiss(self, member: Member) -> None:
+        """Let a member go: what it waits for is answered. What comes of it for the others is for `go_on`."""
+        # A client that still listens shall come again as a newcomer.
+        self._answer_parked(member, ErrorCode.UNKNOWN_MEMBER_ID)
+        self.roster.drop(member)
+        self._has_shrunk = True
+        if self.leader_id == member.member_id:
+            self.leader_id = next(iter(self.members), None)
+
+    def go_on(self, now_ms: int) -> None:
+        """After some have gone: the others begin again, once for all that went together, or wait for them no longer."""
+        has_shrunk, self._has_shrunk = self._has_shrunk, False
+        if has_shrunk and not self.members:
             self._become_empty()
-        elif self.state is GroupState.PREPARING:
-            self._go_on_when_all_joined(now_ms)
-        else:
+        elif has_shrunk and self.state is not GroupState.PREPARING:
             self.prepare(now_ms)
+        else:
+            self._go_on_when_all_joined(now_ms)
 
     def heard_of(self, member: Member, now_ms: int) -> None:
         """Its session goes on from now, unless an answer is owed to it: then it cannot be silent."""
@@ -116,7 +126,8 @@ class Group:
             return
         member.join_ticket = member.sync_ticket = None
         if not member.is_id_told and member.instance_id is None:
-            self.remove(member, now_ms)
+            self.dismiss(member)
+            self.go_on(now_ms)
         else:
             self.heard_of(member, now_ms)
 
@@ -147,9 +158,13 @@ class Group:
         self._join_deadline_ms = now_ms + longest_ms
         self._wake_by(self._join_deadline_ms)
         self._gather_until_ms = None
-        if was_empty and self._limits.initial_rebalance_delay_ms > 0:
+        if not was_empty:
+            self._go_on_when_all_joined(now_ms)
+        elif self._limits.initial_rebalance_delay_ms > 0:
             self._gather(now_ms)
-        self._go_on_when_all_joined(now_ms)
+        else:
+            # A first generation waits for nobody but as long as the delay says: whoever only has an id may never come.
+            self._end_joining(now_ms)
 
     def answer_of_generation(self, member: Member) -> JoinAnswer:
         """Return the answer to a join of the present generation."""
@@ -184,13 +199,12 @@ class Group:
 
     def tick(self, now_ms: int) -> list[str]:
         """Carry out what is due; return the members that were removed because nothing was heard of them."""
-        silent: list[Member] = []
         for newcomer in [one for one, until_ms in self.roster.newcomers.items() if until_ms <= now_ms]:
-            self.forget_newcomer(newcomer, now_ms)
-        for member in list(self.members.values()):
-            if member.silent_at_ms is not None and member.silent_at_ms <= now_ms:
-                silent.append(member)
-                self.remove(member, now_ms)
+            self.roster.unexpect(newcomer)
+        silent = [one for one in self.members.values() if one.silent_at_ms is not None and one.silent_at_ms <= now_ms]
+        for member in silent:
+            self.dismiss(member)
+        self.go_on(now_ms)
         if self.state is GroupState.PREPARING:
             silent += self._join_time(now_ms)
         if self._sync_deadline_ms <= now_ms:
@@ -198,7 +212,8 @@ class Group:
             overdue = [one for one in self.members.values() if one.must_sync]
             silent += overdue
             for member in overdue:
-                self.remove(member, now_ms)
+                self.dismiss(member)
+            self.go_on(now_ms)
         self.wake_ms = self._next_deadline_ms()
         return [member.member_id for member in silent]
 
@@ -238,7 +253,8 @@ class Group:
         self._gather_until_ms = None
         late = [one for one in self.members.values() if not one.has_joined and one.instance_id is None]
         for member in late:
-            self._forget(member)
+            self.dismiss(member)
+        self._has_shrunk = False
         joined = [one for one in self.members.values() if one.has_joined]
         if not self.members:
             self._become_empty()
@@ -291,13 +307,6 @@ class Group:
 
     def _share(self, member: Member) -> SyncAnswer:
         return SyncAnswer(protocol_type=self.protocol_type, protocol=self.protocol, assignment=member.assignment)
-
-    def _forget(self, member: Member) -> None:
-        # A client that still listens shall come again as a newcomer.
-        self._answer_parked(member, ErrorCode.UNKNOWN_MEMBER_ID)
-        self.roster.drop(member)
-        if self.leader_id == member.member_id:
-            self.leader_id = next(iter(self.members), None)
 
     def _become_empty(self) -> None:
         self.state = GroupState.EMPTY

@@ -77,6 +77,13 @@ class JoinAnswer:
     """All of them for the leader, none for the others."""
 
 
+class Leaver(NamedTuple):
+    """Somebody who is to leave a group, named by one of the two, or both."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
     """A member wants its share; the leader brings everybody's."""

@@ -20,4 +20,4 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
 
 def _plan(resource: Any, present: Mapping[str, str]) -> Plan:
     given = {str(one.name): one.value for one in resource.configs}
-    return Plan(topic_settings.faults_of(given), lambda _: {name: str(value) for name, value in given.items()})
+    return Plan(topic_settings.faults_of(given), lambda _: topic_settings.kept(given))

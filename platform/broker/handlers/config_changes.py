@@ -5,20 +5,30 @@ is refused by name, so nobody believes it has happened."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from ...wire import control
 from ...wire.errors import ErrorCode
 from .. import settings as broker_settings
-from .. import topic_settings
+from .. import topic_name, topic_settings
 from ..later import Later
 from .context import Context, required
-from .gathering import STILL_UNDER_WAY, Gathering, code_of
+from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 
 Resource = tuple[int, str]
 Outcome = tuple[ErrorCode, str | None]
+
+
+class Operation(IntEnum):
+    """What is to be done to a setting, in the protocol's numbers."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
 
 
 class Plan(NamedTuple):
@@ -41,7 +51,7 @@ def carry_out(context: Context, key: int, version: int, body: memoryview, plan: 
     plans: dict[Resource, Plan] = {}
     for one in request.resources:
         resource = _resource(one)
-        outcome = _judged(context, one, plan) if named[resource] == 1 else _twice()
+        outcome = _judged(context, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
         if isinstance(outcome, Plan) and not request.validate_only:
             plans[resource] = outcome
         else:
@@ -58,7 +68,7 @@ def carry_out(context: Context, key: int, version: int, body: memoryview, plan: 
 
     def begin(resource: Resource) -> None:
         def done(outcome: bool | Exception) -> None:
-            gathering.put(resource, _outcome(resource[1], outcome))
+            gathering.put(resource, outcome_of(outcome, resource[1], not_done="keeps its settings"))
 
         context.topics.configure(resource[1], plans[resource].change, done)
 
@@ -75,7 +85,11 @@ def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
     twice = sorted(setting for setting, times in Counter(settings).items() if times > 1)
     if twice:
         return ErrorCode.INVALID_REQUEST, f"named twice for one resource: {', '.join(twice)}"
+    if without := [str(setting.name) for setting in one.configs if setting.value is None and not _deletes(setting)]:
+        return ErrorCode.INVALID_REQUEST, f"{', '.join(without)}: has no value; deleting it brings its default back"
     if kind == TOPIC:
+        if (fault := topic_name.fault_of(name)) is not None:
+            return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
         entry = context.topics.catalog.topics.get(name)
         if entry is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
@@ -86,6 +100,10 @@ def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
     return ErrorCode.INVALID_REQUEST, f"settings of resource type {kind} cannot be changed here: those of topics (2) can"
 
 
+def _deletes(setting: Any) -> bool:
+    return int(getattr(setting, "config_operation", Operation.SET)) == Operation.DELETE
+
+
 def _refused_for_brokers(settings: list[str]) -> Outcome:
     known = set(broker_settings.known_names())
     if unknown := [setting for setting in settings if setting not in known]:
@@ -94,18 +112,6 @@ def _refused_for_brokers(settings: list[str]) -> Outcome:
     instead = f"; what topics have of their own can be changed ({', '.join(of_topics)})" if of_topics else ""
     why = "read-only while the broker runs: set it in the broker's configuration and restart it"
     return ErrorCode.INVALID_REQUEST, f"{', '.join(settings)}: {why}{instead}"
-
-
-def _twice() -> Outcome:
-    return ErrorCode.INVALID_REQUEST, "named twice in one request"
-
-
-def _outcome(name: str, outcome: bool | Exception) -> Outcome:
-    if outcome is True:
-        return ErrorCode.NONE, None
-    if outcome is False:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
-    return code_of(outcome), f"the settings of topic {name!r} were not changed: {outcome}"
 
 
 def _answer(key: int, version: int, results: Mapping[Resource, Outcome]) -> bytes:

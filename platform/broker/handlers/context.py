@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...wire.errors import MalformedFrame
+from ...wire.errors import ErrorCode, MalformedFrame
 from ..catalog import Catalog, Places, TopicEntry
 from ..cold_reads import ColdReads
 from ..group_desk import GroupDesk
@@ -141,6 +141,12 @@ class Context:
         """Return a topic's own settings, empty when there is no such topic."""
         entry = self.topics.catalog.topics.get(topic)
         return {} if entry is None else entry.config
+
+    def not_here(self, topic: str, index: int) -> ErrorCode:
+        """Return what the protocol calls it that a partition is not among this broker's own."""
+        entry = self.topics.catalog.topics.get(topic)
+        is_elsewhere = entry is not None and index in entry.partitions
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
     def brokers(self) -> dict[int, tuple[str, int]]:

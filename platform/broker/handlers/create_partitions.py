@@ -2,8 +2,8 @@
 
 Trap for users: keys go to other partitions from then on. Kafka does the same."""
 
-from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ...wire import control
@@ -12,8 +12,8 @@ from ..errors import NotMorePartitions
 from ..later import Later
 from . import placement
 from .context import Context, required
-from .gathering import STILL_UNDER_WAY, Gathering, code_of
-from .placement import MOST_NEW, MOST_PARTITIONS, TOO_MANY_NEW, Refusal
+from .gathering import STILL_UNDER_WAY, Gathering, outcome_of
+from .placement import MOST_PARTITIONS, Refusal
 
 KEY = 37
 
@@ -23,46 +23,30 @@ Outcome = tuple[ErrorCode, str | None]
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return what became of each topic, once its new partitions may be written to."""
     request = control.decode_request(KEY, version, body)
-    named = Counter(str(topic.name) for topic in required(request.topics))
-    results: dict[str, Outcome] = {}
-    to_extend: dict[str, Any] = {}
-    left = MOST_NEW
-    for topic in request.topics:
-        name = str(topic.name)
-        refusal = (ErrorCode.INVALID_REQUEST, "named twice in one request") if named[name] > 1 else _refusal(context, topic)
-        if refusal is None:
-            new = int(topic.count) - len(context.topics.catalog.topics[name].partitions)
-            refusal, left = (TOO_MANY_NEW, left) if new > left else (None, left - new)
-        if refusal is not None:
-            results[name] = refusal
-        elif request.validate_only:
-            results[name] = ErrorCode.NONE, None
-        else:
-            to_extend[name] = topic
-    if not to_extend:
-        return _answer(version, results)
+    known = context.topics.catalog.topics
+    refused, to_extend = placement.sorted_out(
+        required(request.topics), partial(_refusal, context), lambda topic: int(topic.count) - len(known[topic.name].partitions)
+    )
+    if request.validate_only or not to_extend:
+        return _answer(version, {**refused, **dict.fromkeys(to_extend, (ErrorCode.NONE, None))})
     gathering = Gathering[str, Outcome](
         context,
         to_extend,
         timeout_ms=control.milliseconds(request.timeout),
         overdue=lambda name: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
-        answer=lambda extended: _answer(version, {**results, **extended}),
+        answer=lambda extended: _answer(version, {**refused, **extended}),
     )
 
     def begin(name: str) -> None:
         topic = to_extend[name]
         places = None if topic.assignments is None else [tuple(map(int, one.broker_ids)) for one in topic.assignments]
-        context.topics.extend(name, int(topic.count), places, lambda outcome: gathering.put(name, _outcome(name, outcome)))
+
+        def done(outcome: bool | Exception) -> None:
+            gathering.put(name, outcome_of(outcome, name, not_done="got no more partitions"))
+
+        context.topics.extend(name, int(topic.count), places, done)
 
     return gathering.start(begin)
-
-
-def _outcome(name: str, outcome: bool | Exception) -> Outcome:
-    if outcome is True:
-        return ErrorCode.NONE, None
-    if outcome is False:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
-    return code_of(outcome), f"topic {name!r} got no more partitions: {outcome}"
 
 
 def _refusal(context: Context, topic: Any) -> Refusal | None:
@@ -74,7 +58,7 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
     if count <= present:
         return ErrorCode.INVALID_PARTITIONS, str(NotMorePartitions(name, present, count))
     if count > MOST_PARTITIONS:
-        return ErrorCode.INVALID_PARTITIONS, f"{count} partitions: give at most {MOST_PARTITIONS}"
+        return placement.too_many(count)
     if topic.assignments is None:
         return None
     if len(topic.assignments) != count - present:

@@ -3,8 +3,7 @@
 One replica a partition; where each lies may be said by hand. Settings are checked against the table of `topic_settings`, and
 every fault is named in the answer's message."""
 
-from collections import Counter
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from ...wire import control, created_topics
@@ -16,7 +15,7 @@ from ..later import Later
 from . import placement
 from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, code_of
-from .placement import MOST_NEW, MOST_PARTITIONS, TOO_MANY_NEW, Refusal
+from .placement import MOST_PARTITIONS, Refusal
 
 KEY = 19
 
@@ -32,21 +31,11 @@ class _Wanted(NamedTuple):
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return what became of each topic, once ZooKeeper has them all."""
     request = control.decode_request(KEY, version, body)
-    named = Counter(str(topic.name) for topic in required(request.topics))
-    results: dict[str, Result] = {}
-    to_make: dict[str, _Wanted] = {}
-    left = MOST_NEW
-    for topic in request.topics:
-        name = str(topic.name)
-        refusal = (ErrorCode.INVALID_REQUEST, "named twice in one request") if named[name] > 1 else _refusal(context, topic)
-        wanted = None if refusal is not None else _wanted(context, topic)
-        if wanted is not None and wanted.partition_count > left:
-            refusal = TOO_MANY_NEW
-        if refusal is not None:
-            results[name] = Result(name, *refusal)
-        elif wanted is not None:
-            left -= wanted.partition_count
-            to_make[name] = wanted
+    refused, granted = placement.sorted_out(
+        required(request.topics), partial(_refusal, context), lambda topic: _wanted(context, topic).partition_count
+    )
+    results = {name: Result(name, *refusal) for name, refusal in refused.items()}
+    to_make = {name: _wanted(context, topic) for name, topic in granted.items()}
     if request.validate_only or not to_make:
         made = [_made(context, version, name, wanted) for name, wanted in to_make.items()]
         return created_topics.encode_response(version, [*results.values(), *made])
@@ -78,7 +67,7 @@ def _outcome(context: Context, version: int, name: str, wanted: _Wanted, outcome
 
 
 def _wanted(context: Context, topic: Any) -> _Wanted:
-    config = {str(one.name): str(one.value) for one in required(topic.configs)}
+    config = topic_settings.kept({str(one.name): one.value for one in required(topic.configs)})
     if topic.assignments:
         places = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
         return _Wanted(len(places), config, dict(sorted(places.items())))
@@ -92,16 +81,17 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
     if name in context.topics.catalog.topics:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already"
+    if faults := topic_settings.faults_of({str(one.name): one.value for one in required(topic.configs)}):
+        return ErrorCode.INVALID_CONFIG, "; ".join(faults)
     if required(topic.assignments):
         if (refusal := _placed_wrongly(context, topic)) is not None:
             return refusal
-    elif topic.num_partitions != BY_DEFAULT and not 1 <= topic.num_partitions <= MOST_PARTITIONS:
+    elif topic.num_partitions > MOST_PARTITIONS:
+        return placement.too_many(topic.num_partitions)
+    elif topic.num_partitions < 1 and topic.num_partitions != BY_DEFAULT:
         return ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions: give 1 to {MOST_PARTITIONS}"
     if topic.replication_factor not in (BY_DEFAULT, 1):
         return ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {topic.replication_factor}: partitions have one replica"
-    faults = topic_settings.faults_of({str(one.name): one.value for one in required(topic.configs)})
-    if faults:
-        return ErrorCode.INVALID_CONFIG, "; ".join(faults)
     return None
 
 
@@ -112,7 +102,7 @@ def _placed_wrongly(context: Context, topic: Any) -> Refusal | None:
             "an assignment by hand stands for both numbers: give -1 partitions and -1 replicas with it",
         )
     if len(topic.assignments) > MOST_PARTITIONS:
-        return ErrorCode.INVALID_PARTITIONS, f"{len(topic.assignments)} partitions: give 1 to {MOST_PARTITIONS}"
+        return placement.too_many(len(topic.assignments))
     by_index = {int(one.partition_index): required(one.broker_ids) for one in topic.assignments}
     if sorted(by_index) != list(range(len(topic.assignments))):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 on, none left out, none twice"

@@ -36,7 +36,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
             position = (str(topic.name), int(wanted.partition_index))
             partition = context.partitions.get(*position)
             if partition is None:
-                results[position] = _not_here(context, position)
+                results[position] = (context.not_here(*position), NOT_KNOWN)
                 continue
             offset = int(wanted.offset)
             if offset == TO_THE_HIGH_WATERMARK:
@@ -60,12 +60,6 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         _move_start(context, partition, offset, lambda outcome: gathering.put(position, outcome))
 
     return gathering.start(begin)
-
-
-def _not_here(context: Context, position: Position) -> Outcome:
-    entry = context.topics.catalog.topics.get(position[0])
-    is_elsewhere = entry is not None and position[1] in entry.partitions
-    return (ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), NOT_KNOWN
 
 
 def _move_start(context: Context, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from .. import topic_settings
+from .. import topic_name, topic_settings
 from ..setting_table import NUMBERS
 from ..topic_settings import ConfigSource, ConfigType
 from .config_changes import BROKER, TOPIC
@@ -22,17 +22,22 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     """Return the settings of each resource asked for."""
     request = control.decode_request(KEY, version, body)
     # Each once, however often it is named: the settings of one broker are a thousand times as long as its name.
-    wanted = {(int(one.resource_type), str(one.resource_name)): one for one in required(request.resources)}
-    results = [_resource(context, request, resource) for resource in wanted.values()]
+    wanted: dict[tuple[int, str], set[str] | None] = {}
+    for one in required(request.resources):
+        resource = int(one.resource_type), str(one.resource_name)
+        others = wanted.get(resource, set())
+        keys = {str(key) for key in one.configuration_keys or ()}
+        wanted[resource] = keys | others if keys and others is not None else None
+    results = [_resource(context, request, *resource, keys) for resource, keys in wanted.items()]
     return control.encode_response(KEY, version, {"throttle_time_ms": 0, "results": results})
 
 
-def _resource(context: Context, request: Any, resource: Any) -> dict[str, Any]:
-    kind, name = int(resource.resource_type), str(resource.resource_name)
-    wanted = None if resource.configuration_keys is None else {str(key) for key in resource.configuration_keys}
+def _resource(context: Context, request: Any, kind: int, name: str, wanted: set[str] | None) -> dict[str, Any]:
     error, why, configs = ErrorCode.NONE, None, list[dict[str, Any]]()
     if kind == TOPIC and name in context.topics.catalog.topics:
         configs = list(_of_topic(context, name))
+    elif kind == TOPIC and (fault := topic_name.fault_of(name)) is not None:
+        error, why = ErrorCode.INVALID_TOPIC_EXCEPTION, fault
     elif kind == TOPIC:
         error, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
     elif kind == BROKER and name in ("", str(context.settings.broker_id)):

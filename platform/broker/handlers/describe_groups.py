@@ -1,6 +1,7 @@
 """DescribeGroups, key 15, versions 0-5: state, members and shares of groups.
 
-A group without members shows as Empty as long as offsets of it are left, as Dead (Kafka's word for 'there is none') otherwise.
+A group without members shows as Empty as long as offsets of it are left or a newcomer has been given an id, as Dead (Kafka's word
+for 'there is none') otherwise.
 Consumers of the paper's kind show as members too, with what they own."""
 
 from collections.abc import Callable, Iterable, Mapping
@@ -52,7 +53,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     later = Later()
 
     def done(traces: Mapping[str, GroupTrace]) -> None:
-        later.complete(respond(answer(lambda name: _trace(name, traces[name]))))
+        later.complete(respond(answer(lambda name: _trace(name, traces[name], is_expected=context.groups.get(name) is not None))))
 
     def failed(error: Exception) -> None:
         later.complete(respond(answer(unavailable)))
@@ -80,7 +81,7 @@ def _described(
 
 
 def _group(group: Group) -> dict[str, Any]:
-    is_stable = group.state is GroupState.STABLE  # before that there is neither a protocol nor a share to show
+    is_stable = group.state is GroupState.STABLE  # before that there is no protocol to show, and the last generation's shares
     members = [
         {
             "member_id": member.member_id,
@@ -88,7 +89,7 @@ def _group(group: Group) -> dict[str, Any]:
             "client_id": member.client_id,
             "client_host": member.client_host,
             "member_metadata": member.metadata(group.protocol) if is_stable else b"",
-            "member_assignment": member.assignment if is_stable else b"",
+            "member_assignment": member.assignment,
         }
         for member in group.members.values()
     ]
@@ -96,9 +97,9 @@ def _group(group: Group) -> dict[str, Any]:
     return _described(group.group_id, group.state, protocol_type=group.protocol_type or "", protocol=protocol, members=members)
 
 
-def _trace(name: str, trace: GroupTrace) -> dict[str, Any]:
+def _trace(name: str, trace: GroupTrace, *, is_expected: bool) -> dict[str, Any]:
     if not trace.exists:
-        return _described(name, DEAD)
+        return _described(name, GroupState.EMPTY if is_expected else DEAD)
     if not trace.members:
         return _described(name, GroupState.EMPTY, protocol_type=CONSUMER)
     members = [

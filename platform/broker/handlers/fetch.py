@@ -301,7 +301,4 @@ def _read(partition: Partition, wanted: fetch.FetchPartition, left: int, is_firs
 
 
 def _refusal(context: Context, topic: str, wanted: fetch.FetchPartition) -> fetch.FetchResponsePartition:
-    entry = context.topics.catalog.topics.get(topic)
-    is_elsewhere = entry is not None and wanted.index in entry.partitions
-    error = ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return fetch.FetchResponsePartition(wanted.index, error, -1)
+    return fetch.FetchResponsePartition(wanted.index, context.not_here(topic, wanted.index), -1)

@@ -21,6 +21,7 @@ MOST_AT_ONCE = 100
 LONGEST_WAIT_MS = 60_000
 """Of a request that names no time, or a longer one: by then every call to ZooKeeper has ended."""
 
+NAMED_TWICE = "named twice in one request"
 STILL_UNDER_WAY = "not known yet whether it is done: it was asked for and may still happen, look again"
 
 
@@ -88,6 +89,15 @@ class Gathering(Generic[Key, Result]):
 
     def _whole(self) -> dict[Key, Result]:
         return {key: self._overdue(key) if result is None else result for key, result in self._results.items()}
+
+
+def outcome_of(outcome: bool | Exception, topic: str, *, not_done: str) -> tuple[ErrorCode, str | None]:
+    """Return error and message for what became of a topic: True it is done, False there is no such topic, or why not."""
+    if outcome is True:
+        return ErrorCode.NONE, None
+    if outcome is False:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic!r}"
+    return code_of(outcome), f"topic {topic!r} {not_done}: {outcome}"
 
 
 def code_of(error: Exception) -> ErrorCode:

@@ -4,25 +4,15 @@ What others change at the same time stands: the change is made to the settings a
 and subtracted from; the one list there is (`cleanup.policy`) takes one value."""
 
 from collections.abc import Callable, Mapping
-from enum import IntEnum
 from typing import Any
 
 from .. import topic_settings
 from ..later import Later
 from ..topic_settings import ConfigType
-from .config_changes import Plan, carry_out
+from .config_changes import Operation, Plan, carry_out
 from .context import Context
 
 KEY = 44
-
-
-class Operation(IntEnum):
-    """What is to be done to a setting, in the protocol's numbers."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
 
 
 Step = tuple[str, Operation, str]
@@ -49,10 +39,9 @@ def plan(wanted: Any, present: Mapping[str, str]) -> Plan:
 
 
 def _fault(name: str, operation: int, value: str | None, present: Mapping[str, str]) -> str | None:
-    setting = topic_settings.TABLE.get(name)
     if operation == Operation.DELETE:
-        # A value that an earlier release took may still go.
-        return None if setting is not None or name in present else topic_settings.faults_of({name: ""})[0]
+        return None  # what is not there is gone: Kafka's tools delete settings that were never set
+    setting = topic_settings.TABLE.get(name)
     if operation not in (Operation.SET, Operation.APPEND, Operation.SUBTRACT):
         return f"{name}: there is no operation {operation}: SET (0), DELETE (1), APPEND (2), SUBTRACT (3)"
     if setting is not None and operation != Operation.SET and setting.type is not ConfigType.LIST:
@@ -69,7 +58,7 @@ def _change(steps: list[Step]) -> Callable[[Mapping[str, str]], dict[str, str]]:
             if operation is Operation.DELETE:
                 changed.pop(name, None)
             elif operation is Operation.SET:
-                changed[name] = value
+                changed |= topic_settings.kept({name: value})
             else:
                 changed[name] = _joined(changed.get(name, topic_settings.TABLE[name].default), operation, value)
         return changed
@@ -79,7 +68,7 @@ def _change(steps: list[Step]) -> Callable[[Mapping[str, str]], dict[str, str]]:
 
 def _joined(present: str, operation: Operation, value: str) -> str:
     """Return the list with the values of another added or taken out, each once."""
-    there, given = present.split(",") if present else [], value.split(",")
+    there, given = present.split(",") if present else [], [one.strip() for one in value.split(",")]
     if operation is Operation.APPEND:
         return ",".join(dict.fromkeys([*there, *given]))
     return ",".join(one for one in there if one not in given)

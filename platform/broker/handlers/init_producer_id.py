@@ -1,7 +1,8 @@
 """InitProducerId, key 22, versions 0-4: an id for an idempotent producer, never given to another.
 
 A transactional id is refused. A producer that brings its old id (3 and later) gets a new one: that is right for one without
-transactions, and the sequences of the old are left alone."""
+transactions, and the sequences of the old are left alone. An id without its epoch, or an epoch without its id, is
+refused."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
@@ -14,6 +15,9 @@ KEY = 22
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return a fresh producer id with epoch 0, once ZooKeeper has given a block that holds it."""
     request = control.decode_request(KEY, version, body)
+    is_half_named = (getattr(request, "producer_id", -1) == -1) != (getattr(request, "producer_epoch", -1) == -1)
+    if is_half_named or request.transactional_id == "":
+        return _answer(version, ErrorCode.INVALID_REQUEST, None)
     if request.transactional_id is not None:
         return _answer(version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
     later = Later()

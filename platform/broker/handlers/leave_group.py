@@ -4,6 +4,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..groups.messages import Leaver
 from .context import Context, required
 from .group_id import refusal
 
@@ -19,14 +20,11 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     if error is not ErrorCode.NONE:
         return control.encode_response(KEY, version, message)
     if version < 3:
-        message["error_code"] = context.groups.leave(group_id, str(request.member_id), None)
+        (message["error_code"],) = context.groups.leave(group_id, [Leaver(str(request.member_id))])
     else:
+        leavers = [Leaver(str(one.member_id), one.group_instance_id) for one in required(request.members)]
         message["members"] = [
-            {
-                "member_id": one.member_id,
-                "group_instance_id": one.group_instance_id,
-                "error_code": context.groups.leave(group_id, str(one.member_id), one.group_instance_id),
-            }
-            for one in required(request.members)
+            {"member_id": one.member_id, "group_instance_id": one.instance_id, "error_code": error}
+            for one, error in zip(leavers, context.groups.leave(group_id, leavers), strict=True)
         ]
     return control.encode_response(KEY, version, message)

@@ -9,7 +9,7 @@ from ...wire.errors import ErrorCode
 from ..groups.group import GroupState
 from ..groups.subscription import CONSUMER
 from ..later import Later
-from .context import Context, respond
+from .context import Context, required, respond
 
 KEY = 16
 
@@ -17,7 +17,7 @@ KEY = 16
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return id, kind and state of each group, once ZooKeeper has told the rest."""
     request = control.decode_request(KEY, version, body)
-    wanted = {str(state).lower() for state in getattr(request, "states_filter", ())}
+    wanted = {str(state).lower() for state in required(getattr(request, "states_filter", ()))}
     later = Later()
 
     def answer(error: ErrorCode, traces: Mapping[str, bool]) -> bytes:

@@ -31,24 +31,23 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     else:
         request = control.decode_request(KEY, version, body)
     group = str(request.group_id)
-    error = refusal(context, group)
+    error, unknown = refusal(context, group), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if error is ErrorCode.NONE:
         instance_id = getattr(request, "group_instance_id", None)
         generation = int(request.generation_id_or_member_epoch)
         error = context.groups.may_commit(group, generation, str(request.member_id), instance_id)
     if error is not ErrorCode.NONE:
-        return _answer(version, request, lambda topic, partition: error)
+        return _answer(version, request, lambda topic, partition: error if _is_known(context, (topic, partition)) else unknown)
     refused: dict[Position, ErrorCode] = {}
     offsets: dict[Position, CommittedOffset] = {}
     longest_metadata = context.settings.offset_metadata_max_bytes
     for topic in required(request.topics):
-        entry = context.topics.catalog.topics.get(str(topic.name))
         for partition in required(topic.partitions):
             position = (str(topic.name), int(partition.partition_index))
             metadata = str(partition.committed_metadata or "")
             offset = _place(context, position, int(partition.committed_offset))
-            if entry is None or position[1] not in entry.partitions:
-                refused[position] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if not _is_known(context, position):
+                refused[position] = unknown
             elif offset < 0:
                 refused[position] = ErrorCode.OFFSET_OUT_OF_RANGE
             elif len(metadata) > longest_metadata:
@@ -67,6 +66,11 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     if not context.offsets.commit(group, offsets, done):
         return _answer(version, request, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return later
+
+
+def _is_known(context: Context, position: Position) -> bool:
+    entry = context.topics.catalog.topics.get(position[0])
+    return entry is not None and position[1] in entry.partitions
 
 
 def _place(context: Context, position: Position, offset: int) -> int:

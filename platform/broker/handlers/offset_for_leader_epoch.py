@@ -32,9 +32,7 @@ def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
     index = int(wanted.partition)
     partition = context.partitions.get(topic, index)
     if partition is None:
-        entry = context.topics.catalog.topics.get(topic)
-        is_elsewhere = entry is not None and index in entry.partitions
-        return _result(index, ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _result(index, context.not_here(topic, index))
     if wanted.current_leader_epoch > ONLY_EPOCH:
         return _result(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     if wanted.leader_epoch != ONLY_EPOCH:

@@ -1,11 +1,15 @@
-"""Where a request wants new partitions to lie, and why it may not be so. Pure. For CreateTopics and CreatePartitions.
+"""How many new partitions a request wants and where they are to lie, and why it may not be so. Pure. For CreateTopics and
+CreatePartitions.
 
 A partition has one replica here. More of them are a replication factor that is not offered; brokers that are not there, or the
 same one twice, are a wrong assignment."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from ...wire.errors import ErrorCode
+from .gathering import NAMED_TWICE
 
 Refusal = tuple[ErrorCode, str]
 
@@ -20,16 +24,43 @@ TOO_MANY_NEW: Refusal = (
 )
 
 
+def sorted_out(
+    topics: Sequence[Any], refusal: Callable[[Any], Refusal | None], new_count: Callable[[Any], int]
+) -> tuple[dict[str, Refusal], dict[str, Any]]:
+    """Return by name the topics of a request that may not have what they want, and those that may.
+
+    `refusal` says what is wrong with one taken by itself; of what it passes `new_count` says how many partitions it makes.
+    """
+    named = Counter(str(topic.name) for topic in topics)
+    refused: dict[str, Refusal] = {}
+    granted: dict[str, Any] = {}
+    left = MOST_NEW
+    for topic in topics:
+        name = str(topic.name)
+        why = (ErrorCode.INVALID_REQUEST, NAMED_TWICE) if named[name] > 1 else refusal(topic)
+        if why is None and (new := new_count(topic)) <= left:
+            left -= new
+            granted[name] = topic
+        else:
+            refused[name] = why or TOO_MANY_NEW
+    return refused, granted
+
+
+def too_many(partition_count: int) -> Refusal:
+    """Return why a topic may not have so many partitions."""
+    return ErrorCode.POLICY_VIOLATION, f"{partition_count} partitions: give at most {MOST_PARTITIONS}"
+
+
 def fault_of(places: Sequence[Sequence[int]], broker_ids: Collection[int]) -> Refusal | None:
     """Return what is wrong with the brokers wished for, by partition, or None."""
     for at, brokers in enumerate(places):
         if len(set(brokers)) != len(brokers) or not brokers:
             why = f"assignment {at} names brokers {list(brokers)}: name one broker, once"
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why
+        if strangers := [one for one in brokers if one not in broker_ids]:
+            why = f"assignment {at} names broker {strangers[0]}: there are {sorted(broker_ids)}"
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why
         if len(brokers) > 1:
             why = f"assignment {at} names {len(brokers)} brokers: partitions have one replica here"
             return ErrorCode.INVALID_REPLICATION_FACTOR, why
-        if brokers[0] not in broker_ids:
-            why = f"assignment {at} names broker {brokers[0]}: there are {sorted(broker_ids)}"
-            return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why
     return None

@@ -65,7 +65,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
                 continue
             partition = find(name, wanted.index)
             if partition is None:
-                answers.append(_not_here(context, name, wanted.index))
+                answers.append(_error(wanted.index, context.not_here(name, wanted.index), None))
             elif partition.settings.is_mirror or wanted.conditional_start is not None:
                 answers.append(_append_mirrored(partition, wanted, now_ms))
             else:
@@ -259,13 +259,6 @@ def _refusal(request: produce.ProduceRequest) -> tuple[ErrorCode, str] | None:
     return None
 
 
-def _not_here(context: Context, topic: str, index: int) -> Answer:
-    entry = context.topics.catalog.topics.get(topic)
-    if entry is not None and index in entry.partitions:
-        return _error(index, ErrorCode.NOT_LEADER_OR_FOLLOWER, None)
-    return _error(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
-
-
 def _error(index: int, code: ErrorCode, message: str | None) -> Answer:
     return Answer(index, code, -1, -1, -1, message)
 
@@ -287,10 +280,14 @@ def handle_old(context: Context, version: int, body: memoryview, peer: str) -> b
     try:
         (acks,) = SHORT.unpack_from(body)
         topic_count, at = read_count(body, 6, flexible=False, each=6)
+        left = produce.MOST_ELEMENTS - topic_count
         out = [count(topic_count, flexible=False)]
         for _ in range(topic_count):
             name, at = read_name(body, at, flexible=False)
             partition_count, at = read_count(body, at, flexible=False, each=8)
+            left -= partition_count
+            if left < 0:
+                raise produce.too_many_elements()
             out += (string(name, flexible=False), count(partition_count, flexible=False))
             for _ in range(partition_count):
                 (index,) = INT.unpack_from(body, at)

@@ -9,12 +9,17 @@ from .group_id import refusal
 
 KEY = 14
 
+NAMES_PROTOCOL_FROM = 5
+"""From here on a client that does not say which protocol it knows the group by is refused."""
+
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
     """Return the member's share."""
     request = control.decode_request(KEY, version, body)
     group_id = str(request.group_id)
     error = refusal(context, group_id)
+    if error is ErrorCode.NONE and version >= NAMES_PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
+        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if error is not ErrorCode.NONE:
         return _encode(version, SyncAnswer(error=error))
     sync = SyncRequest(

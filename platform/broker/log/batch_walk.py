@@ -15,6 +15,7 @@ from ...wire.crc32c import crc32c
 from ...wire.errors import CorruptBatch
 from ...wire.record_batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, advance_of, read_header
 from .bad_range import BadRange
+from .whole_write import write_all
 
 WINDOW_BYTES = 256 * 1024
 MAGIC = 2
@@ -35,15 +36,16 @@ class Unresolved(NamedTuple):
 
 
 def walk(
-    fd: int, base_offset: int, limit_offset: int = NO_LIMIT, *, from_offset: int | None = None
+    fd: int, base_offset: int, limit_offset: int = NO_LIMIT, *, from_offset: int | None = None, rewrites: bool = False
 ) -> Iterator[BatchHeader | BadRange | Unresolved]:
     """Yield what a segment file holds, in order: headers of whole batches, bad ranges between them, `Unresolved` as the end.
 
     `base_offset` is the segment's, `limit_offset` the next segment's, `from_offset` where a batch begins (None: the segment's
-    base). Reads the file from there on once (twice where it is damaged) with a bounded buffer. Raises OSError when the file
-    cannot be read: an unreadable disk is not taken for damage that might be cut.
+    base). Reads the file from there on once (twice where it is damaged) with a bounded buffer. `rewrites`: the bytes that are
+    looked at, and no others, are written back to where they were read, for the next flush. Raises OSError when the file cannot
+    be read: an unreadable disk is not taken for damage that might be cut.
     """
-    window = _Window(fd, os.fstat(fd).st_size)
+    window = _Window(fd, os.fstat(fd).st_size, rewrites=rewrites)
     position = 0 if from_offset is None else from_offset - base_offset
     while position < window.file_bytes and base_offset + position < limit_offset:
         found = _whole_batch(window, base_offset, position, limit_offset)
@@ -96,9 +98,10 @@ def whole_length(batches: memoryview, offset: int) -> int:
 class _Window:
     """A file read forward through one bounded buffer."""
 
-    def __init__(self, fd: int, file_bytes: int) -> None:
+    def __init__(self, fd: int, file_bytes: int, *, rewrites: bool = False) -> None:
         self._fd = fd
         self.file_bytes = file_bytes
+        self._rewrites = rewrites
         self._buffer = memoryview(bytearray(WINDOW_BYTES))
         self._from = 0
         self._to = 0
@@ -129,6 +132,8 @@ class _Window:
             if count == 0:
                 break
             filled += count
+        if self._rewrites:
+            write_all(self._fd, self._buffer[:filled], position)
         self._from, self._to = position, position + filled
 
 

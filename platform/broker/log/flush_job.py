@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from . import flush_mark
 from .file_slice import OpenFile
 from .segment import Segment
 
@@ -10,10 +11,13 @@ from .segment import Segment
 class FlushJob:
     """Holds its files open, so segments may be rolled or deleted meanwhile. One that is never run changes nothing."""
 
-    __slots__ = ("_files", "_folders", "_parts", "entries_made", "up_to_offset")
+    __slots__ = ("_files", "_folder", "_folders", "_parts", "entries_made", "up_to_offset")
 
-    def __init__(self, *, up_to_offset: int, segments: list[Segment], folders: list[Path], entries_made: int) -> None:
-        """Prepare to flush `segments` as they are now, and the entries of `folders`. Raises OSError."""
+    def __init__(
+        self, folder: Path, *, up_to_offset: int, segments: list[Segment], folders: list[Path], entries_made: int
+    ) -> None:
+        """Prepare to flush `segments` of the log in `folder` as they are now, and the entries of `folders`. Raises OSError."""
+        self._folder = folder
         self.up_to_offset = up_to_offset
         """Everything before it is on disk when `run` has returned."""
         self.entries_made = entries_made
@@ -24,11 +28,18 @@ class FlushJob:
         self._folders = [OpenFile(folder, os.O_RDONLY | os.O_DIRECTORY) for folder in folders]
 
     def run(self) -> None:
-        """Wait for the disk. From any thread. Raises OSError: what was to be flushed may then be lost whatever is tried again."""
-        for file in self._files:
-            os.fdatasync(file.fd)
-        for folder in self._folders:
-            os.fsync(folder.fd)
+        """Wait for the disk. From any thread. Raises OSError: what was to be flushed may then be lost whatever is tried again.
+
+        The next start is told (`flush_mark`).
+        """
+        try:
+            for file in self._files:
+                os.fdatasync(file.fd)
+            for folder in self._folders:
+                os.fsync(folder.fd)
+        except OSError:
+            flush_mark.leave(self._folder)
+            raise
 
     def done(self) -> list[Segment]:
         """Take note in the segments that the job has run, on their own thread; return them."""

@@ -20,8 +20,11 @@ def bases_among(names: Iterable[str]) -> list[int]:
     return sorted(base for name in names if (base := base_offset_of(name)) is not None)
 
 
-def make(folder: Path, *, enter: bool = True) -> None:
-    """Make the folder and those above it where they are missing, and `enter` each on disk. Raises OSError."""
+def make(folder: Path, *, enter: bool = True) -> bool:
+    """Make the folder and those above it where they are missing, and `enter` each on disk; return whether it was missing.
+
+    Raises OSError.
+    """
     missing = []
     while not folder.is_dir():
         missing.append(folder)
@@ -30,6 +33,7 @@ def make(folder: Path, *, enter: bool = True) -> None:
         path.mkdir(exist_ok=True)
         if enter:
             sync(path.parent)
+    return bool(missing)
 
 
 def sync(folder: Path) -> None:

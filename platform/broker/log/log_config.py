@@ -23,7 +23,8 @@ class LogConfig:
     flush_on_roll: bool = True
     """Whether closing a segment waits for the disk. False: its flush is left to the next `flush` or `FlushJob`."""
     flush_at_open: bool = True
-    """Whether opening waits until all that is found is on disk. False: what no sidecar knows to be there waits for a flush."""
+    """Whether opening waits until all that is found is on disk, written again where that is not known (`unproven`). False: what
+    no sidecar knows to be there waits for a flush, unless one had failed."""
     producer_capacity: int = 5_000
     """Producer ids whose last batches are remembered, about 700 bytes each; the longest idle is forgotten first."""
 

@@ -156,6 +156,7 @@ class LogEnd:
             self._spare.before_flush(self._segments.active)
         try:
             return FlushJob(
+                self._name.folder,
                 up_to_offset=self._segments.active.end_offset,
                 segments=unflushed,
                 folders=self._dirty_folders(),
@@ -189,7 +190,13 @@ class LogEnd:
         folders = self._dirty_folders()
         if not folders:
             return None
-        return FlushJob(up_to_offset=self.flushed_offset, segments=[], folders=folders, entries_made=self._entries_made)
+        return FlushJob(
+            self._name.folder,
+            up_to_offset=self.flushed_offset,
+            segments=[],
+            folders=folders,
+            entries_made=self._entries_made,
+        )
 
     def _dirty_folders(self) -> list[Path]:
         """Return the folders with entries that may not be on disk: the log's, and the one that it is in where it may be new."""

@@ -112,9 +112,9 @@ class LogStart:
             self._end.begin_segment(offset, 0, now_ms)  # All goes: the job enters on disk what stays in its place.
         try:
             flush = self._end.flush_job() if offset > self._end.flushed_offset else self._end.entries_job()
+            return StartJob(offset=offset, folder=self._name.folder, flush=flush)
         except OSError as error:
             raise self._name.fault(error) from error
-        return StartJob(offset=offset, folder=self._name.folder, flush=flush)
 
     def start_done(self, job: StartJob, *, erase: Callable[[DeletedSegment], None] = erase_now) -> list[DeletedSegment]:
         """Let the log start where `job`, which has run, says; return the segments that went, as `expire_done` does."""

@@ -13,6 +13,8 @@ from .segment import Segment
 
 OPENED_BYTES = 16 * 1024 * 1024
 """A batch that is larger than this when decompressed is not opened: its first offset is answered, which is early, never late."""
+OPENED_RECORDS = 100_000
+"""Nor is one with more records, half a microsecond each: a batch of 1.6 KB with 2.4 million kept the loop for 1.3 s."""
 
 
 def first_at_or_after(segments: Iterable[Segment], timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
@@ -68,7 +70,7 @@ def _peak_in_batch(segment: Segment, header: BatchHeader, from_offset: int) -> i
 def _timestamps(segment: Segment, header: BatchHeader) -> Iterator[tuple[int, int]]:
     """Yield (offset, timestamp) of each record, of the first alone (early, never late) where the batch is not to be opened."""
     yielded = 0
-    if header.size_bytes <= OPENED_BYTES:
+    if header.size_bytes <= OPENED_BYTES and header.record_count <= OPENED_RECORDS:
         file = segment.file()
         batch = os.pread(file.fd, header.size_bytes, header.base_offset - segment.base_offset)
         try:

@@ -16,8 +16,8 @@ from . import folder as folders
 from .bad_range import BadRange
 from .batch_run import BatchRun
 from .checkpoint_job import CheckpointJob
-from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause, Step, decide
-from .errors import AppendFailed, BatchRefused, FolderFault, LogUnusable, OffsetOutOfRange
+from .conditional_append import AlreadyThere, Appended, Refused
+from .errors import BatchRefused, FolderFault, LogUnusable, OffsetOutOfRange
 from .expire_job import ExpireJob
 from .file_slice import FileSlice
 from .first_append import FirstAppend
@@ -26,6 +26,7 @@ from .log_config import LogConfig
 from .log_end import LogEnd
 from .log_name import LogName
 from .log_start import LogStart, erase_now
+from .mirrored_append import MirroredAppend
 from .offset_time import first_at_or_after, largest
 from .producer_state import ProducerStates
 from .recovery import RecoveryReport, recover
@@ -34,8 +35,6 @@ from .segment import Segment, file_name
 from .segment_scrub import SegmentScrub
 from .segments import DeletedSegment, Segments
 from .start_job import StartJob
-
-_EPOCH_AT, _EPOCH_END = 12, 16
 
 
 class PartitionLog:
@@ -51,6 +50,7 @@ class PartitionLog:
         self._segments = segments
         self._end = end
         self._start = LogStart(name, segments, end)
+        self._mirrored = MirroredAppend(name, segments, end)
         self._scrub: SegmentScrub | None = None
         self._unreadable: set[Segment] = set()
 
@@ -63,7 +63,7 @@ class PartitionLog:
         name = LogName(topic, partition, folder)
         producers = ProducerStates(config.producer_capacity)
         try:
-            folders.make(folder, enter=config.flush_at_open)
+            is_new = folders.make(folder, enter=config.flush_at_open)
             found = recover(
                 folder, producers=producers, index_interval_bytes=config.index_interval_bytes, flush=config.flush_at_open
             )
@@ -75,6 +75,8 @@ class PartitionLog:
                 row.append(first.create(now_ms))
                 if is_entered := config.flush_at_open:
                     folders.sync(folder)
+                    if not is_new:
+                        folders.sync(folder.parent)  # Who made it may have been killed before it did.
             segments = Segments(folder, row, start_offset)
             while segments.count_before(segments.start_offset) > 0 and len(segments) > 1:
                 erase_now(segments.drop_first())  # A crash came between the note and the deletion.
@@ -195,29 +197,7 @@ class PartitionLog:
         `append`.
         """
         header = self._acceptable(batch, header)
-        decision = decide(
-            header,
-            base_offset=base_offset,
-            log_start_offset=self.log_start_offset,
-            log_end_offset=self.log_end_offset,
-            source_log_start_offset=source_log_start_offset,
-        )
-        match decision:
-            case Refused():
-                return decision
-            case Step.COMPARE:
-                return self._compare(header, source_log_start_offset)
-            case Step.APPEND:
-                return self._append_verbatim(batch, header, leader_epoch, now_ms)
-            case Step.START | Step.JUMP:
-                jumped_from = self.log_end_offset if decision is Step.JUMP else None
-                undo = self._end.move_to(base_offset, header.size_bytes, now_ms)
-                try:
-                    appended = self._append_verbatim(batch, header, leader_epoch, now_ms)
-                except AppendFailed:
-                    undo()
-                    raise
-                return appended._replace(jumped_from=jumped_from)
+        return self._mirrored.append(batch, header, base_offset, source_log_start_offset, now_ms, leader_epoch=leader_epoch)
 
     def _acceptable(self, batch: bytes | bytearray | memoryview, header: BatchHeader | None) -> BatchHeader:
         if self._end.failure is not None:
@@ -232,36 +212,6 @@ class PartitionLog:
                 partition=self.partition,
             )
         return header
-
-    def _append_verbatim(
-        self, batch: bytearray | memoryview | bytes, header: BatchHeader, leader_epoch: int, now_ms: int
-    ) -> Appended:
-        advance = header.last_offset_delta + 1
-        segment = self._end.segment_for(advance, header.size_bytes, now_ms)
-        if header.leader_epoch != leader_epoch:
-            if isinstance(batch, bytes) or (isinstance(batch, memoryview) and batch.readonly):
-                batch = bytearray(batch)
-            batch[_EPOCH_AT:_EPOCH_END] = leader_epoch.to_bytes(4, "big", signed=True)
-        self._end.write(segment, batch, header, advance, now_ms)
-        return Appended(header.base_offset, header.base_offset + advance)
-
-    def _compare(self, header: BatchHeader, source_log_start_offset: int) -> AlreadyThere | Refused:
-        base_offset = header.base_offset
-        segment = self._segments.holding(base_offset)
-        try:
-            there = segment.header_at(base_offset)
-        except OSError as error:
-            raise self._name.fault(error) from error
-        if there is not None and (there.crc, there.size_bytes) == (header.crc, header.size_bytes):
-            return AlreadyThere(base_offset, there.next_offset)
-        is_damaged = any(bad.from_offset <= base_offset < bad.to_offset for bad in segment.bad_ranges)
-        return Refused(
-            because=RefusedBecause.DAMAGED_HERE if is_damaged else RefusedBecause.DIFFERENT_BATCH,
-            base_offset=base_offset,
-            log_start_offset=self.log_start_offset,
-            log_end_offset=self.log_end_offset,
-            source_log_start_offset=source_log_start_offset,
-        )
 
     def header_at(self, offset: int) -> BatchHeader | None:
         """Return the header of the batch that starts exactly at `offset`, None when none does any more. Raises `FolderFault`."""

@@ -1,24 +1,27 @@
 """Opening what is on disk: what no sidecar tells is walked and verified, the torn tail cut, other damage noted and left alone.
 
 A crash can leave a part of the last append, zeros where a power cut lost pages, an empty last segment of a roll, segments whose
-deletion had begun. Ages are kept: a segment's last append is its file's mtime, put back after the cut. Source: rules of the log.
+deletion had begun. Ages are kept: a segment's last append is its file's mtime, put back after a change. Where opening waits for
+the disk, or a flush had failed, what is not known to be there is written again (`unproven` says why). Source: rules of the log.
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from ...wire.record_batch import BatchHeader
-from . import first_append, sidecar_file, start_note
+from . import first_append, flush_mark, sidecar_file, start_note
 from . import folder as folders
 from .bad_range import BadRange
 from .batch_walk import NO_LIMIT, walk
-from .file_slice import OpenFile
 from .folder import bases_among, remove_leftovers
 from .producer_state import ProducerStates
 from .segment import Segment, file_name
+from .sidecar import Sidecar
 from .spare import is_unwritten
+from .unproven import keep_times, put_on_disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +48,7 @@ class Recovered(NamedTuple):
 
     segments: list[Segment]
     is_flushed: bool
-    """Whether all of it is known to be on disk. False only where `flush` was not asked for."""
+    """Whether all of it is known to be on disk, names too. False only where `flush` was not asked for."""
     start_offset: int
     """Where the log starts: the first segment's base or what is noted; 0 without segments."""
     report: RecoveryReport
@@ -59,6 +62,8 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
     cache, in batches of 10 KB. Raises OSError when something cannot be read: then nothing was cut.
     """
     names = set(remove_leftovers(folder))
+    is_marked = flush_mark.NAME in names
+    flush = flush or is_marked
     bases = bases_among(names)
     sidecar_file.remove_strays(folder, names, bases)
     limits = [*bases[1:], NO_LIMIT] if bases else []
@@ -67,43 +72,50 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
         sidecar_file.believed(folder, names, segment.base_offset, segment.file(), limit)
         for segment, limit in zip(segments, limits, strict=True)
     ]
-    newest = max((at for at, sidecar in enumerate(sidecars) if sidecar is not None and sidecar.producers is not None), default=-1)
+    flushed_offset = max((sidecar.flushed_to for sidecar in sidecars if sidecar is not None), default=0)
+    newest = _newest(sidecars)
+    if flush:
+        sound = put_on_disk(segments[: newest + 1], sidecars[: newest + 1], limits[: newest + 1], flushed_offset)
+        if sound <= newest:
+            for at in range(sound, len(segments)):
+                sidecar_file.remove(folder, segments[at].base_offset)
+                sidecars[at] = None
+            newest = _newest(sidecars)
     if newest >= 0:
         producers.restore(sidecars[newest].producers)  # type: ignore[union-attr, arg-type]  # that is how it was chosen
     found = _Found()
     for at, (segment, sidecar, limit) in enumerate(zip(segments, sidecars, limits, strict=True)):
-        file = segment.file()
-        status = os.fstat(file.fd)
-        if status.st_size > limit - segment.base_offset and is_unwritten(file.fd, limit - segment.base_offset):
-            _cut(segment.path, limit - segment.base_offset, status)
-            status = os.fstat(file.fd)
+        status = _without_zeros_beyond(segment, limit)
         segment.first_append_ms = segment.last_append_ms = status.st_mtime_ns // 1_000_000
-        if at < newest:
-            if sidecar is not None and sidecar.size_bytes == status.st_size:
-                segment.adopt(sidecar)
-            elif status.st_size:
-                segment.leave_unindexed(limit, status.st_size)
-        else:
+        if at >= newest:
             if at == newest and sidecar is not None:
                 segment.adopt(sidecar)
-            _walk_rest(segment, file, limit, producers, found)
-            found.checked_bytes += max(0, status.st_size - (segment.described_to - segment.base_offset))
+            rewrites = flush and segment.base_offset + status.st_size > flushed_offset
+            _walk_rest(segment, status, limit, producers, found, rewrites=rewrites)
+        elif sidecar is not None and sidecar.size_bytes == status.st_size:
+            segment.adopt(sidecar)
+        elif status.st_size:
+            segment.leave_unindexed(limit, status.st_size)
         found.left_bytes += segment.suspect_to - segment.suspect_from
         if limit == NO_LIMIT:
-            if status.st_size > segment.size_bytes:
-                if is_unwritten(file.fd, segment.size_bytes):
-                    found.cut_reason = None
-                else:
-                    found.cut_bytes = status.st_size - segment.size_bytes
-                _cut(segment.path, segment.size_bytes, status)
+            _cut_tail(segment, status, found)
             noted_ms = first_append.read(folder, segment.base_offset) if first_append.NAME in names else None
             _age_of_active(noted_ms, segment, segments[at - 1] if at else None)
         segment.let_go()
-    flushed_offset = max((sidecar.flushed_to for sidecar in sidecars if sidecar is not None), default=0)
-    is_flushed = _flush(folder, segments, flushed_offset, flush)
+    # A flush beyond a segment's base has entered the segment; one that was only begun may not have a name on disk.
+    is_flushed = bool(bases) and bases[-1] < flushed_offset and all(each.end_offset <= flushed_offset for each in segments)
+    if (flush and bases and not is_flushed) or start_note.NAME in names:
+        folders.sync(folder)
+    if flush and bases and not flushed_offset:
+        folders.sync(folder.parent)
+    if is_marked:
+        flush_mark.remove(folder)
+    for segment in segments:
+        on_disk_to = segment.end_offset if flush else min(segment.end_offset, flushed_offset)
+        segment.flushed_offset = max(segment.base_offset, on_disk_to)
     return Recovered(
         segments,
-        is_flushed,
+        flush or is_flushed,
         max(start_note.read(folder) or 0 if start_note.NAME in names else 0, bases[0] if bases else 0),
         RecoveryReport(
             segment_count=len(segments),
@@ -129,11 +141,15 @@ class _Found:
     cut_reason: str | None = None
 
 
-def _walk_rest(segment: Segment, file: OpenFile, limit_offset: int, producers: ProducerStates, found: _Found) -> None:
-    """Take in what follows what `segment` knows already."""
-    if segment.end_offset - segment.base_offset >= os.fstat(file.fd).st_size:
+def _walk_rest(
+    segment: Segment, status: os.stat_result, limit_offset: int, producers: ProducerStates, found: _Found, *, rewrites: bool
+) -> None:
+    """Take in what follows what `segment` knows already; put it on disk where that `rewrites`."""
+    found.checked_bytes += max(0, status.st_size - (segment.described_to - segment.base_offset))
+    if segment.end_offset - segment.base_offset >= status.st_size:
         return
-    for what in walk(file.fd, segment.base_offset, limit_offset, from_offset=segment.end_offset):
+    file = segment.open_for_append() if rewrites else segment.file()
+    for what in walk(file.fd, segment.base_offset, limit_offset, from_offset=segment.end_offset, rewrites=rewrites):
         if isinstance(what, BatchHeader):
             segment.found(what)
             producers.record(what, what.base_offset)
@@ -144,29 +160,40 @@ def _walk_rest(segment: Segment, file: OpenFile, limit_offset: int, producers: P
             found.cut_reason = what.reason
         else:
             segment.found_bad(BadRange(what.from_offset, limit_offset, what.reason))
+    if rewrites:
+        keep_times(segment, status)
+        os.fdatasync(file.fd)
 
 
-def _flush(folder: Path, segments: list[Segment], flushed_offset: int, flush: bool) -> bool:
-    """Take note of what is on disk, and put the rest there when asked; return whether all is."""
-    is_flushed = True
-    for segment in segments:
-        segment.flushed_offset = max(segment.base_offset, min(segment.end_offset, flushed_offset))
-        if not segment.is_flushed:
-            # After kill -9 the page cache holds what the disk may not.
-            is_flushed = False
-            if flush:
-                file = segment.file()
-                os.fdatasync(file.fd)
-                segment.flushed_offset = segment.end_offset
-                segment.let_go()
-    if flush and (not is_flushed or not flushed_offset):
-        folders.sync(folder)
-    return flush or is_flushed
+def _without_zeros_beyond(segment: Segment, limit_offset: int) -> os.stat_result:
+    """Cut off what was written ahead (`spare`) and reaches beyond the limit; return what the file is like then."""
+    file = segment.file()
+    status = os.fstat(file.fd)
+    room = limit_offset - segment.base_offset
+    if status.st_size > room and is_unwritten(file.fd, room):
+        _cut(segment, room, status)
+        return os.fstat(file.fd)
+    return status
 
 
-def _cut(path: Path, size_bytes: int, status: os.stat_result) -> None:
-    os.truncate(path, size_bytes)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+def _cut_tail(segment: Segment, status: os.stat_result, found: _Found) -> None:
+    """Cut the file of the last segment back to its last whole batch."""
+    if status.st_size > segment.size_bytes:
+        if is_unwritten(segment.file().fd, segment.size_bytes):
+            found.cut_reason = None
+        else:
+            found.cut_bytes = status.st_size - segment.size_bytes
+        _cut(segment, segment.size_bytes, status)
+
+
+def _newest(sidecars: Sequence[Sidecar | None]) -> int:
+    """Return which is the newest that tells of producers, -1 for none."""
+    return max((at for at, sidecar in enumerate(sidecars) if sidecar is not None and sidecar.producers is not None), default=-1)
+
+
+def _cut(segment: Segment, size_bytes: int, status: os.stat_result) -> None:
+    os.truncate(segment.path, size_bytes)
+    keep_times(segment, status)
 
 
 def _age_of_active(noted_ms: int | None, active: Segment, before: Segment | None) -> None:

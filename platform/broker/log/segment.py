@@ -21,6 +21,7 @@ from .file_slice import FileSlice, OpenFile
 from .producer_state import Snapshot
 from .retention import SegmentFacts
 from .sidecar import Sidecar
+from .whole_write import write_all
 
 SUFFIX = ".log"
 DELETED_SUFFIX = ".log.deleted"
@@ -90,6 +91,7 @@ class Segment:
         """Where the last whole batch ends in the file; a hole after it is not in there."""
         self.first_append_ms = 0
         self.last_append_ms = 0
+        """The latest time of an append: a clock that went back and comes right again makes nothing old."""
         self.bad_ranges: list[BadRange] = []
         self.starts = BatchStarts(index_interval_bytes)
         self.is_indexed = True
@@ -168,6 +170,7 @@ class Segment:
         self.size_bytes = sidecar.size_bytes
         self.starts = sidecar.starts
         self.first_append_ms = sidecar.first_append_ms
+        self.last_append_ms = max(self.last_append_ms, sidecar.last_append_ms)
         self.is_described_for_ever = sidecar.is_flushed
         for bad in sidecar.bad_ranges:
             self.found_bad(bad)
@@ -221,14 +224,15 @@ class Segment:
         try:
             written = os.pwrite(file.fd, batch, position)
             if written != size_bytes:
-                _write_rest(file.fd, batch, position, written)
+                write_all(file.fd, memoryview(batch)[written:], position + written)
         except OSError as error:
             self._cut_back(file.fd, error)
             raise
         if not self.size_bytes:
-            self.first_append_ms = now_ms
+            self.first_append_ms = self.last_append_ms = now_ms
+        elif now_ms > self.last_append_ms:
+            self.last_append_ms = now_ms
         self.size_bytes = position + size_bytes
-        self.last_append_ms = now_ms
         self.end_offset = offset + advance
         self.starts.add(offset, header.max_timestamp_ms)
         if advance != size_bytes:
@@ -246,12 +250,13 @@ class Segment:
         try:
             written = os.pwritev(file.fd, run.pieces, position)
             if written != size_bytes:
-                _write_rest(file.fd, b"".join(run.pieces), position, written)
+                write_all(file.fd, memoryview(b"".join(run.pieces))[written:], position + written)
         except OSError as error:
             self._cut_back(file.fd, error)
             raise
         self.size_bytes = position + size_bytes
-        self.last_append_ms = now_ms
+        if now_ms > self.last_append_ms:
+            self.last_append_ms = now_ms
         self.end_offset = end_offset
         self.starts.add_run(run.offsets, run.max_timestamps_ms)
 
@@ -462,13 +467,3 @@ class Segment:
 
 class CutBackFailed(OSError):
     """A failed append could not be undone: memory and file may differ."""
-
-
-def _write_rest(fd: int, batch: bytes | bytearray | memoryview, position: int, written: int) -> None:
-    """Write what a short write left over: the system then says why it took no more."""
-    rest = memoryview(batch)[written:]
-    while rest:
-        count = os.pwrite(fd, rest, position + len(batch) - len(rest))
-        if count == 0:
-            raise OSError(0, "the file takes no more bytes")
-        rest = rest[count:]

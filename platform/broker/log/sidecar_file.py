@@ -73,7 +73,7 @@ def believed(folder: Path, names: Container[str], base_offset: int, file: OpenFi
         if path.name not in names:
             continue
         try:
-            sidecar = decode(path.read_bytes())
+            sidecar = _read(path)
             reason = why_not(sidecar, base_offset, file.fd, limit_offset)
         except SidecarDamaged as error:
             reason = str(error)
@@ -82,6 +82,15 @@ def believed(folder: Path, names: Container[str], base_offset: int, file: OpenFi
         elif found is None or found.described_to < sidecar.described_to:
             found = sidecar
     return found
+
+
+def _read(path: Path) -> Sidecar:
+    """Return what the file says. Raises `SidecarDamaged`, also where the disk does not give it back: it is disposable."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise SidecarDamaged(f"it cannot be read: {error.strerror or error}") from error
+    return decode(data)
 
 
 def why_not(sidecar: Sidecar, base_offset: int, fd: int, limit_offset: int) -> str | None:

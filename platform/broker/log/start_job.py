@@ -1,8 +1,10 @@
 """The slow part of moving a log's start: made on the log's thread, run on any, reported on the log's."""
 
+import os
 from pathlib import Path
 
 from . import start_note
+from .file_slice import OpenFile
 from .flush_job import FlushJob
 
 
@@ -12,10 +14,11 @@ class StartJob:
     __slots__ = ("_folder", "_is_flushed", "flush", "offset")
 
     def __init__(self, *, offset: int, folder: Path, flush: FlushJob | None) -> None:
+        """Raises OSError when the folder cannot be opened."""
         self.offset = offset
         self.flush = flush
         """What is not on disk below the new start, None when all is."""
-        self._folder = folder
+        self._folder = OpenFile(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._is_flushed = flush is None
 
     def run(self) -> None:

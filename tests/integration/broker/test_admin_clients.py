@@ -212,6 +212,14 @@ def test_kafka_python_administers_topics(python: KafkaAdminClient, broker: Broke
     assert topic not in python.list_topics()
 
 
+def test_deleting_what_can_be_no_topics_name_says_that_there_is_none(broker: BrokerProcess) -> None:
+    """It was tried on ZooKeeper, whose paths cannot be made of it, and answered with a timeout that clients take up again."""
+    names = ["", ".", "..", "a/b", "../../brokers", "a b"]
+    with RawClient(broker.port) as client:
+        answer = client.ask(20, 5, {"topic_names": names, "timeout_ms": 5_000})
+    assert {str(one.name): int(one.error_code) for one in answer.responses} == dict.fromkeys(names, 3)
+
+
 # -- kcat ----------------------------------------
 
 

@@ -196,10 +196,10 @@ def test_librdkafka_kafka_python_and_kcat_work_in_one_group(
 
 
 def kcat_member(broker: BrokerProcess, group: str, topic: str, folder: Path, *config: str) -> Process:
-    """Return a running kcat that reads the topic as a member of the group, a process of its own."""
+    """Return a running kcat that reads the topic as a member of the group, a process of its own that outlives a broker."""
     words = [word for name, value in QUICK.items() for word in ("-X", f"{name}={value}")]
     extra = [word for one in config for word in ("-X", one)]
-    command = ["kcat", "-b", broker.address, "-u", "-q", *words, *extra, "-G", group, topic]
+    command = ["kcat", "-b", broker.address, "-u", "-q", "-E", *words, *extra, "-G", group, topic]
     return Process(command, folder / f"kcat-{uuid.uuid4().hex[:6]}").start()
 
 

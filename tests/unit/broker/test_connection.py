@@ -3,6 +3,7 @@
 import random
 import socket
 import struct
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.broker.loop import monotonic_ms
 from headrace.broker.router import SUPPORTED
 from headrace.wire import control, produce
 from tests.support.processes import eventually
@@ -180,6 +182,54 @@ def test_a_request_that_arrives_too_slowly_is_cut_off_and_its_memory_freed(tmp_p
         eventually(lambda: broker.server.input_bytes == 0, what="memory freed")
 
 
+@pytest.mark.parametrize("value_bytes", [100, 40_000, 400_000])
+def test_each_request_has_its_own_time_to_arrive_though_every_read_ends_in_the_middle_of_one(
+    tmp_path: Path, value_bytes: int
+) -> None:
+    # As the reads of a peer do that sends without a pause: after a minute its connection was closed as too slow.
+    whole = frame(0, 9, 1, produce_body("t", batch(b"x" * value_bytes)))
+    half = len(whole) // 2
+    with ServingBroker(tmp_path, topics={"t": 1}) as broker, broker.client() as client:
+        client.socket.sendall(whole[:half])
+        connection = eventually(lambda: next(iter(broker.server._connections.values()), None), what="accepted")
+        for _ in range(3):
+            eventually(lambda: connection.unfinished_bytes == half, every_ms=1, what="half a request")
+            since_ms = connection.unfinished_since_ms
+            assert since_ms is not None
+            eventually(lambda at_ms=since_ms: monotonic_ms() > at_ms + 1, every_ms=1, what="the clock to move")
+            client.socket.sendall(whole[half:] + whole[:half])
+            assert client.receive(0, 9)[0] == 1
+            eventually(lambda: connection.unfinished_bytes == half, every_ms=1, what="half of the next")
+            assert connection.unfinished_since_ms is not None
+            assert connection.unfinished_since_ms > since_ms
+
+
+def test_a_peer_with_thousands_of_dear_requests_in_one_read_does_not_keep_the_loop_from_others(tmp_path: Path) -> None:
+    resource = {"resource_type": 4, "resource_name": "1", "configuration_keys": None}
+    everything = {"resources": [resource], "include_synonyms": True, "include_documentation": True}
+    asked = frame(32, 4, 1, control.encode_request(32, 4, everything))
+    count = 1_000
+    settings = {"connection.output.max.bytes": 1 << 30, "queued.max.response.bytes": 1 << 31}
+    with ServingBroker(tmp_path, settings=settings) as broker, broker.client() as greedy, broker.client() as modest:
+        assert serves(broker)
+        held, sent = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            assert sent.wait(10)
+
+        broker.loop.post(hold)
+        assert held.wait(10)
+        greedy.socket.sendall(asked * count)
+        modest.send(3, 1, ALL_TOPICS_V1)
+        sent.set()
+        modest.receive(3, 1)
+        assert broker.context.metrics.api(32).latency.count < count
+        greedy.socket.settimeout(30)
+        for _ in range(count):
+            assert len(greedy.receive(32, 4)[1]) > 5_000
+
+
 def test_unfinished_requests_together_stay_within_their_bound(tmp_path: Path) -> None:
     limit = {"queued.max.request.bytes": 1 << 20, "message.max.bytes": 10_000_000}
     with ServingBroker(tmp_path, topics={"t": 1}, settings=limit) as broker:
@@ -253,3 +303,12 @@ def test_a_null_where_an_array_must_stand_is_refused_as_a_wrong_frame(
         assert client.is_closed_by_peer()
     assert serves(broker)
     assert not [record for record in caplog.records if record.exc_info]
+
+
+def test_a_partition_named_twice_in_one_list_offsets_is_refused_as_in_kafka(broker: ServingBroker) -> None:
+    # A frame of 800 KB could name one partition 50,000 times, and have a batch of it opened as often.
+    latest = {"current_leader_epoch": -1, "timestamp": -1}
+    partitions = [{"partition_index": index, **latest} for index in (0, 0, 1)]
+    with broker.client() as client:
+        answer = client.ask(2, 7, {"replica_id": -1, "isolation_level": 0, "topics": [{"name": "big", "partitions": partitions}]})
+    assert [int(one.error_code) for one in answer.topics[0].partitions] == [42, 42, 3]

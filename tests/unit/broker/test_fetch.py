@@ -284,7 +284,7 @@ def test_offsets_by_place_and_time_in_each_version(client: RawClient, version: i
 def test_offsets_of_what_is_not_here_are_an_error_never_0(client: RawClient) -> None:
     assert asked(client, "nowhere", -1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
     assert asked(client, "clicks", -1, partition=5) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
-    assert asked(client, "clicks", -17)[0] == ErrorCode.INVALID_REQUEST
+    assert asked(client, "clicks", -17)[0] == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_reading_and_writing_at_once_loses_and_doubles_nothing(broker: ServingBroker) -> None:

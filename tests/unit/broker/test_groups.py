@@ -245,6 +245,40 @@ def test_a_group_is_described_with_its_members_while_it_stands(client: RawClient
     assert listed(client, "stable") == {"g": "Stable"}
 
 
+def test_a_group_in_which_somebody_is_only_expected_is_listed_and_described_alike(client: RawClient) -> None:
+    """It was listed as Empty and described as Dead."""
+    assert client.ask(11, 7, join_message()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert listed(client) == {"g": "Empty"}
+    (group,) = describe(client, "g")
+    assert (group.group_state, list(group.members)) == ("Empty", [])
+
+
+def test_while_a_group_rebalances_the_last_shares_are_shown(broker: ServingBroker, client: RawClient) -> None:
+    joined = join(client)
+    assert sync(client, joined, {joined.member_id: b"share"}).error_code == 0
+    with broker.client() as other:
+        other.send(11, 0, control.encode_request(11, 0, join_message()))
+        (group,) = eventually(lambda: [one for one in describe(client, "g") if one.group_state == "PreparingRebalance"])
+        assert [one.member_assignment for one in group.members] == [b"share", b""]
+
+
+def test_a_sync_of_version_5_that_does_not_say_which_protocol_is_refused(client: RawClient) -> None:
+    joined = join(client)
+    for unsaid in ("protocol_type", "protocol_name"):
+        message = sync_message(joined, {joined.member_id: b"share"}) | {unsaid: None}
+        assert client.ask(14, 5, message).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_commit_for_a_partition_that_is_not_there_says_so_whoever_sends_it(client: RawClient) -> None:
+    joined = join(client)
+    partitions = [{"partition_index": index, "committed_offset": 1, "committed_leader_epoch": -1} for index in (0, 9)]
+    fields = {"group_id": "g", "generation_id_or_member_epoch": joined.generation_id + 1, "member_id": joined.member_id}
+    topics = [{"name": "clicks", "partitions": [one | {"committed_metadata": ""} for one in partitions]}]
+    answer = client.ask(8, 8, {**fields, "group_instance_id": None, "topics": topics})
+    codes = [one.error_code for one in answer.topics[0].partitions]
+    assert codes == [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
 def test_authorized_operations_are_told_when_asked_for(client: RawClient) -> None:
     for asked, told in ((False, -(1 << 31)), (True, 328)):
         (group,) = client.ask(15, 5, {"groups": ["g"], "include_authorized_operations": asked}).groups

@@ -116,3 +116,15 @@ def test_after_the_stop_nobody_listens(server: HttpServer) -> None:
     server.stop()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=10)
+
+
+def test_a_page_that_fails_is_logged_once_a_second_however_often_it_is_asked_for(
+    server: HttpServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server._faults, "_now_ms", lambda: 1_000)
+    for _ in range(20):
+        assert asked(server, "/fails")[0] == 500
+    failed = [record for record in caplog.records if record.getMessage() == "page_failed"]
+    assert len(failed) == 1
+    assert failed[0].exc_info is not None
+    assert server._faults.counts == {"page_failed": 20}

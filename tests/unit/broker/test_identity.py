@@ -1,10 +1,13 @@
 """A data folder belongs to one broker at a time, and to one broker id for ever."""
 
+import errno
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
 
-from headrace.broker.errors import BrokerError, FolderDamaged, FolderInUse, FolderOfAnotherBroker
+from headrace.broker.errors import BrokerError, FolderDamaged, FolderInUse, FolderOfAnotherBroker, FolderUnusable
 from headrace.broker.identity import FolderLock, identify
 
 
@@ -40,3 +43,27 @@ def test_a_folder_that_cannot_be_made_is_refused_with_its_reason(tmp_path: Path)
     (tmp_path / "file").write_text("")
     with pytest.raises(BrokerError, match="cannot be used"):
         FolderLock(tmp_path / "file" / "data").take()
+
+
+def test_a_description_that_cannot_be_opened_is_refused_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "broker.json").mkdir()
+    with pytest.raises(FolderUnusable, match=r"cannot be used: .*Is a directory.*broker.json"):
+        identify(tmp_path, 1)
+
+
+def test_a_new_folder_on_a_full_disk_is_refused_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FolderUnusable, match=r"No space left.*with room left"):
+        identify(tmp_path, 1)
+
+
+def test_a_file_system_without_locks_is_refused_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(FolderUnusable, match=r"No locks available"):
+        FolderLock(tmp_path).take()

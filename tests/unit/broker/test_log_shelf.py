@@ -13,6 +13,7 @@ from headrace.broker.partitions import PartitionTable
 from headrace.broker.topic_keeper import TopicKeeper
 from headrace.coordination.brokers import BrokerInfo, BrokerRegistry
 from headrace.coordination.topics import TopicInfo, TopicRegistry
+from tests.unit.broker_log.small_logs import batch
 
 NOW_MS = 1_800_000_000_000
 
@@ -211,6 +212,22 @@ def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, shelf: LogShelf,
     shelf.load()
     assert shelf.strangers() == [tmp_path / "gone-0"]
     assert (tmp_path / "gone-0").is_dir()
+
+
+def test_what_a_deletion_left_that_was_cut_short_does_not_come_back_under_a_new_topic(
+    tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry
+) -> None:
+    _, seen = shelf.create("a", {0: (1,), 1: (1,)}, {})
+    for opened, _ in seen.opened.values():
+        opened.append(batch(b"old"), NOW_MS)
+    assert shelf.unregister("a")  # answered, and killed before the folders got other names
+    again = shelf_on(tmp_path, registry)
+    again.load()
+    _, made = again.create("a", {0: (1,)}, {})
+    _, extended = again.extend("a", lambda _: {1: (1,)})
+    assert [opened.log_end_offset for opened, _ in (*made.opened.values(), *extended.opened.values())] == [0, 0, 0]
+    assert len(list((tmp_path / f"a-0.gone.{NOW_MS}").glob("*.log"))) == 1, "and nothing is erased"
+    again.close()
 
 
 # -- the keeper ----------------------------------------

@@ -22,3 +22,20 @@ def test_a_post_while_the_loop_takes_note_of_an_earlier_one_costs_no_later_wake_
     loop.post(lambda: called.append("later"))
     assert os.eventfd_read(loop._wake) > 0, "the loop would sleep on until something else wakes it"
     loop.close()
+
+
+def test_a_post_after_the_end_is_nothing_and_writes_to_nobodys_descriptor() -> None:
+    # A worker that was late raised in its thread, which pytest reported of whichever test ran by then.
+    loop = Loop()
+    wake = loop._wake
+    reader, writer = os.pipe()
+    loop.close()
+    try:
+        os.dup2(writer, wake)
+        loop.post(lambda: None)
+        os.set_blocking(reader, False)
+        with pytest.raises(BlockingIOError):
+            os.read(reader, 8)
+    finally:
+        for descriptor in (reader, writer, wake):
+            os.close(descriptor)

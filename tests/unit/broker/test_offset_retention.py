@@ -9,7 +9,7 @@ import pytest
 
 from headrace.broker import offset_retention
 from headrace.broker.group_desk import GroupDesk
-from headrace.broker.groups.messages import JoinRequest, ProtocolOffer, SyncRequest
+from headrace.broker.groups.messages import JoinRequest, Leaver, ProtocolOffer, SyncRequest
 from headrace.broker.groups.subscription import subscription
 from headrace.broker.later import Later
 from headrace.broker.loop import Loop
@@ -155,7 +155,7 @@ def test_what_one_call_leaves_is_gone_on_with_where_it_was_left(scene: Scene, st
 
 def test_a_group_that_lost_its_members_meanwhile_is_told_once(scene: Scene, store: Store) -> None:
     store.names = ["empty", "left"]
-    scene.desk.leave("left", scene.join("left", "clicks"), None)
+    scene.desk.leave("left", [Leaver(scene.join("left", "clicks"))])
     for _ in range(2):
         scene.loop.go_on(INTERVAL_MS)
         scene.work()

@@ -244,3 +244,12 @@ def test_a_mirrored_batch_whose_bytes_went_wrong_on_the_way_is_refused(client: R
     spoiled = with_bytes(source[0], len(source[0]) - 1, b"\x55", fix_crc=False)
     assert client.produce("copied", spoiled, conditional_start=0).error_code == ErrorCode.CORRUPT_MESSAGE
     assert client.produce("copied", source[0][:-3], conditional_start=0).error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_old_requests_that_name_very_many_partitions_are_refused_too(broker: ServingBroker, version: int) -> None:
+    count = produce.MOST_ELEMENTS
+    body = struct.pack(">hii", 1, 1_000, 1) + b"\0\1t" + struct.pack(">i", count) + struct.pack(">ii", 0, -1) * count
+    with broker.client() as client:
+        client.send(0, version, body)
+        assert client.is_closed_by_peer()

@@ -443,3 +443,14 @@ def test_what_is_remembered_of_requests_is_bounded(tmp_path: Path, monkeypatch: 
     assert len(runs._fronts) == 3
     assert answered(side.answers)[-1] == (99, 0)
     side.close()
+
+
+def test_a_batch_whose_length_no_frame_could_have_is_left_to_the_general_path(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lying = bytearray(batch(b"x"))
+    lying[8:12] = (2**31 - 1).to_bytes(4, "big")
+    with ServingBroker(tmp_path, topics={"t": 1}) as broker, broker.client() as client:
+        assert client.produce("t", bytes(lying)).error_code == 2
+        assert client.produce("t", batch(b"x")).error_code == 0
+    assert not any(record.getMessage() == "loop_event_failed" for record in caplog.records)

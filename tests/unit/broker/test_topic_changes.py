@@ -79,11 +79,11 @@ def test_a_topic_gets_more_partitions_in_each_version_and_keeps_what_it_has(
         ("clicks", 2, {}, ErrorCode.INVALID_PARTITIONS),
         ("clicks", 1, {}, ErrorCode.INVALID_PARTITIONS),
         ("clicks", -1, {}, ErrorCode.INVALID_PARTITIONS),
-        ("clicks", 10_001, {}, ErrorCode.INVALID_PARTITIONS),
+        ("clicks", 10_001, {}, ErrorCode.POLICY_VIOLATION),
         ("clicks", 4, {"assignments": [{"broker_ids": [1]}]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ("clicks", 3, {"assignments": [{"broker_ids": [9]}]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ("clicks", 3, {"assignments": [{"broker_ids": []}]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ("clicks", 3, {"assignments": [{"broker_ids": [1, 2]}]}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ("clicks", 3, {"assignments": [{"broker_ids": [1, 2]}]}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
 def test_what_cannot_be_added_is_refused_with_a_reason(
@@ -131,7 +131,7 @@ def test_a_topic_is_created_where_it_is_said(broker: ServingBroker, client: RawC
         ({0: [1], 2: [1]}, {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ({0: [2]}, {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         ({0: [1, 1]}, {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
-        ({0: [1, 2]}, {}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        ({0: [1, 2]}, {}, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
 def test_a_wrong_place_is_refused_with_a_reason(
@@ -179,11 +179,9 @@ def test_single_settings_are_set_and_unset_and_others_stay(broker: ServingBroker
         (("cleanup.policy", Operation.SUBTRACT, "delete"), "cleanup.policy"),
         (("retention.ms", Operation.APPEND, "1"), "APPEND is for lists"),
         (("retention.ms", Operation.SUBTRACT, "1"), "SUBTRACT is for lists"),
-        (("retention.ms", Operation.SET, None), "no value"),
         (("retention.ms", Operation.SET, "9" * 5_000), "retention.ms"),
         (("retention.ms", 7, "1"), "no operation 7"),
         (("no.such", Operation.SET, "1"), "no such topic setting"),
-        (("no.such", Operation.DELETE, None), "no such topic setting"),
         (("message.timestamp.type", Operation.SET, "EventTime"), "LogAppendTime"),
         (("min.insync.replicas", Operation.SET, "2"), "one replica"),
         (("compression.type", Operation.SET, "zstd"), "never"),

@@ -126,7 +126,7 @@ def test_a_topic_is_created_with_its_settings_in_each_version(broker: ServingBro
     [
         ({"name": "no topic"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
         ({"num_partitions": 0}, ErrorCode.INVALID_PARTITIONS),
-        ({"num_partitions": 1_000_000}, ErrorCode.INVALID_PARTITIONS),
+        ({"num_partitions": 1_000_000}, ErrorCode.POLICY_VIOLATION),
         ({"replication_factor": 3}, ErrorCode.INVALID_REPLICATION_FACTOR),
         ({"assignments": [{"partition_index": 0, "broker_ids": [1]}]}, ErrorCode.INVALID_REQUEST),
         ({"configs": [{"name": "cleanup.policy", "value": "compact"}]}, ErrorCode.INVALID_CONFIG),

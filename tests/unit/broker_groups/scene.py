@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.broker.groups.coordinator import Coordinator
 from headrace.broker.groups.limits import GroupLimits
-from headrace.broker.groups.messages import JoinAnswer, JoinRequest, ProtocolOffer, SyncAnswer, SyncRequest
+from headrace.broker.groups.messages import JoinAnswer, JoinRequest, Leaver, ProtocolOffer, SyncAnswer, SyncRequest
 from headrace.wire.errors import ErrorCode
 
 RANGE = (ProtocolOffer("range", b"for range"),)
@@ -88,9 +88,13 @@ class Scene:
         return self.coordinator.heartbeat(group, generation, member_id, instance, self.now_ms)
 
     def leave(self, member_id: str, *, instance: str | None = None, group: str = "g") -> ErrorCode:
-        error = self.coordinator.leave(group, member_id, instance, self.now_ms)
-        self.deliver()
+        (error,) = self.leave_all([Leaver(member_id, instance)], group=group)
         return error
+
+    def leave_all(self, leavers: Sequence[Leaver], *, group: str = "g") -> list[ErrorCode]:
+        errors = self.coordinator.leave(group, leavers, self.now_ms)
+        self.deliver()
+        return errors
 
     def may_commit(self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None) -> ErrorCode:
         return self.coordinator.may_commit(group, generation, member_id, instance, self.now_ms)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.broker.groups.messages import ProtocolOffer
+from headrace.broker.groups.messages import Leaver, ProtocolOffer
 from headrace.broker.groups.vote import chosen
 from headrace.wire.errors import ErrorCode
 from tests.unit.broker_groups.scene import RANGE, Scene
@@ -465,3 +465,23 @@ def test_of_groups_that_come_and_go_as_many_are_remembered_as_may_be_there_at_on
     for number in range(100):
         scene.leave(scene.join(group=f"g{number}").answer.member_id, group=f"g{number}")
     assert scene.coordinator.take_deserted() == {f"g{number}" for number in range(5)}
+
+
+def test_members_that_leave_in_one_request_are_gone_before_the_others_go_on() -> None:
+    """One after the other, the last of them was put into a generation that the next line of the same request took it out of."""
+    scene = Scene()
+    a, b, c = scene.stable(3)
+    late, *again = scene.join(name="late"), scene.join(b), scene.join(c)
+    assert all(asked.is_parked for asked in [late, *again])
+    assert scene.leave_all([Leaver(a), Leaver(c), Leaver(c)]) == [ErrorCode.NONE, ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert again[1].error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert [one.member_id for one in again[0].answer.members] == [b, late.answer.member_id]
+
+
+def test_a_first_generation_without_a_delay_does_not_wait_for_who_only_has_an_id() -> None:
+    """It waited until that one's session was over: for ever, to those who wait."""
+    scene = Scene()
+    assert scene.join(id_first=True).error is ErrorCode.MEMBER_ID_REQUIRED
+    came = scene.join(name="came")
+    assert came.error is ErrorCode.NONE
+    assert [one.member_id for one in came.answer.members] == [came.answer.member_id]

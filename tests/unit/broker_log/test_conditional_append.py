@@ -207,6 +207,24 @@ def test_a_full_disk_at_a_start_or_a_jump_leaves_the_log_where_it_was(
     assert answer.jumped_from == (end if had_batches else None)
 
 
+def test_a_jump_that_finds_no_room_and_cannot_be_taken_back_waits_for_its_batch(
+    source: PartitionLog, copy: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (first, first_data), (later, later_data) = fetched(source)[0], fetched(source)[-1]
+    copy.append_at(first_data, first.base_offset, 0, NOW_MS)
+
+    def fails(*arguments: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", fails)
+        patch.setattr(os, "unlink", fails)
+        with pytest.raises(AppendFailed, match="Input/output error"):
+            copy.append_at(later_data, later.base_offset, later.base_offset, NOW_MS)
+    copy.append_at(later_data, later.base_offset, later.base_offset, NOW_MS)
+    assert [header.base_offset for header, _ in fetched(copy)] == [first.base_offset, later.base_offset]
+
+
 def test_sequences_of_mirrored_batches_are_recorded_and_not_checked(tmp_path: Path, copy: PartitionLog) -> None:
     source = open_log(tmp_path / "source")
     for sequence in (5, 90, 7):

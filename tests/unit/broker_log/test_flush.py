@@ -204,7 +204,7 @@ def test_what_recovery_found_is_put_on_disk(tmp_path: Path, syncs: Syncs) -> Non
         log.append(batch(b"%d" % number), NOW_MS)
     syncs.names.clear()
     again = open_log(tmp_path)
-    assert syncs.names == [*(f"{69 * number:020d}.log" for number in range(3)), tmp_path.name]
+    assert syncs.names == [*(f"{69 * number:020d}.log" for number in range(3)), tmp_path.name, tmp_path.parent.name]
     assert again.flushed_offset == again.log_end_offset
 
 

@@ -59,3 +59,13 @@ def test_a_batch_that_would_take_too_much_memory_is_found_by_its_first_offset(
     assert log.offset_for_time(101) == (1, 101)
     monkeypatch.setattr(offset_time, "OPENED_BYTES", 10_000)
     assert log.offset_for_time(101) == (0, 101)
+
+
+def test_a_batch_of_very_many_records_is_found_by_its_first_offset_unopened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"a", b"b", b"c", timestamp_ms=100, codec=Codec.ZSTD), NOW_MS)
+    assert log.offset_for_time(101) == (1, 101)
+    monkeypatch.setattr(offset_time, "OPENED_RECORDS", 2)
+    assert log.offset_for_time(101) == (0, 102)

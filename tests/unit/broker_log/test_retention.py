@@ -201,3 +201,21 @@ def test_a_segment_that_cannot_be_deleted_is_an_error_and_stays_in_the_log(
             log.expire(NOW_MS)
     assert len(fetched(log)) == 2
     assert len(log.expire(NOW_MS)) == 1
+
+
+@pytest.mark.parametrize("restart", [None, "kill", "stop"])
+def test_a_clock_that_went_back_and_comes_right_again_makes_nothing_old(tmp_path: Path, restart: str | None) -> None:
+    log = open_log(tmp_path, retention_ms=DAY_MS)
+    log.append(batch(b"a"), NOW_MS)
+    log.append(batch(b"b"), 0)  # the machine has lost its time
+    if (job := log.checkpoint_job()) is not None:
+        job.run()
+    if restart == "stop":
+        log.close()
+    if restart is not None:
+        if restart == "kill":
+            os.utime(tmp_path / f"{0:020d}.log", ns=(0, 0))
+        log = open_log(tmp_path, retention_ms=DAY_MS)
+    assert log.expire(NOW_MS + 1_000) == []
+    assert values(fetched(log)) == [b"a", b"b"]
+    assert len(log.expire(NOW_MS + 2 * DAY_MS)) == 1

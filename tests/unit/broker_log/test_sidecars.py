@@ -1,5 +1,6 @@
 """Opening by sidecars: the same log as without them, far less to read, and none of them is ever needed or trusted too far."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -463,3 +464,22 @@ def test_values_come_back_after_many_restarts(tmp_path: Path) -> None:
         elif number % 3 == 1:
             checkpointed(log)
     assert values(fetched(open_log(tmp_path))) == [b"%d" % number for number in range(20)]
+
+
+def test_a_sidecar_that_the_disk_does_not_give_back_costs_a_walk_and_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(b"a"), NOW_MS)
+    log.close()
+    read_bytes = Path.read_bytes
+
+    def broken(path: Path) -> bytes:
+        if path.suffix == ".index":
+            raise OSError(errno.EIO, "Input/output error")
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", broken)
+    again = open_log(tmp_path)
+    assert again.recovery.batch_count == 1
+    assert values(fetched(again)) == [b"a"]

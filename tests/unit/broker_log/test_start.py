@@ -193,3 +193,29 @@ def test_wherever_the_start_goes_what_lies_behind_it_is_read(
         log = open_log(folder, segment_bytes=segment_bytes)
         assert log.log_start_offset == start
         assert fetched(log) == [entry for entry in made if entry[0].base_offset + entry[0].record_count > start]
+
+
+def test_a_start_that_is_being_noted_does_not_come_to_the_next_topic_of_that_name(tmp_path: Path) -> None:
+    folder = tmp_path / "events-0"
+    log = open_log(folder)
+    for _ in range(3):
+        log.append(batch(b"old"), NOW_MS)
+    job = log.start_job(138, NOW_MS)
+    assert job is not None
+    folder.rename(tmp_path / "events-0.deleted.1")
+    anew = open_log(folder)
+    anew.append(batch(b"new"), NOW_MS)
+    anew.flush()
+    job.run()  # on another thread, and late
+    assert values(fetched(open_log(folder))) == [b"new"]
+
+
+def test_a_note_of_a_start_is_written_whole_however_little_the_disk_takes_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = four_segments(tmp_path)
+    write = os.pwrite
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", lambda fd, data, position: write(fd, memoryview(data)[:7], position))
+        log.advance_start(100, NOW_MS)
+    assert open_log(tmp_path).log_start_offset == 100

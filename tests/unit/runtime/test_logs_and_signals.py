@@ -34,6 +34,42 @@ def test_the_level_leaves_out_what_is_below_it() -> None:
     assert [json.loads(line)["event"] for line in said("WARNING", "json")] == ["odd"]
 
 
+def logged(form: str, code: str) -> list[str]:
+    """Return the lines that `code` has written."""
+    begin = "import logging\nfrom headrace.runtime.logs import configure, get_logger, log_thread_faults\n"
+    begin += f"configure('b', 'INFO', {form!r})\n"
+    run = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, check=True, timeout=30)
+    return run.stderr.splitlines()
+
+
+def test_a_strangers_name_for_itself_writes_no_lines_of_its_own() -> None:
+    code = (
+        "get_logger('a').warning('refused', client_id='kcat\\n2026-01-01 ERROR broker-1 disk_failed \\x1b[2J', odd='\\ud800')\n"
+    )
+    (plain,) = logged("text", code)
+    assert plain.endswith(r"refused client_id='kcat\n2026-01-01 ERROR broker-1 disk_failed \x1b[2J' odd='\ud800'")
+    (as_json,) = logged("json", code)
+    assert json.loads(as_json)["client_id"].startswith("kcat\n2026")
+
+
+def test_a_library_that_tells_of_every_attempt_is_heard_once_a_minute() -> None:
+    code = "for n in range(50): logging.getLogger('kazoo.client').warning('Connection dropped: %s', n)\n"
+    code += "logging.getLogger('kazoo.client').warning('Cannot resolve')\nfor _ in range(3): get_logger('ours').warning('odd')\n"
+    assert [json.loads(line)["event"] for line in logged("json", code)] == [
+        "Connection dropped: 0",
+        "Cannot resolve",
+        *["odd"] * 3,
+    ]
+
+
+def test_a_thread_that_ends_by_a_fault_says_so_on_one_line() -> None:
+    code = "import threading\nlog_thread_faults()\nthread = threading.Thread(target=lambda: 1 // 0, name='http')\n"
+    (line,) = logged("json", code + "thread.start(); thread.join()\n")
+    words = json.loads(line)
+    assert (words["event"], words["level"], words["thread"]) == ("thread_ended", "error", "http")
+    assert "ZeroDivisionError" in words["traceback"]
+
+
 STOP = (
     "import sys, time\n"
     "from headrace.runtime.lifecycle import StopSignal, end_at_latest\n"

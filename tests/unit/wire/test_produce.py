@@ -310,3 +310,19 @@ def test_a_record_errors_message_stands_in_for_a_missing_one() -> None:
         },
     )
     assert produce.decode_response(8, body).topics[0].partitions[0].error_message == "bad record"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_names_a_bounded_number_of_topics_and_partitions_or_a_hundred_megabytes_of_them_would_take_gigabytes(
+    version: int,
+) -> None:
+    def body(topics: int, partitions: int) -> bytes:
+        one = ProduceTopic("t", [ProducePartition(0, None)] * partitions)
+        return produce.encode_request(version, ProduceRequest(1, 1, None, [one] * topics))
+
+    most = produce.MOST_ELEMENTS
+    assert len(produce.decode_request(version, body(1, most - 1)).topics[0].partitions) == most - 1
+    assert len(produce.decode_request(version, body(10, most // 10 - 1)).topics) == 10
+    for topics, partitions in ((1, most), (10, most // 10), (most + 1, 0)):
+        with pytest.raises(MalformedFrame, match="split it"):
+            produce.decode_request(version, body(topics, partitions))

@@ -1,0 +1,92 @@
+"""Putting a mirrored batch at its source's offset, bytes unchanged but for the leader epoch: the hands of `conditional_append`.
+
+What may be done is decided there; here it is looked up and carried out. Sequences are recorded, not checked.
+"""
+
+import contextlib
+
+from ...wire.record_batch import BatchHeader
+from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause, Step, decide
+from .errors import AppendFailed
+from .log_end import LogEnd
+from .log_name import LogName
+from .segments import Segments
+
+_EPOCH_AT, _EPOCH_END = 12, 16
+
+
+class MirroredAppend:
+    """Appends to the log that `segments` make, whose growing end is `end`, where a source says."""
+
+    def __init__(self, name: LogName, segments: Segments, end: LogEnd) -> None:
+        self._name = name
+        self._segments = segments
+        self._end = end
+
+    def append(
+        self,
+        batch: bytearray | memoryview | bytes,
+        header: BatchHeader,
+        base_offset: int,
+        source_log_start_offset: int,
+        now_ms: int,
+        *,
+        leader_epoch: int,
+    ) -> Appended | AlreadyThere | Refused:
+        """Put a whole batch at its own `base_offset` if that is where it belongs. Raises `AppendFailed`, `LogUnusable`,
+        `FolderFault`.
+        """
+        log_end_offset = self._segments.active.end_offset
+        decision = decide(
+            header,
+            base_offset=base_offset,
+            log_start_offset=self._segments.start_offset,
+            log_end_offset=log_end_offset,
+            source_log_start_offset=source_log_start_offset,
+        )
+        match decision:
+            case Refused():
+                return decision
+            case Step.COMPARE:
+                return self._compare(header, source_log_start_offset)
+            case Step.APPEND:
+                return self._append_verbatim(batch, header, leader_epoch, now_ms)
+            case Step.START | Step.JUMP:
+                undo = self._end.move_to(base_offset, header.size_bytes, now_ms)
+                try:
+                    appended = self._append_verbatim(batch, header, leader_epoch, now_ms)
+                except AppendFailed:
+                    with contextlib.suppress(OSError):  # Then the log ends where the batch belongs, and waits for it there.
+                        undo()
+                    raise
+                return appended._replace(jumped_from=log_end_offset if decision is Step.JUMP else None)
+
+    def _append_verbatim(
+        self, batch: bytearray | memoryview | bytes, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> Appended:
+        advance = header.last_offset_delta + 1
+        segment = self._end.segment_for(advance, header.size_bytes, now_ms)
+        if header.leader_epoch != leader_epoch:
+            if isinstance(batch, bytes) or (isinstance(batch, memoryview) and batch.readonly):
+                batch = bytearray(batch)
+            batch[_EPOCH_AT:_EPOCH_END] = leader_epoch.to_bytes(4, "big", signed=True)
+        self._end.write(segment, batch, header, advance, now_ms)
+        return Appended(header.base_offset, header.base_offset + advance)
+
+    def _compare(self, header: BatchHeader, source_log_start_offset: int) -> AlreadyThere | Refused:
+        base_offset = header.base_offset
+        segment = self._segments.holding(base_offset)
+        try:
+            there = segment.header_at(base_offset)
+        except OSError as error:
+            raise self._name.fault(error) from error
+        if there is not None and (there.crc, there.size_bytes) == (header.crc, header.size_bytes):
+            return AlreadyThere(base_offset, there.next_offset)
+        is_damaged = any(bad.from_offset <= base_offset < bad.to_offset for bad in segment.bad_ranges)
+        return Refused(
+            because=RefusedBecause.DAMAGED_HERE if is_damaged else RefusedBecause.DIFFERENT_BATCH,
+            base_offset=base_offset,
+            log_start_offset=self._segments.start_offset,
+            log_end_offset=self._segments.active.end_offset,
+            source_log_start_offset=source_log_start_offset,
+        )

@@ -1,0 +1,294 @@
+"""Groups while everything around them breaks: members killed and frozen, the broker killed in the middle of a rebalance, commits
+under a ZooKeeper that hangs. Whatever happens each record is read by somebody, and no committed offset ever goes back.
+"""
+
+import os
+import signal
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaConsumer
+
+from headrace.coordination.consumers import OffsetRegistry
+from headrace.coordination.session import Session
+from headrace.wire import control
+from headrace.wire.errors import ErrorCode
+from tests.integration.broker.test_groups import PARTITIONS, SETTINGS, Reader, kcat_member, produce, texts
+from tests.integration.broker.test_outage import own_zookeeper  # noqa: F401 - a fixture
+from tests.support.broker import BrokerProcess
+from tests.support.processes import Process, eventually
+from tests.support.raw_kafka import RawClient
+
+GROUP, TOPIC = "g", "t"
+COMMITTING = {"auto.commit.interval.ms": 100, "reconnect.backoff.max.ms": 200, "session.timeout.ms": 1_500}
+
+
+@pytest.fixture
+def chroot(zookeeper_address: str) -> str:
+    return f"{zookeeper_address}/group-faults-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def broker(chroot: str, tmp_path: Path) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path / "broker", chroot, settings=SETTINGS) as running:
+        admin = AdminClient({"bootstrap.servers": running.address, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(10)
+        yield running
+
+
+class Watch:
+    """Looks at the group's offsets in ZooKeeper again and again; `steps_back` is what must stay empty."""
+
+    def __init__(self, zookeeper: str) -> None:
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.steps_back: list[str] = []
+        self._session = Session(zookeeper, name="watch").start()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def is_beyond(self, ends: Mapping[tuple[str, int], int]) -> bool:
+        """Return whether something behind each of these offsets is committed. librdkafka commits the last record's offset plus
+        one, which in a log of byte positions lies before the end.
+        """
+        return all(self.offsets.get(position, 0) > end for position, end in ends.items())
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join(10)
+        self._session.close()
+
+    def _run(self) -> None:
+        registry = OffsetRegistry(self._session)
+        while not self._stop.wait(0.02):
+            for position, offset in registry.get_all(GROUP).items():
+                if offset < self.offsets.get(position, 0):
+                    self.steps_back.append(f"{position}: {self.offsets[position]} -> {offset}")
+                self.offsets[position] = offset
+
+
+@pytest.fixture
+def watch(chroot: str, broker: BrokerProcess) -> Iterator[Watch]:
+    watching = Watch(chroot)
+    yield watching
+    watching.close()
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_whoever_dies_or_freezes_each_record_is_read_and_no_offset_goes_back(
+    broker: BrokerProcess, watch: Watch, tmp_path: Path, strategy: str
+) -> None:
+    config: dict[str, Any] = {**COMMITTING, "partition.assignment.strategy": strategy}
+    words = [f"{name}={value}" for name, value in config.items()]
+    readers: list[Reader] = []
+    kcats: list[Process] = []
+    written: list[str] = []
+    before: dict[tuple[str, int], int] = {}
+    """Where the logs ended before the last writing."""
+
+    def all_is_read() -> bool:
+        got = {value for reader in readers for value in reader.values}
+        return got.union(*(one.output().split() for one in kcats)) >= set(written)
+
+    def writes(prefix: str) -> None:
+        before.update(ends(broker))
+        values = texts(prefix, 20 * PARTITIONS)
+        produce(broker, TOPIC, values)
+        written.extend(values)
+        eventually(all_is_read, what=f"what was written {prefix} read")
+
+    def member() -> Process:
+        kcats.append(kcat_member(broker, GROUP, TOPIC, tmp_path, *words))
+        return kcats[-1]
+
+    def settles(number: int, share: int) -> None:
+        eventually(lambda: len(members(broker)) == number, what=f"a stable group of {number}")
+        eventually(lambda: len(readers[0].partitions) == share, what="an even share")
+
+    try:
+        readers.append(Reader(broker, GROUP, TOPIC, **config))
+        dying, freezing = member(), member()
+        settles(3, 2)
+        writes("at-first")
+        dying.kill()
+        writes("while-one-is-dead-and-nobody-knows")
+        settles(2, 3)
+        os.kill(freezing.pid, signal.SIGSTOP)
+        settles(1, 6)
+        writes("while-one-is-frozen")
+        eventually(lambda: watch.is_beyond(before), what="commits of the other, for what the frozen one had too")
+        os.kill(freezing.pid, signal.SIGCONT)
+        settles(2, 3)
+        writes("when-it-is-awake")
+        readers.append(Reader(broker, GROUP, TOPIC, **config))
+        eventually(lambda: described(broker).group_state == "PreparingRebalance", every_ms=1, what="a rebalance under way")
+        broker.kill()
+        broker.restart()
+        writes("after-the-brokers-death")
+        settles(3, 2)
+        eventually(lambda: watch.is_beyond(before), what="commits of what was written last")
+        assert watch.steps_back == []
+    finally:
+        for kcat in kcats:
+            kcat.kill()
+        for reader in readers:
+            reader.close()
+
+
+def test_kafka_pythons_members_go_on_after_the_brokers_death(broker: BrokerProcess, watch: Watch) -> None:
+    stop = threading.Event()
+    got: list[list[str]] = [[], []]
+
+    def run(number: int) -> None:
+        consumer = KafkaConsumer(
+            TOPIC,
+            bootstrap_servers=broker.address,
+            group_id=GROUP,
+            auto_offset_reset="earliest",
+            session_timeout_ms=3_000,
+            heartbeat_interval_ms=200,
+            auto_commit_interval_ms=100,
+            reconnect_backoff_max_ms=200,
+        )
+        while not stop.is_set():
+            for records in consumer.poll(timeout_ms=100).values():
+                got[number].extend(record.value.decode() for record in records)
+        consumer.close()
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        eventually(lambda: len(members(broker)) == 2, what="two members")
+        before, after = texts("before", 60), texts("after", 60)
+        produce(broker, TOPIC, before)
+        eventually(lambda: {*got[0], *got[1]} >= set(before), what="everything read before the death")
+        broker.kill()
+        broker.restart()
+        end = ends(broker)
+        produce(broker, TOPIC, after)
+        eventually(lambda: {*got[0], *got[1]} >= set(after), what="everything read after the death")
+        eventually(lambda: len(members(broker)) == 2, what="two members again")
+        eventually(lambda: watch.is_beyond(end), what="commits of what was written last")
+        assert watch.steps_back == []
+        assert described(broker).group_state == "Stable", "they came back, and stay"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+
+
+def test_after_a_restart_old_members_are_unknown_and_the_durable_offsets_are_there_at_once(broker: BrokerProcess) -> None:
+    with RawClient(broker.port) as client:
+        name, generation = joined(client)
+        assert committed(client, name, generation, 7) is ErrorCode.NONE
+        broker.kill()
+    broker.restart()
+    with RawClient(broker.port) as client:
+        assert fetched(client) == 7
+        beat = {"group_id": GROUP, "generation_id": generation, "member_id": name, "group_instance_id": None}
+        assert ErrorCode(int(client.ask(12, 4, beat).error_code)) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert committed(client, name, generation, 3) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert ErrorCode(int(client.ask(11, 7, join(name)).error_code)) is ErrorCode.UNKNOWN_MEMBER_ID
+        other, generation = joined(client)
+        assert other != name
+        assert committed(client, name, generation, 3) is ErrorCode.UNKNOWN_MEMBER_ID
+        assert fetched(client) == 7
+
+
+def test_a_commit_under_a_hanging_zookeeper_is_not_acknowledged_and_not_waited_for_without_end(
+    own_zookeeper: tuple[str, Process],  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    address, server = own_zookeeper
+    settings = {**SETTINGS, "zookeeper.session.timeout.ms": 1_000}
+    with BrokerProcess(tmp_path / "broker", address, settings=settings) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(10)
+        with RawClient(broker.port, timeout_ms=30_000) as client, RawClient(broker.port, timeout_ms=30_000) as other:
+            name, generation = joined(client)
+            assert committed(client, name, generation, 5) is ErrorCode.NONE
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                other.send(8, 8, control.encode_request(8, 8, commit(name, generation, 6)))
+                assert committed(client, name, generation, 7).retriable, (
+                    "told within the client's patience, and not that it is done"
+                )
+                body = other.receive(8, 8)[1]
+                assert ErrorCode(int(control.decode_response(8, 8, body).topics[0].partitions[0].error_code)).retriable
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+            eventually(
+                lambda: committed(client, *joined(client), 9) is ErrorCode.NONE, within_ms=40_000, what="commits durable again"
+            )
+            assert fetched(client) == 9
+    session = Session(address, name="test").start()
+    try:
+        assert OffsetRegistry(session).get_all(GROUP) == {(TOPIC, 0): 9}
+    finally:
+        session.close()
+
+
+def ends(broker: BrokerProcess) -> dict[tuple[str, int], int]:
+    """Return where each partition's log ends."""
+    wanted = [{"partition_index": index, "current_leader_epoch": -1, "timestamp": -1} for index in range(PARTITIONS)]
+    with RawClient(broker.port) as client:
+        answer = client.ask(2, 5, {"replica_id": -1, "isolation_level": 0, "topics": [{"name": TOPIC, "partitions": wanted}]})
+    return {(TOPIC, int(one.partition_index)): int(one.offset) for one in answer.topics[0].partitions}
+
+
+def described(broker: BrokerProcess) -> Any:
+    with RawClient(broker.port) as client:
+        return client.ask(15, 5, {"groups": [GROUP], "include_authorized_operations": False}).groups[0]
+
+
+def members(broker: BrokerProcess) -> list[Any]:
+    """Return the members of the group once it is stable, none before."""
+    group = described(broker)
+    return list(group.members) if group.group_state == "Stable" else []
+
+
+def join(name: str) -> dict[str, Any]:
+    return {
+        "group_id": GROUP,
+        "session_timeout_ms": 30_000,
+        "rebalance_timeout_ms": 30_000,
+        "member_id": name,
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+
+
+def joined(client: RawClient) -> tuple[str, int]:
+    """Have whoever is in the group leave, join and sync alone; return member id and generation."""
+    for one in client.ask(15, 5, {"groups": [GROUP], "include_authorized_operations": False}).groups[0].members:
+        leaver = {"member_id": one.member_id, "group_instance_id": None, "reason": None}
+        client.ask(13, 5, {"group_id": GROUP, "members": [leaver]})
+    name = str(client.ask(11, 7, join("")).member_id)
+    answer = client.ask(11, 7, join(name))
+    share = {"group_id": GROUP, "generation_id": answer.generation_id, "member_id": name, "group_instance_id": None}
+    shares = [{"member_id": name, "assignment": b"all"}]
+    client.ask(14, 5, {**share, "protocol_type": "consumer", "protocol_name": "range", "assignments": shares})
+    return name, int(answer.generation_id)
+
+
+def commit(name: str, generation: int, offset: int) -> dict[str, Any]:
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
+    member = {"generation_id_or_member_epoch": generation, "member_id": name, "group_instance_id": None}
+    return {"group_id": GROUP, **member, "topics": [{"name": TOPIC, "partitions": [partition]}]}
+
+
+def committed(client: RawClient, name: str, generation: int, offset: int) -> ErrorCode:
+    return ErrorCode(int(client.ask(8, 8, commit(name, generation, offset)).topics[0].partitions[0].error_code))
+
+
+def fetched(client: RawClient) -> int:
+    wanted = {"group_id": GROUP, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}
+    answer = client.ask(9, 8, {"groups": [wanted], "require_stable": False})
+    return int(answer.groups[0].topics[0].partitions[0].committed_offset)
