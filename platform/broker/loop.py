@@ -1,7 +1,7 @@
 """The broker's one loop: epoll, timers, calls from other threads, and what is done once at the end of each turn.
 
 Knows nothing of sockets or requests. Everything it calls runs on its thread and must not block; a call that fails is logged
-and ends nothing."""
+(once a second) and ends nothing."""
 
 import os
 import select
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ..runtime.logs import get_logger
+from .rate_limited_log import RateLimitedLog
 from .timers import Timers
 
 log = get_logger(__name__)
@@ -40,6 +41,7 @@ class Loop:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_woken = False
         self._gathering: set[int] = set()
+        self._faults = RateLimitedLog(log, lambda: self.now_ms)
         self._running = True
         self.now_ms = monotonic_ms()
         """Monotonic time at the beginning of this turn: good enough for every deadline."""
@@ -106,7 +108,7 @@ class Loop:
                 try:
                     on_event(mask)
                 except Exception:
-                    log.error("loop_event_failed", fd=fd, exc_info=True)
+                    self._faults.error("loop_event_failed", fd=fd, exc_info=True)
         for function in self._timers.due(self.now_ms):
             self._call(function)
         for _ in range(len(self._posted)):
@@ -125,7 +127,7 @@ class Loop:
         try:
             function()
         except Exception:
-            log.error("loop_call_failed", exc_info=True)
+            self._faults.error("loop_call_failed", exc_info=True)
 
     def _drain_wake(self, mask: int) -> None:
         try:

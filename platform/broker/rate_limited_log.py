@@ -23,6 +23,13 @@ class RateLimitedLog:
 
     def warning(self, event: str, **fields: Any) -> None:
         """Log the event, unless it was logged within the last second."""
+        self._say(self._log.warning, event, fields)
+
+    def error(self, event: str, **fields: Any) -> None:
+        """Log a fault of ours, unless one was logged within the last second."""
+        self._say(self._log.error, event, fields)
+
+    def _say(self, say: Callable[..., None], event: str, fields: dict[str, Any]) -> None:
         counted_as = fields.get("reason", event)
         self.counts[counted_as] = self.counts.get(counted_as, 0) + 1
         now_ms = self._now_ms()
@@ -32,4 +39,4 @@ class RateLimitedLog:
         self._next_ms[event] = now_ms + EVERY_MS
         if (left_out := self._left_out.pop(event, 0)) > 0:
             fields["left_out"] = left_out
-        self._log.warning(event, **fields)
+        say(event, **fields)
