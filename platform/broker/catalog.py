@@ -40,6 +40,11 @@ class Catalog:
     topics: Mapping[str, TopicEntry] = field(default_factory=dict)
     brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
 
+    def has(self, topic: str, partition: int) -> bool:
+        """Return whether there is such a partition, on whichever broker."""
+        entry = self.topics.get(topic)
+        return entry is not None and partition in entry.partitions
+
 
 def assignment(partition_count: int, broker_ids: Collection[int], *, first: int = 0) -> dict[int, tuple[int, ...]]:
     """Return which broker leads each new partition: in turn over the sorted ids, one replica each, beginning at `first`."""

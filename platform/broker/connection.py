@@ -278,15 +278,13 @@ class Connection:
             frame_end = start + 4 + size
             if frame_end > end or size < SMALLEST_FRAME:
                 self._check_size(size, api_key)
+                if size < LONGEST_CARRIED:
+                    self._let_gather(has_much=False)
                 return start
             if api_key == PRODUCE:
                 self._front, after, answers = dispatch.take_run(self._front, buffer, start, end, self.peer)
                 if after > start:
-                    if after - start >= PIPELINED * (frame_end - start):
-                        self._gathers_left = GATHERS
-                    elif self._gathers_left:
-                        self._gathers_left -= 1
-                        self._shared.loop.let_gather(self.fd)
+                    self._let_gather(has_much=after - start >= PIPELINED * (frame_end - start))
                     start = after
                     for answer in answers:
                         self._give(answer, may_go_on=True)
@@ -311,6 +309,13 @@ class Connection:
         if end - start >= 4:
             self._check_size(int.from_bytes(buffer[start : start + 4], "big", signed=True), None)
         return start
+
+    def _let_gather(self, *, has_much: bool) -> None:
+        if has_much:
+            self._gathers_left = GATHERS
+        if self._gathers_left:
+            self._gathers_left -= not has_much
+            self._shared.loop.let_gather(self.fd, has_much=has_much)
 
     def _go_on_next_turn(self) -> None:
         if not self._goes_on:

@@ -144,9 +144,9 @@ class Context:
 
     def not_here(self, topic: str, index: int) -> ErrorCode:
         """Return what the protocol calls it that a partition is not among this broker's own."""
-        entry = self.topics.catalog.topics.get(topic)
-        is_elsewhere = entry is not None and index in entry.partitions
-        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self.topics.catalog.has(topic, index):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
     def brokers(self) -> dict[int, tuple[str, int]]:

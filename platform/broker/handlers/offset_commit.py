@@ -37,7 +37,9 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         generation = int(request.generation_id_or_member_epoch)
         error = context.groups.may_commit(group, generation, str(request.member_id), instance_id)
     if error is not ErrorCode.NONE:
-        return _answer(version, request, lambda topic, partition: error if _is_known(context, (topic, partition)) else unknown)
+        return _answer(
+            version, request, lambda topic, partition: error if context.topics.catalog.has(topic, partition) else unknown
+        )
     refused: dict[Position, ErrorCode] = {}
     offsets: dict[Position, CommittedOffset] = {}
     longest_metadata = context.settings.offset_metadata_max_bytes
@@ -46,7 +48,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
             position = (str(topic.name), int(partition.partition_index))
             metadata = str(partition.committed_metadata or "")
             offset = _place(context, position, int(partition.committed_offset))
-            if not _is_known(context, position):
+            if not context.topics.catalog.has(*position):
                 refused[position] = unknown
             elif offset < 0:
                 refused[position] = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -66,11 +68,6 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     if not context.offsets.commit(group, offsets, done):
         return _answer(version, request, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return later
-
-
-def _is_known(context: Context, position: Position) -> bool:
-    entry = context.topics.catalog.topics.get(position[0])
-    return entry is not None and position[1] in entry.partitions
 
 
 def _place(context: Context, position: Position, offset: int) -> int:

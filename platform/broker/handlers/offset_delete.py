@@ -39,7 +39,9 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
 
     def done(gone: Collection[Position]) -> None:
         found = {
-            position: ErrorCode.NONE if position in gone or _is_known(context, position) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            position: ErrorCode.NONE
+            if position in gone or context.topics.catalog.has(*position)
+            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for position in positions
         }
         later.complete(respond(_answer(version, ErrorCode.NONE, found | refused)))
@@ -73,11 +75,6 @@ def _topics_read(group: Group | None) -> frozenset[str] | None:
             return None
         read |= topics
     return read
-
-
-def _is_known(context: Context, position: Position) -> bool:
-    entry = context.topics.catalog.topics.get(position[0])
-    return entry is not None and position[1] in entry.partitions
 
 
 def _answer(version: int, error: ErrorCode, found: Mapping[Position, ErrorCode]) -> bytes:

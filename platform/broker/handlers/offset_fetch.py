@@ -36,7 +36,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     for group in list(groups)[MOST_GROUPS:]:
         errors[group] = ErrorCode.INVALID_REQUEST
     asked = {
-        group: None if wanted is None else [position for position in wanted if _is_known(context, position)]
+        group: None if wanted is None else [position for position in wanted if context.topics.catalog.has(*position)]
         for group, wanted in groups.items()
         if errors[group] is ErrorCode.NONE
     }
@@ -69,11 +69,6 @@ def _wanted(topics: Any) -> Wanted:
     if topics is None:
         return None
     return [(str(topic.name), int(index)) for topic in topics for index in required(topic.partition_indexes)]
-
-
-def _is_known(context: Context, position: Position) -> bool:
-    entry = context.topics.catalog.topics.get(position[0])
-    return entry is not None and position[1] in entry.partitions
 
 
 def _group(version: int, group: str, wanted: Wanted, error: ErrorCode, found: Offsets) -> dict[str, Any]:

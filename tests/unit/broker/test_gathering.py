@@ -25,6 +25,7 @@ class Turns:
         self.broker = broker
         self.sleeps = sleeps
         self.peers: list[socket.socket] = []
+        self.ms_a_turn = loops.QUIET_MS + 1
 
     def connect(self) -> socket.socket:
         ours, peer = socket.socketpair()
@@ -36,6 +37,7 @@ class Turns:
     def turn(self) -> int:
         """Run one turn; return how often the loop slept in it."""
         before = len(self.sleeps)
+        self.broker.loop.now_ms += self.ms_a_turn
         self.broker.loop._turn(self.broker.loop._epoll.poll(0))
         return len(self.sleeps) - before
 
@@ -87,11 +89,26 @@ def test_requests_gather_a_bounded_number_of_times_until_many_come_at_once_again
     assert turns.send(peer, ONE) == 1
 
 
+def test_a_read_that_brings_only_a_part_of_a_request_lets_gather_as_well(turns: Turns) -> None:
+    peer = turns.connect()
+    turns.send(peer, MANY)
+    assert turns.send(peer, ONE[:60]) == 1
+    assert turns.send(peer, ONE[60:]) == 1
+
+
 def test_the_loop_does_not_sleep_while_somebody_else_asks(turns: Turns) -> None:
     producer, other = turns.connect(), turns.connect()
     turns.send(producer, MANY)
     producer.sendall(ONE)
     assert turns.send(other, frame(3, 1, 7, control.encode_request(3, 1, {"topics": []}))) == 0
+
+
+def test_who_else_has_asked_just_now_is_not_kept_waiting_when_it_asks_again(turns: Turns) -> None:
+    producer, other = turns.connect(), turns.connect()
+    turns.send(producer, MANY)
+    turns.send(other, frame(3, 1, 7, control.encode_request(3, 1, {"topics": []})))
+    turns.ms_a_turn = 1
+    assert [turns.send(producer, ONE) for _ in range(loops.QUIET_MS + 1)] == [0] * loops.QUIET_MS + [1]
 
 
 def test_the_loop_does_not_sleep_when_a_waiting_consumer_was_answered(turns: Turns) -> None:
