@@ -26,11 +26,13 @@ _READING = EPOLLIN | EPOLLRDHUP
 PRODUCE = 0
 LONGEST_CARRIED = 64 * 1024
 """A longer frame that was cut is received where its beginning is kept; that of a shorter one is copied back (1 us for 10 KB)."""
-PIPELINED = 16
-"""Requests in one read, measured by the length of the first, that only a peer sends who waits for no answer: one with five in
-flight, as idempotent producers have them, or with ten would soon wait for the pause itself."""
-GATHERS = 64
-"""Small runs that may be let gather (`Loop.let_gather`) until such a read comes again."""
+FEW = 16
+"""Requests in one read, measured by the length of the first: below it a read has brought little."""
+STREAMED, STREAMED_BYTES = 128, 128 * 1024
+"""So many requests in one read, or so many bytes of more than a few, come only from a peer that waits for no single answer. One
+that keeps 64 small requests in flight would soon wait for the pause itself: it lost a third of its rate."""
+GATHERS = 256
+"""Reads with little that may be let gather (`Loop.let_gather`) until such a one comes again."""
 TURN_NS = 2_000_000
 """How long requests of one connection, but for Produce, keep the loop before others get their turn: sixty connections that asked
 for all settings, thousands of times in a read, kept it for 70 s. A lone request costs no look at the clock."""
@@ -279,12 +281,12 @@ class Connection:
             if frame_end > end or size < SMALLEST_FRAME:
                 self._check_size(size, api_key)
                 if size < LONGEST_CARRIED:
-                    self._let_gather(has_much=False)
+                    self._let_gather(0, 0)
                 return start
             if api_key == PRODUCE:
                 self._front, after, answers = dispatch.take_run(self._front, buffer, start, end, self.peer)
                 if after > start:
-                    self._let_gather(has_much=after - start >= PIPELINED * (frame_end - start))
+                    self._let_gather(after - start, (after - start) // (frame_end - start))
                     start = after
                     for answer in answers:
                         self._give(answer, may_go_on=True)
@@ -310,12 +312,13 @@ class Connection:
             self._check_size(int.from_bytes(buffer[start : start + 4], "big", signed=True), None)
         return start
 
-    def _let_gather(self, *, has_much: bool) -> None:
-        if has_much:
+    def _let_gather(self, size_bytes: int, requests: int) -> None:
+        """Say of a read what it brought, where that may be gathered."""
+        if requests >= STREAMED or (size_bytes >= STREAMED_BYTES and requests >= FEW):
             self._gathers_left = GATHERS
         if self._gathers_left:
-            self._gathers_left -= not has_much
-            self._shared.loop.let_gather(self.fd, has_much=has_much)
+            self._gathers_left -= requests < FEW
+            self._shared.loop.let_gather(self.fd, has_much=requests >= FEW)
 
     def _go_on_next_turn(self) -> None:
         if not self._goes_on:

@@ -169,7 +169,7 @@ class HttpServer:
         try:
             return _response(page(), method)
         except Exception as error:
-            self._faults.warning("page_failed", path=path, exc_info=True)
+            self._faults.error("page_failed", path=path, exc_info=True)
             return _response(_text(500, repr(error)), method)
 
 

@@ -54,9 +54,10 @@ def _on_one_line(value: object) -> str:
 
 class _Seldom(logging.Filter):
     """Lets a library's warning through at most once in `EVERY_S` for each wording: kazoo tells of every attempt to connect, one
-    or two a second, for as long as ZooKeeper is away. Bounded by the wordings in the library's code."""
+    or two a second, for as long as ZooKeeper is away. Of more than `MOST` wordings all are forgotten."""
 
     EVERY_S = 60.0
+    MOST = 1_000
 
     def __init__(self, logger: str) -> None:
         super().__init__(logger)
@@ -67,6 +68,8 @@ class _Seldom(logging.Filter):
             return True  # not of this library
         if record.created < self._next_s.get(record.msg, 0.0):
             return False
+        if len(self._next_s) >= self.MOST:
+            self._next_s.clear()
         self._next_s[record.msg] = record.created + self.EVERY_S
         return True
 

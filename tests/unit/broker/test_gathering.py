@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker import loop as loops
-from headrace.broker.connection import GATHERS, PIPELINED, Connection
+from headrace.broker.connection import FEW, GATHERS, STREAMED, STREAMED_BYTES, Connection
 from headrace.broker.produce_front import Front
 from headrace.broker.produce_run import Taken
 from headrace.wire import control
@@ -15,7 +15,8 @@ from tests.support.raw_kafka import batch, fetch_body, frame, produce_body
 from tests.unit.broker.serving import ServingBroker
 
 ONE = frame(0, 9, 1, produce_body("clicks", batch(b"x")))
-MANY = ONE * PIPELINED
+MANY = ONE * STREAMED
+LARGE = frame(0, 9, 1, produce_body("clicks", batch(b"x" * (STREAMED_BYTES // FEW))))
 
 
 class Turns:
@@ -63,16 +64,24 @@ def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
         partition.log.close()
 
 
-def test_requests_of_a_producer_that_had_sixteen_at_once_are_let_gather(turns: Turns) -> None:
+def test_requests_of_a_producer_that_had_very_many_at_once_are_let_gather(turns: Turns) -> None:
     peer = turns.connect()
     assert turns.send(peer, MANY) == 0
     assert turns.send(peer, ONE) == 1
     assert turns.sleeps == [loops.GATHER_US / 1e6]
 
 
+def test_many_bytes_of_more_than_a_few_requests_say_the_same(turns: Turns) -> None:
+    peer = turns.connect()
+    assert len(LARGE) * FEW < len(turns.broker.server.scratch)
+    peer.setblocking(False)
+    turns.send(peer, LARGE * FEW)
+    assert turns.send(peer, LARGE) == 1
+
+
 def test_a_producer_with_few_in_flight_is_never_kept_waiting(turns: Turns) -> None:
     peer = turns.connect()
-    for requests in (1, 2, 5, 1, 10, PIPELINED - 1, 1):
+    for requests in (1, 2, 5, 1, 64, 3, STREAMED - 1, 1):
         assert turns.send(peer, ONE * requests) == 0
 
 

@@ -62,6 +62,12 @@ def test_a_library_that_tells_of_every_attempt_is_heard_once_a_minute() -> None:
     ]
 
 
+def test_what_is_remembered_of_a_librarys_wordings_is_bounded() -> None:
+    code = "for n in range(2500): logging.getLogger('kazoo.client').warning(f'wording {n}')\n"
+    code += "print(max(len(one._next_s) for one in logging.getLogger().handlers[0].filters), file=sys.stderr)\n"
+    assert int(logged("json", "import sys\n" + code)[-1]) <= 1_000
+
+
 def test_a_thread_that_ends_by_a_fault_says_so_on_one_line() -> None:
     code = "import threading\nlog_thread_faults()\nthread = threading.Thread(target=lambda: 1 // 0, name='http')\n"
     (line,) = logged("json", code + "thread.start(); thread.join()\n")
