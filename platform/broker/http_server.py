@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from ..runtime.clock import SystemClock
 from ..runtime.logs import get_logger
 from .errors import AddressInUse
 from .rate_limited_log import RateLimitedLog
@@ -60,7 +61,7 @@ class HttpServer:
         self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._listener: socket.socket | None = None
-        self._faults = RateLimitedLog(log, lambda: time.monotonic_ns() // 1_000_000)
+        self._faults = RateLimitedLog(log, SystemClock().monotonic_ms)
 
     @property
     def port(self) -> int:

@@ -164,7 +164,7 @@ class LogShelf:
             except LogError as error:
                 log.warning("log_not_closed", topic=topic, partition=key[1], why=str(error))
             folder = self._data / f"{key[0]}-{key[1]}"
-            aside.append(folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}")))
+            aside.append(self._put_aside(folder, why))
         self._retiring.discard(topic)
         return aside
 
@@ -173,10 +173,13 @@ class LogShelf:
         for index in indices:
             folder = self._data / f"{topic}-{index}"
             if (topic, index) not in self._open and folder.exists():
-                aside = folder.rename(folder.with_name(f"{folder.name}.gone.{self._now_ms()}"))
+                aside = self._put_aside(folder, "gone")
                 log.warning(
                     "folder_of_unknown_topic", folder=str(aside), what_to_do="not deleted: remove it, or read it elsewhere"
                 )
+
+    def _put_aside(self, folder: Path, why: str) -> Path:
+        return folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}"))
 
     def strangers(self) -> list[Path]:
         """Return the folders that look like partitions' and belong to no topic that was seen."""

@@ -2,8 +2,7 @@
 
 While a `RecordedDisk` is entered, every change below its root that goes through `os` or `open` is done for real and written
 down: creations, writes, truncations, renames, removals. Syncs are written down only. `after(count)` then says what a disk may
-hold when the power goes after so many of them. The promises are POSIX's and no more: bytes are on disk once their file was
-synced, names once their folder was; anything else may be there, in part, in any order, or not at all.
+hold when the power goes after so many of them (`possible_disk`), and a fate decides over what was not synced (`fates`).
 
 Whether anything slipped past is told by `is_complete`: the operations replayed must give the folder as it is.
 """
@@ -12,314 +11,30 @@ import builtins
 import errno
 import io
 import os
-import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from headrace.broker.log import boot
-
-
-class Create(NamedTuple):
-    path: str
-    inode: int
-
-
-class MakeFolder(NamedTuple):
-    path: str
-
-
-class Write(NamedTuple):
-    inode: int
-    position: int
-    data: bytes
-
-
-class Truncate(NamedTuple):
-    inode: int
-    size: int
-
-
-class Sync(NamedTuple):
-    inode: int
-
-
-class FailedSync(NamedTuple):
-    """The disk refused what was to be written, all of it or all but the last. The system has said so and forgets: it tells nobody
-    again.
-    """
-
-    inode: int
-    takes_last: bool = False
-
-
-class Evict(NamedTuple):
-    """The system needed the room, and let go of what it takes for written: who reads sees what is on the disk."""
-
-    inode: int
-
-
-class SyncFolder(NamedTuple):
-    path: str
-
-
-class Rename(NamedTuple):
-    path: str
-    new_path: str
-
-
-class Remove(NamedTuple):
-    path: str
-
-
-class Mark(NamedTuple):
-    """Something the test wants to know about this moment."""
-
-    fact: Any
-
-
-Operation = Create | MakeFolder | Write | Truncate | Sync | FailedSync | Evict | SyncFolder | Rename | Remove | Mark
-_Change = Write | Truncate
-_NameChange = Create | MakeFolder | Rename | Remove
-
-
-@dataclass
-class _File:
-    on_disk: bytearray = field(default_factory=bytearray)
-    pending: list[_Change] = field(default_factory=list)
-    dropped: list[_Change] = field(default_factory=list)
-    """What a failed sync was about: on no disk, in the system's memory still."""
-
-
-@dataclass
-class PossibleDisk:
-    """What was synced, and what was only asked for, at one moment."""
-
-    names: dict[str, int | None] = field(default_factory=dict)
-    """Path to inode; a folder has none."""
-    pending_names: list[_NameChange] = field(default_factory=list)
-    files: dict[int, _File] = field(default_factory=dict)
-    numbers: dict[int, int] = field(default_factory=dict)
-    """Inode to the number that the system gave it, by which a file is known again."""
-
-    def apply(self, operation: Operation) -> None:
-        match operation:
-            case Write(inode) | Truncate(inode):
-                self.files.setdefault(inode, _File()).pending.append(operation)
-            case Sync(inode):
-                file = self.files.setdefault(inode, _File())
-                for change in file.pending:
-                    _change(file.on_disk, change)
-                file.pending.clear()
-            case FailedSync(inode, takes_last):
-                file = self.files.setdefault(inode, _File())
-                if takes_last and file.pending:
-                    _change(file.on_disk, file.pending.pop())
-                file.dropped += file.pending
-                file.pending.clear()
-            case Evict(inode):
-                self.files[inode].dropped.clear()
-            case SyncFolder(path):
-                stay = []
-                for name_change in self.pending_names:
-                    if _is_in(path, name_change):
-                        _rename(self.names, name_change)
-                    else:
-                        stay.append(name_change)
-                self.pending_names = stay
-            case Mark():
-                pass
-            case _:
-                self.pending_names.append(operation)
-
-    def write_out(self, folder: Path, fate: "Fate") -> dict[int, int]:
-        """Put into `folder` what the disk holds when `fate` decides over what was not synced.
-
-        Return the number of each file now and what it was: see `reopened`.
-        """
-        numbers = {}
-        names = dict(self.names)
-        for name_change in fate.names_kept(self.pending_names):
-            _rename(names, name_change)
-        for path in sorted(names):  # folders before what is in them
-            inode = names[path]
-            if any(str(above) not in names for above in PurePath(path).parents if above.name):
-                continue  # there, and nobody finds it: the name of a folder above it was lost
-            if inode is None:
-                (folder / path).mkdir(parents=True, exist_ok=True)
-                continue
-            file = self.files.setdefault(inode, _File())
-            content = bytearray(file.on_disk)
-            kept = fate.changes_kept(file.pending, len(file.on_disk))
-            for change in [*(file.dropped if fate.is_only_a_kill else []), *kept]:
-                _change(content, change)
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(content)
-            numbers[(folder / path).stat().st_ino] = self.numbers[inode]
-        return numbers
-
-
-class _Status:
-    """What `fstat` says of a file, but for its number."""
-
-    def __init__(self, status: os.stat_result, number: int) -> None:
-        self._status = status
-        self.st_ino = number
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._status, name)
-
-
-@contextmanager
-def reopened(numbers: dict[int, int], *, after_power_cut: bool) -> Iterator[None]:
-    """Let the files that `write_out` made pass for those they stand for; the system has started anew if the power was cut.
-
-    Nothing waits for the disk in here: nobody cuts the power of what follows."""
-    fstat = os.fstat
-
-    def status_of(fd: int) -> Any:
-        status = fstat(fd)
-        return _Status(status, numbers[status.st_ino]) if status.st_ino in numbers else status
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fstat", status_of)
-        patch.setattr(os, "fdatasync", lambda fd: None)
-        patch.setattr(os, "fsync", lambda fd: None)
-        if after_power_cut:
-            patch.setattr(boot, "current", lambda: b"another boot, 16")
-        yield
-
-
-def _is_in(folder: str, change: _NameChange) -> bool:
-    paths = (change.path, change.new_path) if isinstance(change, Rename) else (change.path,)
-    return any(os.path.dirname(path) == folder for path in paths)
-
-
-def _rename(names: dict[str, int | None], change: _NameChange) -> None:
-    match change:
-        case Create(path, inode):
-            names[path] = inode
-        case MakeFolder(path):
-            names[path] = None
-        case Rename(path, new_path):
-            for name in [name for name in names if name == path or name.startswith(f"{path}/")]:
-                names[new_path + name[len(path) :]] = names.pop(name)
-        case Remove(path):
-            names.pop(path, None)
-
-
-def _change(content: bytearray, change: _Change) -> None:
-    match change:
-        case Truncate(_, size):
-            del content[size:]
-            content.extend(bytes(size - len(content)))
-        case Write(_, position, data):
-            content.extend(bytes(max(0, position + len(data) - len(content))))
-            content[position : position + len(data)] = data
-
-
-class Fate:
-    """What becomes of changes that nobody synced: all are lost. Others below. Of each file so many bytes are on disk."""
-
-    is_only_a_kill = False
-
-    def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
-        return []
-
-    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
-        return []
-
-    def __str__(self) -> str:
-        return "all lost"
-
-
-class AllKept(Fate):
-    """As after `kill -9`."""
-
-    is_only_a_kill = True
-
-    def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
-        return pending
-
-    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
-        return pending
-
-    def __str__(self) -> str:
-        return "all kept"
-
-
-class RemovalsKept(Fate):
-    """What was taken away is gone, what was to come in its place did not come."""
-
-    def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
-        return [change for change in pending if isinstance(change, Rename | Remove)]
-
-    def __str__(self) -> str:
-        return "removals kept"
-
-
-class LastKept(Fate):
-    """Of each file what came last is there, and nothing of what came before it: its end looks well, and its middle is a hole."""
-
-    def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
-        return pending
-
-    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
-        return pending[-1:]
-
-    def __str__(self) -> str:
-        return "last kept"
-
-
-class AnyKept(Fate):
-    """Some are there, some are not, some in part, zeros where the length came and the bytes did not. What was to be written over
-    bytes that are on disk came, or they are as they were: no disk writes zeros that nobody gave it.
-
-    Names: in their order up to some point, as a journal keeps them; where `in_any_order`, any of them."""
-
-    def __init__(self, seed: object, *, in_any_order: bool = False) -> None:
-        self._seed = seed
-        self._chance = random.Random(str(seed))
-        self._in_any_order = in_any_order
-
-    def names_kept(self, pending: list[_NameChange]) -> list[_NameChange]:
-        if not self._in_any_order:
-            return pending[: self._chance.randint(0, len(pending))]
-        return [change for change in pending if self._chance.random() < 0.5]
-
-    def changes_kept(self, pending: list[_Change], on_disk_bytes: int) -> list[_Change]:
-        chance = self._chance
-        kept: list[_Change] = []
-        for change in pending:
-            fate = chance.choice(("whole", "whole", "lost", "zeros", "torn"))
-            if fate == "whole" or (isinstance(change, Truncate) and fate != "lost"):
-                kept.append(change)
-            elif isinstance(change, Write) and fate == "zeros":
-                begin, end = max(change.position, on_disk_bytes), change.position + len(change.data)
-                kept += [Write(change.inode, begin, bytes(end - begin))] if begin < end else []
-            elif isinstance(change, Write) and fate == "torn":
-                kept += self._torn(change)
-        return kept
-
-    def _torn(self, write: Write) -> list[_Change]:
-        """Pages, as the disk's cuts them or smaller, of which some came."""
-        page = self._chance.choice((16, 64, 512, 4096))
-        kept: list[_Change] = []
-        at = 0
-        while at < len(write.data):
-            length = page - (write.position + at) % page
-            if self._chance.random() < 0.5:
-                kept.append(Write(write.inode, write.position + at, write.data[at : at + length]))
-            at += length
-        return kept
-
-    def __str__(self) -> str:
-        return f"any kept ({self._seed}{', names in any order' if self._in_any_order else ''})"
+from tests.crash.disk_operations import (
+    Create,
+    Evict,
+    FailedSync,
+    MakeFolder,
+    Mark,
+    Operation,
+    Remove,
+    Rename,
+    Sync,
+    SyncFolder,
+    Truncate,
+    Write,
+    change_bytes,
+)
+from tests.crash.fates import AllKept
+from tests.crash.possible_disk import File, PossibleDisk
 
 
 class RecordedDisk:
@@ -351,7 +66,7 @@ class RecordedDisk:
         disk = PossibleDisk(
             names=dict(self._before.names),
             numbers=self._before.numbers,
-            files={inode: _File(bytearray(file.on_disk)) for inode, file in self._before.files.items()},
+            files={inode: File(bytearray(file.on_disk)) for inode, file in self._before.files.items()},
         )
         for operation in self.operations[:count]:
             disk.apply(operation)
@@ -361,11 +76,11 @@ class RecordedDisk:
         """Let the system forget what failed syncs were about."""
         disk = self.after(len(self.operations))
         for path, inode in self._by_path.items():
-            file = disk.files.get(inode, _File())
+            file = disk.files.get(inode, File())
             if file.dropped:
                 content = bytearray(file.on_disk)
                 for change in file.pending:
-                    _change(content, change)
+                    change_bytes(content, change)
                 size = (self.root / path).stat().st_size
                 with self._real_open(self.root / path, "r+b") as real:
                     real.write(content.ljust(size, b"\0"))
@@ -384,7 +99,7 @@ class RecordedDisk:
                 self._before.names[name] = None
             else:
                 self._before.names[name] = self._by_path[name] = self._new_inode(path.stat().st_ino)
-                self._before.files[self._by_path[name]] = _File(bytearray(path.read_bytes()))
+                self._before.files[self._by_path[name]] = File(bytearray(path.read_bytes()))
 
     def _new_inode(self, number: int) -> int:
         self._next_inode += 1

@@ -13,7 +13,10 @@ from headrace.broker.log import Appended, FlushJob, LogConfig, LogUnusable, Part
 from headrace.broker.log.producer_state import Duplicate
 from headrace.broker.log.retention import expired
 from headrace.wire.record_batch import place, read_header
-from tests.crash.recorded_disk import AllKept, AnyKept, Fate, LastKept, Mark, RecordedDisk, RemovalsKept, reopened
+from tests.crash.disk_operations import Mark
+from tests.crash.fates import AllKept, AnyKept, Fate, LastKept, RemovalsKept
+from tests.crash.possible_disk import reopened
+from tests.crash.recorded_disk import RecordedDisk
 from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched
 
 TOLERATED = {ProblemKind.BAD_RANGE, ProblemKind.SEQUENCE, *(kind for kind in ProblemKind if kind.is_harmless)}

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.broker.log import PartitionLog
 from headrace.wire.record_batch import HEADER_SIZE
-from tests.crash.recorded_disk import reopened
+from tests.crash.possible_disk import reopened
 from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched, open_log
 
 SEED = 20_261_121

@@ -15,6 +15,18 @@ from tests.crash.story import Story, cut_everywhere
 SEED = 20_261_121
 
 
+def begun(disk: RecordedDisk, segment_bytes: int, checkpoint: bool) -> Story:
+    """Return a log with a batch that is on disk and four that are not, described by a checkpoint or by nothing."""
+    story = Story(disk, segment_bytes=segment_bytes, flush_on_roll=False)
+    story.append(idempotent=True)
+    story.flush()
+    for _ in range(4):
+        story.append(idempotent=True)
+    if checkpoint:
+        story.checkpoint()
+    return story
+
+
 def forget_marks(patch: pytest.MonkeyPatch) -> None:
     """The process is killed in the very call that fails: it can leave no mark."""
     patch.setattr(flush_mark, "leave", lambda folder: None)
@@ -34,13 +46,7 @@ def test_what_a_failed_flush_was_about_is_on_disk_when_the_next_start_says_so(
     if is_killed_in_it:
         forget_marks(monkeypatch)
     with disk:
-        story = Story(disk, segment_bytes=segment_bytes, flush_on_roll=False)
-        story.append(idempotent=True)
-        story.flush()
-        for _ in range(4):
-            story.append(idempotent=True)
-        if checkpoint:
-            story.checkpoint()
+        story = begun(disk, segment_bytes, checkpoint)
         story.append(idempotent=True)
         story.flush_in_vain()
         story.die_and_open()
@@ -57,13 +63,7 @@ def test_what_the_system_has_let_go_of_after_a_failed_flush_is_no_duplicate(
     disk: RecordedDisk, scratch: Path, takes_last: bool, checkpoint: bool, segment_bytes: int
 ) -> None:
     with disk:
-        story = Story(disk, segment_bytes=segment_bytes, flush_on_roll=False)
-        story.append(idempotent=True)
-        story.flush()
-        for _ in range(4):
-            story.append(idempotent=True)
-        if checkpoint:
-            story.checkpoint()
+        story = begun(disk, segment_bytes, checkpoint)
         story.flush_in_vain(takes_last=takes_last)
         disk.evict()
         story.die_and_open_on_what_is_left()

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from headrace.broker.log import AppendFailed, LogUnusable, spare
-from tests.crash.recorded_disk import AnyKept, Mark, RecordedDisk
+from tests.crash.disk_operations import Mark
+from tests.crash.fates import AnyKept
+from tests.crash.recorded_disk import RecordedDisk
 from tests.crash.story import Flushed, Found, Story, cut_everywhere
 from tests.unit.broker_log.small_logs import DAY_MS, NOW_MS, fetched
 

@@ -10,8 +10,11 @@ from pathlib import Path
 
 from headrace.broker.log import LogConfig, PartitionLog
 from headrace.wire import produce
+from tests.crash.disk_operations import Mark
+from tests.crash.fates import AnyKept, Fate
 from tests.crash.load import placed, whole_batches
-from tests.crash.recorded_disk import AnyKept, Fate, Mark, RecordedDisk, reopened
+from tests.crash.possible_disk import reopened
+from tests.crash.recorded_disk import RecordedDisk
 from tests.support.raw_kafka import RawClient, batch, produce_body
 from tests.unit.broker.serving import NOW_MS, ServingBroker
 from tests.unit.broker_log.small_logs import fetched

@@ -32,7 +32,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     """Return what became of each topic, once ZooKeeper has them all."""
     request = control.decode_request(KEY, version, body)
     refused, granted = placement.sorted_out(
-        required(request.topics), partial(_refusal, context), lambda topic: _wanted(context, topic).partition_count
+        required(request.topics), partial(_refusal, context), partial(_partition_count, context)
     )
     results = {name: Result(name, *refusal) for name, refusal in refused.items()}
     to_make = {name: _wanted(context, topic) for name, topic in granted.items()}
@@ -67,12 +67,18 @@ def _outcome(context: Context, version: int, name: str, wanted: _Wanted, outcome
 
 
 def _wanted(context: Context, topic: Any) -> _Wanted:
-    config = topic_settings.kept({str(one.name): one.value for one in required(topic.configs)})
+    places = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
+    return _Wanted(_partition_count(context, topic), topic_settings.kept(_given(topic)), dict(sorted(places.items())) or None)
+
+
+def _partition_count(context: Context, topic: Any) -> int:
     if topic.assignments:
-        places = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
-        return _Wanted(len(places), config, dict(sorted(places.items())))
-    count = context.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
-    return _Wanted(count, config, None)
+        return len(topic.assignments)
+    return context.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
+
+
+def _given(topic: Any) -> dict[str, str | None]:
+    return {str(one.name): one.value for one in required(topic.configs)}
 
 
 def _refusal(context: Context, topic: Any) -> Refusal | None:
@@ -81,7 +87,7 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
     if name in context.topics.catalog.topics:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already"
-    if faults := topic_settings.faults_of({str(one.name): one.value for one in required(topic.configs)}):
+    if faults := topic_settings.faults_of(_given(topic)):
         return ErrorCode.INVALID_CONFIG, "; ".join(faults)
     if required(topic.assignments):
         if (refusal := _placed_wrongly(context, topic)) is not None:

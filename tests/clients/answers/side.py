@@ -6,7 +6,7 @@ then say 'record 2' or 'end' instead of numbers."""
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.wire import control, fetch, produce
+from headrace.wire import control
 from tests.clients.answers.plain import Table, flat
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed, RawClient, batch
@@ -111,4 +111,3 @@ def list_offsets(topic: str, *timestamps: int, partition: int = 0, epoch: int = 
 
 
 _SOFTWARE = {"client_software_name": "same-answers", "client_software_version": "1"}
-__all__ = ["Side", "fetch", "list_offsets", "produce"]

@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaConsumer
 
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from headrace.wire import control
 from headrace.wire.errors import ErrorCode
-from tests.integration.broker.test_groups import PARTITIONS, SETTINGS, Reader, kcat_member, produce, texts
+from tests.integration.broker.test_groups import PARTITIONS, SETTINGS, KafkaPythonReader, Reader, kcat_member, produce, texts
 from tests.integration.broker.test_outage import own_zookeeper  # noqa: F401 - a fixture
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
@@ -141,46 +140,30 @@ def test_whoever_dies_or_freezes_each_record_is_read_and_no_offset_goes_back(
 
 
 def test_kafka_pythons_members_go_on_after_the_brokers_death(broker: BrokerProcess, watch: Watch) -> None:
-    stop = threading.Event()
-    got: list[list[str]] = [[], []]
+    readers = [
+        KafkaPythonReader(broker, GROUP, TOPIC, auto_commit_interval_ms=100, reconnect_backoff_max_ms=200) for _ in range(2)
+    ]
 
-    def run(number: int) -> None:
-        consumer = KafkaConsumer(
-            TOPIC,
-            bootstrap_servers=broker.address,
-            group_id=GROUP,
-            auto_offset_reset="earliest",
-            session_timeout_ms=3_000,
-            heartbeat_interval_ms=200,
-            auto_commit_interval_ms=100,
-            reconnect_backoff_max_ms=200,
-        )
-        while not stop.is_set():
-            for records in consumer.poll(timeout_ms=100).values():
-                got[number].extend(record.value.decode() for record in records)
-        consumer.close()
+    def have_read(values: list[str]) -> bool:
+        return {value for reader in readers for value in reader.values} >= set(values)
 
-    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(2)]
-    for thread in threads:
-        thread.start()
     try:
         eventually(lambda: len(members(broker)) == 2, what="two members")
         before, after = texts("before", 60), texts("after", 60)
         produce(broker, TOPIC, before)
-        eventually(lambda: {*got[0], *got[1]} >= set(before), what="everything read before the death")
+        eventually(lambda: have_read(before), what="everything read before the death")
         broker.kill()
         broker.restart()
         end = ends(broker)
         produce(broker, TOPIC, after)
-        eventually(lambda: {*got[0], *got[1]} >= set(after), what="everything read after the death")
+        eventually(lambda: have_read(after), what="everything read after the death")
         eventually(lambda: len(members(broker)) == 2, what="two members again")
         eventually(lambda: watch.is_beyond(end), what="commits of what was written last")
         assert watch.steps_back == []
         assert described(broker).group_state == "Stable", "they came back, and stay"
     finally:
-        stop.set()
-        for thread in threads:
-            thread.join(20)
+        for reader in readers:
+            reader.close()
 
 
 def test_after_a_restart_old_members_are_unknown_and_the_durable_offsets_are_there_at_once(broker: BrokerProcess) -> None:

@@ -7,6 +7,7 @@ import signal
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,40 @@ class Reader:
         self.partitions -= {one.partition for one in partitions}
 
 
+class KafkaPythonReader:
+    """A kafka-python consumer on a thread of its own; `values` is what it got, `partitions` what it has now."""
+
+    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: Any) -> None:
+        self.values: list[str] = []
+        self.partitions: set[int] = set()
+        self._client_of = partial(
+            KafkaConsumer,
+            topic,
+            bootstrap_servers=broker.address,
+            group_id=group,
+            auto_offset_reset="earliest",
+            session_timeout_ms=3_000,
+            heartbeat_interval_ms=200,
+            **config,
+        )
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop, commit, leave the group."""
+        self._stop.set()
+        self._thread.join(20)
+
+    def _run(self) -> None:
+        client = self._client_of()
+        while not self._stop.is_set():
+            for records in client.poll(timeout_ms=100).values():
+                self.values.extend(record.value.decode() for record in records)
+            self.partitions = {one.partition for one in client.assignment()}
+        client.close()
+
+
 def shared(*readers: Reader) -> Callable[[], bool]:
     """Return a question: whether the readers have all partitions between them, each at least one, none twice."""
 
@@ -159,40 +194,19 @@ def test_members_share_the_partitions_through_joins_and_departures(
 def test_librdkafka_kafka_python_and_kcat_work_in_one_group(
     broker: BrokerProcess, topic: str, group: str, tmp_path: Path
 ) -> None:
-    stop = threading.Event()
-    got: list[str] = []
-    held: list[set[int]] = [set()]
-
-    def run_kafka_python() -> None:
-        consumer = KafkaConsumer(
-            topic,
-            bootstrap_servers=broker.address,
-            group_id=group,
-            auto_offset_reset="earliest",
-            session_timeout_ms=3_000,
-            heartbeat_interval_ms=200,
-        )
-        while not stop.is_set():
-            for records in consumer.poll(timeout_ms=100).values():
-                got.extend(record.value.decode() for record in records)
-            held[0] = {one.partition for one in consumer.assignment()}
-        consumer.close()
-
-    thread = threading.Thread(target=run_kafka_python, daemon=True)
-    thread.start()
+    other = KafkaPythonReader(broker, group, topic)
     kcat = kcat_member(broker, group, topic, tmp_path)
     try:
         with Reader(broker, group, topic) as reader:
-            eventually(lambda: len(held[0]) == len(reader.partitions) == 2, what="three clients sharing six partitions")
+            eventually(lambda: len(other.partitions) == len(reader.partitions) == 2, what="three clients sharing six partitions")
             values = texts("mixed", 120)
             produce(broker, topic, values)
-            eventually(lambda: {*got, *reader.values, *kcat.output().split()} >= set(values), what="everything read")
-            assert got
+            eventually(lambda: {*other.values, *reader.values, *kcat.output().split()} >= set(values), what="everything read")
+            assert other.values
             assert reader.values
     finally:
         kcat.stop()
-        stop.set()
-        thread.join(10)
+        other.close()
 
 
 def kcat_member(broker: BrokerProcess, group: str, topic: str, folder: Path, *config: str) -> Process:

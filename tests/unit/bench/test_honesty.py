@@ -36,8 +36,8 @@ def test_a_child_that_ends_before_its_port_opens_is_a_fault_with_its_last_words(
 
 def test_a_child_is_ours_once_its_port_answers_and_gone_after_stop(tmp_path: Path) -> None:
     port = free_port()
-    serve = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"
-    child = Child([sys.executable, "-c", serve], tmp_path / "log", port=port).start()
+    serve = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
+    child = Child(serve, tmp_path / "log", port=port).start()
     assert cpu_s([child.pid]) > 0
     assert rss_mb([child.pid]) > 1
     assert descendants(os.getpid())[0] == os.getpid()
