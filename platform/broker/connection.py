@@ -249,7 +249,11 @@ class Connection:
             self._intake.put(rest, _frame_bytes(rest, 0, received - used))
         elif self._intake.start == self._intake.end:
             self._intake.drop()
-        self._after_input()
+        if used and self._outbox and self._shared.loop.turn_has_more and not self._goes_on:
+            # Who reads along is about to be told of what was appended here: that comes first, the acknowledgement after it.
+            self._go_on_at_turn_end()
+        else:
+            self._after_input()
 
     def _end(self) -> None:
         """Nothing more will come. What is pending or unsent still goes out, then the connection closes."""
@@ -320,6 +324,10 @@ class Connection:
             self._gathers_left -= requests < FEW
             self._shared.loop.let_gather(self.fd, has_much=requests >= FEW)
 
+    def _go_on_at_turn_end(self) -> None:
+        self._goes_on = True
+        self._shared.loop.at_turn_end(self._go_on)
+
     def _go_on_next_turn(self) -> None:
         if not self._goes_on:
             self._goes_on = True
@@ -359,9 +367,7 @@ class Connection:
             self._is_held = False
             self._go_on()
         elif not self._goes_on:
-            # One flush ends many waits: all that it lets go leaves in one send.
-            self._goes_on = True
-            self._shared.loop.at_turn_end(self._go_on)
+            self._go_on_at_turn_end()  # one flush ends many waits: all that it lets go leaves in one send
 
     def _go_on(self) -> None:
         """Answer what was received meanwhile, send, and read on."""

@@ -29,6 +29,10 @@ MOST_PARTITIONS = 20_000
 """In one request: a frame could name 150,000, and keep the loop for seconds. One partition named twice counts twice."""
 
 
+_Asked = fetch.FetchRequest | tuple[FetchOne, int]
+"""A request; or what is known of it, and its offset."""
+
+
 class _Collected(NamedTuple):
     response: fetch.FetchResponse
     size_bytes: int
@@ -42,32 +46,32 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Answe
     """Return what the partitions have; a Later while that is less than min_bytes and there is time, or while what they have is
     being brought into memory. Hot: once a fetch.
     """
-    known: FetchOne | None = None
+    asked: _Asked
     if len(body) <= LARGEST_BYTES and version <= fetch.MAX_VERSION:
         raw = bytes(body)
         known = context.known_fetches.get(version, raw)
         if known is not None:
             offset = offset_in(version, raw)
-            answer = _answer_one(context, known, offset)
+            answer = _answer_one(context, known, offset) or _wait_at_end(context, version, known, offset)
             if answer is not None:
                 return answer
-            request = known.at(offset)
+            request, asked = known.at(offset), (known, offset)
         else:
-            request = fetch.decode_request(version, body)
+            request = asked = fetch.decode_request(version, body)
             context.known_fetches.learn(version, raw, request)
     else:
-        request = fetch.decode_request(version, body)
+        request = asked = fetch.decode_request(version, body)
         _check_count(request)
     wait_ms = min(request.max_wait_ms, context.settings.fetch_max_wait_ms)
     cold = _cold(context, request)
     if cold:
-        parked = _Parked(context, version, request, known, 0, context.loop.now_ms + max(0, wait_ms))
+        parked = _Parked(context, version, asked, request.min_bytes, wait_ms)
         if parked.bring(cold):
             return parked.later
     collected = _collect(context, request)
     if collected.size_bytes >= request.min_bytes or collected.must_go or wait_ms <= 0 or not request.topics:
         return _chunks(context, version, collected)
-    parked = _Parked(context, version, request, known, collected.size_bytes, context.loop.now_ms + wait_ms)
+    parked = _Parked(context, version, asked, request.min_bytes - collected.size_bytes, wait_ms)
     return parked.later if parked.wait() else _chunks(context, version, collected)
 
 
@@ -109,6 +113,19 @@ def _answer_one(context: Context, known: FetchOne, offset: int) -> Chunks | None
     return (head, records, known.tail) if known.tail else (head, records)
 
 
+def _wait_at_end(context: Context, version: int, known: FetchOne, offset: int) -> Later | None:
+    """Return the answer to come of a fetch that has come before and is at the end, None when it is not simply that."""
+    partition = context.partitions.get(known.topic, known.index)
+    if partition is None or offset != partition.high_watermark:
+        return None
+    request = known.request
+    wait_ms = min(request.max_wait_ms, context.settings.fetch_max_wait_ms)
+    if wait_ms <= 0 or request.min_bytes <= 0:
+        return None
+    parked = _Parked(context, version, (known, offset), request.min_bytes, wait_ms)
+    return parked.later if parked.wait_at(1, (partition,)) else None
+
+
 class _Parked:
     """A fetch that waits at its partitions until enough more has been shown, or for what it wants to be in memory.
 
@@ -119,35 +136,45 @@ class _Parked:
         self,
         context: Context,
         version: int,
-        request: fetch.FetchRequest,
-        known: FetchOne | None,
-        has_bytes: int,
-        deadline_ms: int,
+        asked: _Asked,
+        missing_bytes: int,
+        wait_ms: int,
     ) -> None:
         self._context = context
         self._version = version
-        self._request = request
-        self._known = known
-        self._missing_bytes = request.min_bytes - has_bytes
-        self._is_due = self._is_waiting = self._is_cold = self._must_go = False
-        self._waits_at: list[Partition] = []
+        self._asked = asked
+        self._missing_bytes = missing_bytes
+        self._is_due = self._is_cold = self._must_go = False
+        self._waits_at: Sequence[Partition] = ()
+        self._counts_for: int | None = None
+        deadline_ms = context.loop.now_ms + max(0, wait_ms)
         self.later = Later(deadline_ms=deadline_ms, at_deadline=self._give_up, abandoned=self._leave)
+
+    @property
+    def _request(self) -> fetch.FetchRequest:
+        asked = self._asked
+        return asked if isinstance(asked, fetch.FetchRequest) else asked[0].at(asked[1])
 
     def wait(self) -> bool:
         """Wait at the partitions; return False when too many are waited at already."""
+        table = self._context.partitions
+        named = [table.get(topic, wanted.index) for topic, partitions in self._request.topics for wanted in partitions]
+        return self.wait_at(len(named), [partition for partition in named if partition is not None])
+
+    def wait_at(self, count: int, partitions: Sequence[Partition]) -> bool:
+        """Wait at `partitions`, those that are here of `count` that are named; return False when too many are waited at already.
+
+        Hot: once a fetch of who reads along.
+        """
         context = self._context
-        count = sum(len(partitions) for _, partitions in self._request.topics)
         if context.known_fetches.parked_partitions + count > context.settings.parked_partitions_max:
             return False
-        self._is_waiting = True
         context.metrics.parked_fetches += 1
         context.known_fetches.parked_partitions += count
-        for name, partitions in self._request.topics:
-            for wanted in partitions:
-                partition = context.partitions.get(name, wanted.index)
-                if partition is not None:
-                    partition.wait(self)
-                    self._waits_at.append(partition)
+        self._counts_for = count
+        self._waits_at = partitions
+        for partition in partitions:
+            partition.wait(self)
         return True
 
     def bring(self, cold: Sequence[Slice]) -> bool:
@@ -168,13 +195,14 @@ class _Parked:
         self._is_cold = False
         if self.later.ended:
             return
-        collected = _collect(self._context, self._request)
+        request = self._request
+        collected = _collect(self._context, request)
         deadline_ms = self.later.deadline_ms or 0
         is_late = self._must_go or self._context.loop.now_ms >= deadline_ms
-        if is_late or collected.size_bytes >= self._request.min_bytes or collected.must_go:
+        if is_late or collected.size_bytes >= request.min_bytes or collected.must_go:
             self.later.complete(_chunks(self._context, self._version, collected))
         else:
-            self._missing_bytes = self._request.min_bytes - collected.size_bytes
+            self._missing_bytes = request.min_bytes - collected.size_bytes
             if not self.wait():
                 self.later.complete(_chunks(self._context, self._version, collected))
 
@@ -187,14 +215,14 @@ class _Parked:
         self._is_due = False
         if self.later.ended:
             return
-        answer = None
-        if self._known is not None:
-            answer = _answer_one(self._context, self._known, self._request.topics[0].partitions[0].fetch_offset)
+        asked = self._asked
+        answer = None if isinstance(asked, fetch.FetchRequest) else _answer_one(self._context, *asked)
         if answer is None:
-            collected = _collect(self._context, self._request)
-            if collected.size_bytes < self._request.min_bytes and not collected.must_go:
+            request = self._request
+            collected = _collect(self._context, request)
+            if collected.size_bytes < request.min_bytes and not collected.must_go:
                 # What was shown lies beyond what this fetch may take, or belongs to others' offsets.
-                self._missing_bytes = self._request.min_bytes - collected.size_bytes
+                self._missing_bytes = request.min_bytes - collected.size_bytes
                 return
             answer = _chunks(self._context, self._version, collected)
         self._leave()
@@ -210,11 +238,11 @@ class _Parked:
     def _leave(self) -> None:
         for partition in self._waits_at:
             partition.wait_no_more(self)
-        self._waits_at.clear()
-        if self._is_waiting:
-            self._is_waiting = False
+        self._waits_at = ()
+        if self._counts_for is not None:
             self._context.metrics.parked_fetches -= 1
-            self._context.known_fetches.parked_partitions -= sum(len(partitions) for _, partitions in self._request.topics)
+            self._context.known_fetches.parked_partitions -= self._counts_for
+            self._counts_for = None
 
 
 def _check_count(request: fetch.FetchRequest) -> None:

@@ -26,6 +26,20 @@ from .spare import Spare
 class LogEnd:
     """The end of the log that `segments` make."""
 
+    __slots__ = (
+        "_entries_made",
+        "_entries_on_disk",
+        "_name",
+        "_producers",
+        "_segments",
+        "_spare",
+        "_was_entered",
+        "config",
+        "failure",
+        "flushed_offset",
+        "unnoted",
+    )
+
     def __init__(
         self, name: LogName, segments: Segments, producers: ProducerStates, config: LogConfig, *, is_entered: bool
     ) -> None:

@@ -40,6 +40,8 @@ from .start_job import StartJob
 class PartitionLog:
     """Made by `open`."""
 
+    __slots__ = ("_end", "_mirrored", "_name", "_scrub", "_segments", "_start", "_unreadable", "producers", "recovery")
+
     def __init__(
         self, name: LogName, *, segments: Segments, end: LogEnd, producers: ProducerStates, recovery: RecoveryReport
     ) -> None:
@@ -305,7 +307,8 @@ class PartitionLog:
     @property
     def needs_sidecars(self) -> bool:
         """Return whether a closed segment waits for its sidecar. Cheap."""
-        return any(segment.needs_sidecar for segment in self._segments.undescribed)
+        closed = self._segments.undescribed
+        return bool(closed) and any(segment.needs_sidecar for segment in closed)
 
     @property
     def has_unflushed_segments(self) -> bool:

@@ -133,7 +133,8 @@ class Segments:
     def undescribed_bytes(self) -> int:
         """Return how much an opening would have to walk if the process died now."""
         active = self.active
-        return active.end_offset - active.described_to + sum(each.end_offset - each.described_to for each in self.undescribed)
+        of_active, closed = active.end_offset - active.described_to, self.undescribed
+        return of_active + sum(each.end_offset - each.described_to for each in closed) if closed else of_active
 
     @property
     def suspects(self) -> list[Segment]:

@@ -4,7 +4,6 @@ same bytes on the wire and in the log. Real sockets, connections and logs on one
 
 import errno
 import os
-import socket
 import struct
 import tempfile
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.connection import Connection
 from headrace.broker.produce_front import LONGEST_PREFIX, Front
 from headrace.broker.produce_run import MOST_REQUESTS, ProduceRuns, Taken
 from headrace.wire import control, produce
@@ -25,6 +23,7 @@ from headrace.wire.compression import Codec
 from headrace.wire.crc32c import crc32c
 from headrace.wire.record_batch import BatchBuilder
 from tests.support.raw_kafka import batch, frame, produce_body
+from tests.unit.broker.driven import driven
 from tests.unit.broker.serving import ServingBroker
 
 TOPICS: dict[str, int | tuple[int, dict[str, str]]] = {
@@ -40,7 +39,7 @@ class Side:
     """One broker of the two, driven turn by turn on this thread. `runs` says whether it may take the short way."""
 
     def __init__(self, folder: Path, *, runs: bool, settings: dict[str, object] | None = None) -> None:
-        self.broker = ServingBroker(folder, topics=TOPICS, settings=settings)
+        self.broker, self.peer = driven(folder, TOPICS, settings)
         self.taken = 0
         self._runs = runs
         router: Any = self.broker.server.dispatch
@@ -54,37 +53,6 @@ class Side:
             return taken
 
         router.take_run = counted
-        self.connect()
-
-    def connect(self) -> None:
-        ours, self.peer = socket.socketpair()
-        ours.setblocking(False)
-        self.peer.setblocking(False)
-        self.connection = Connection(ours, "pair", self.broker.server)
-        self.connection.start()
-        self.answers = bytearray()
-
-    def turn(self) -> None:
-        self.broker.loop._turn(self.broker.loop._epoll.poll(0))
-        try:
-            while more := self.peer.recv(1 << 16):
-                self.answers += more
-        except (BlockingIOError, ConnectionError):
-            pass
-
-    def send(self, piece: bytes) -> None:
-        if not self.connection.is_closed:
-            assert self.peer.send(piece) == len(piece)
-            self.turn()
-
-    def finish(self) -> None:
-        self.peer.shutdown(socket.SHUT_WR)
-        for _ in range(4):
-            self.turn()
-
-    def files(self) -> dict[str, bytes]:
-        folder = self.broker.settings.data
-        return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.log"))}
 
     def memory(self) -> list[object]:
         """What the logs remember besides their bytes."""
@@ -104,10 +72,7 @@ class Side:
 
     def close(self) -> None:
         self.peer.close()
-        self.broker.server.close()
-        self.broker.loop.close()
-        for partition in self.broker.table:
-            partition.log.close()
+        self.broker.close()
 
 
 @dataclass
@@ -240,13 +205,13 @@ def compared(requests: bytes, cuts: Sequence[int], **settings: Any) -> Side:
             for before, after in zip([0, *ends], ends, strict=False):
                 if before < after:
                     for side in (short, general):
-                        side.send(requests[before:after])
+                        side.peer.send(requests[before:after])
             for side in (short, general):
-                side.finish()
+                side.peer.finish()
             # Error messages name the folder.
-            assert bytes(short.answers).replace(b"/s/", b"/g/") == bytes(general.answers)
-            assert short.connection.is_closed == general.connection.is_closed
-            assert short.files() == general.files()
+            assert bytes(short.peer.answers).replace(b"/s/", b"/g/") == bytes(general.peer.answers)
+            assert short.peer.connection.is_closed == general.peer.connection.is_closed
+            assert short.broker.files() == general.broker.files()
             assert short.memory() == general.memory()
         finally:
             short.close()
@@ -338,9 +303,9 @@ def test_where_one_partition_of_a_run_cannot_be_written_its_requests_alone_are_r
         # The other partition's requests may stand in the log behind the one that has cost the connection.
         with tempfile.TemporaryDirectory() as folder:
             side = Side(Path(folder), runs=True)
-            side.send(begun)
-            side.send(stream(*rest))
-            assert side.connection.is_closed
+            side.peer.send(begun)
+            side.peer.send(stream(*rest))
+            assert side.peer.connection.is_closed
             side.close()
 
 
@@ -360,10 +325,10 @@ def test_places_of_topics_that_are_gone_are_forgotten(tmp_path: Path, monkeypatc
         topic = f"topic{number}"
         side.broker.topics.create(topic, 1, {}, lambda outcome: None)
         body = produce_body(topic, batch(b"x" * 70))
-        side.send(stream(body, body))
-        side.send(stream(body, body))
+        side.peer.send(stream(body, body))
+        side.peer.send(stream(body, body))
         side.broker.topics.delete(topic, lambda outcome: None)
-    assert {error for _, error in answered(side.answers)} == {0}
+    assert {error for _, error in answered(side.peer.answers)} == {0}
     assert len(runs._places) <= 4
     assert len(runs._fronts) <= 4
     side.close()
@@ -373,7 +338,7 @@ def test_who_hears_of_an_append_may_append_before_the_rest_of_the_run(tmp_path: 
     """A parked fetch that is woken by the run's first partition takes up its connection's further requests at once."""
     side = Side(tmp_path, runs=True)
     bodies = [produce_body("clicks", batch(b"x" * 70), partition=index) for index in (0, 1)]
-    side.send(stream(*bodies))
+    side.peer.send(stream(*bodies))
     log = side.broker.partition("clicks", 1).log
 
     class Woken:
@@ -383,10 +348,10 @@ def test_who_hears_of_an_append_may_append_before_the_rest_of_the_run(tmp_path: 
         def gone(self) -> None: ...
 
     side.broker.partition("clicks", 0).wait(Woken())
-    side.send(stream(*bodies))
+    side.peer.send(stream(*bodies))
     size = len(batch(b"x" * 70))
     assert log.log_end_offset == 2 * size + len(batch(b"from elsewhere"))
-    assert {error for _, error in answered(side.answers)} == {0}
+    assert {error for _, error in answered(side.peer.answers)} == {0}
     side.close()
 
 
@@ -408,12 +373,12 @@ def test_a_failed_run_is_not_tried_again_for_each_of_its_requests(monkeypatch: p
 def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
     side = Side(tmp_path, runs=True)
     body = produce_body("clicks", batch(b"x"))
-    side.send(stream(body, body))
+    side.peer.send(stream(body, body))
     old = side.broker.partition("clicks")
     side.broker.topics.delete("clicks", lambda outcome: None)
-    side.send(stream(body, body))
+    side.peer.send(stream(body, body))
     assert old.log.log_end_offset == 2 * len(batch(b"x"))
-    errors = [error for _, error in answered(side.answers)]
+    errors = [error for _, error in answered(side.peer.answers)]
     assert errors == [0, 0, 3, 3]
     side.close()
 
@@ -437,11 +402,11 @@ def test_what_is_remembered_of_requests_is_bounded(tmp_path: Path, monkeypatch: 
     router: Any = side.broker.server.dispatch
     runs: ProduceRuns = router._runs
     for number in range(10):
-        side.send(frame(0, 9, number, produce_body("clicks", batch(b"x")), f"client {number}"))
+        side.peer.send(frame(0, 9, number, produce_body("clicks", batch(b"x")), f"client {number}"))
     assert len(runs._fronts) == 3
-    side.send(frame(0, 9, 99, produce_body("clicks", batch(b"x")), "c" * LONGEST_PREFIX))
+    side.peer.send(frame(0, 9, 99, produce_body("clicks", batch(b"x")), "c" * LONGEST_PREFIX))
     assert len(runs._fronts) == 3
-    assert answered(side.answers)[-1] == (99, 0)
+    assert answered(side.peer.answers)[-1] == (99, 0)
     side.close()
 
 

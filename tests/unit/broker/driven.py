@@ -1,0 +1,74 @@
+"""A broker driven turn by turn on the test's thread, and clients of it: real connections and logs, ZooKeeper played."""
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.broker.connection import Connection
+from tests.unit.broker.serving import ServingBroker
+
+
+class DrivenBroker(ServingBroker):
+    """Nothing happens but in `turn`; what workers are to do is left undone."""
+
+    def turn(self) -> None:
+        """Handle what has come."""
+        self.loop._turn(self.loop._epoll.poll(0))
+
+    def files(self) -> dict[str, bytes]:
+        """Return the bytes of the logs' files by name."""
+        folder = self.settings.data
+        return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.log"))}
+
+    def close(self) -> None:
+        self.server.close()
+        self.loop.close()
+        for partition in self.table:
+            partition.log.close()
+
+
+class Peer:
+    """A client of a driven broker."""
+
+    def __init__(self, broker: DrivenBroker) -> None:
+        self._broker = broker
+        ours, self._socket = socket.socketpair()
+        ours.setblocking(False)
+        self._socket.setblocking(False)
+        self.connection = Connection(ours, "pair", broker.server)
+        self.connection.start()
+        self.answers = bytearray()
+        """All that was answered so far."""
+
+    def send(self, data: bytes) -> None:
+        """Have `data` handled in one turn, unless the connection is closed; see what is answered."""
+        if not self.connection.is_closed:
+            assert self._socket.send(data) == len(data)
+            self._broker.turn()
+            self.read()
+
+    def read(self) -> None:
+        try:
+            while more := self._socket.recv(1 << 16):
+                self.answers += more
+        except (BlockingIOError, ConnectionError):
+            pass
+
+    def finish(self) -> None:
+        """Send no more, and get what was pending."""
+        self._socket.shutdown(socket.SHUT_WR)
+        for _ in range(4):
+            self._broker.turn()
+            self.read()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+Topics = Mapping[str, int | tuple[int, dict[str, str]]]
+
+
+def driven(folder: Path, topics: Topics, settings: Mapping[str, object] | None = None) -> tuple[DrivenBroker, Peer]:
+    """Return a broker with these topics, and a first client."""
+    broker = DrivenBroker(folder, topics=topics, settings=settings)
+    return broker, Peer(broker)
