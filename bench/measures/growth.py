@@ -1,7 +1,8 @@
 """What it costs to grow: partitions, connections, length of the log. The same raw client, 50 messages a batch, at both ends.
 
 Each end has a broker of its own, so that the near end knows nothing of the far one. At both ends of 'connections' each
-connection has one request in flight. The long log is sparse (`sparse_log.py`), appended to and fetched from at its end.
+connection has one request in flight. The long log is sparse (`sparse_log.py`), appended to and fetched from at its end. What
+as many files cost by themselves is measured beside the partitions.
 """
 
 import shutil
@@ -16,11 +17,15 @@ from ..peers.headrace import Headrace
 from ..stage import Stage
 from .measure import Case, CaseStream, Figures, figures_of
 
+FILES = "bare files"
 PARTITIONS = ("10 partitions", "10,000 partitions")
 CONNECTIONS = ("10 connections", "5,000 connections")
 LOG = ("1 MB of log", "100 GB of log")
 LOG_FETCH = ("1 MB of log, fetching", "100 GB of log, fetching")
 _FAR_BYTES = 100 << 30
+_BATCH = 50
+_BATCH_BYTES = 10_511
+"""Of 50 messages of 200 bytes, as it lies in a log."""
 
 
 class Growth:
@@ -41,6 +46,8 @@ class Growth:
             # The first batch of a partition opens its files, once: that is not what throughput means here.
             kafka_clients.raw_produce(server, "grow", batch=50, count=50 * partitions, in_flight=200, partitions=partitions)
             found.append(_spread(server, shape, stage.scaled(2_000_000, 500_000), partitions))
+        for shape, files in zip(PARTITIONS, (10, 10_000), strict=True):
+            found.append(_written(stage, shape, stage.scaled(2_000_000, 500_000), files))
         small = _started(stage, "grow-small")
         kafka_clients.make_topic(small, "many", 10)
         for shape, connections in zip(CONNECTIONS, (10, 5_000), strict=True):
@@ -87,6 +94,20 @@ def _spread(server: Headrace, shape: str, count: int, partitions: int) -> Case:
     return Case(
         subject=server.name, shape=shape, run=run, how="one connection, 200 requests in flight, each to the next partition"
     )
+
+
+def _written(stage: Stage, shape: str, count: int, files: int) -> Case:
+    def run(_: int) -> Figures:
+        folder = stage.folder / "bare-append"
+        folder.mkdir()
+        try:
+            words = [str(built("bare_append")), str(folder), str(files), str(_BATCH_BYTES), str(count // _BATCH)]
+            driven = drive(words, lambda: [])
+        finally:
+            shutil.rmtree(folder)
+        return {"messages_per_s": driven.count * _BATCH / driven.seconds}
+
+    return Case(subject=FILES, shape=shape, run=run, how="C: a write of a batch's size to each file in turn, nothing else")
 
 
 def _connected(server: Headrace, shape: str, count: int, connections: int) -> Case:

@@ -54,6 +54,24 @@ def test_growth_compares_the_far_end_with_the_near_one() -> None:
     assert _verdict("10 partitions → 10,000 partitions", growth=rows).reached is True
 
 
+def test_what_the_machine_takes_alone_is_told_beside_a_row_and_judges_nothing() -> None:
+    growth = [row("Headrace", "10 partitions", rate(1e6)), row("Headrace", "10,000 partitions", rate(6e5))]
+    files = [row("bare files", "10 partitions", rate(4e6)), row("bare files", "10,000 partitions", rate(2e6))]
+    verdict = _verdict("10 partitions → 10,000 partitions", growth=growth + files)
+    assert (verdict.reached, verdict.found) == (False, "0.60 (600 k against 1 M); writes to as many files, alone: 0.50")
+
+    shape = "10,000 a second"
+    latency = [row(name, shape, {"p50_ms": ms}) for name, ms in (("Headrace", 0.5), ("Kafka", 0.8), ("bare relay", 0.25))]
+    verdict = _verdict("latency produce → consume at 10 k msg/s, p50", latency=latency)
+    assert (verdict.reached, verdict.found) == (False, "0.62 × (0.50 against 0.80 ms); threads and sockets alone: 0.25 ms")
+
+    shape = "batches of 50, 1 MB"
+    consume = [row("Headrace", shape, rate(2e6, cpu=0.1)), row("Kafka", shape, rate(1e6, cpu=0.25))]
+    bare = [row("bare loop", "fetching, 1 MB a fetch", {"server_cpu_s_per_gb": 0.4})]
+    verdict = _verdict("CPU a million messages, consume, 1 MB fetches", consume=consume, bare=bare)
+    assert (verdict.reached, verdict.found) == (False, "0.100 s/M, 0.40 × Kafka; a bare sendfile loop: 0.084 s")
+
+
 def test_storage_overhead_is_what_is_on_disk_beside_the_message() -> None:
     for on_disk, reached in ((210.22, True), (210.3, False)):
         shape = row("Headrace", "batch 50, acks 1", {"disk_bytes_per_message": on_disk})
