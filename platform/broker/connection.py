@@ -36,6 +36,9 @@ GATHERS = 256
 TURN_NS = 2_000_000
 """How long requests of one connection, but for Produce, keep the loop before others get their turn: sixty connections that asked
 for all settings, thousands of times in a read, kept it for 70 s. A lone request costs no look at the clock."""
+READERS_FIRST = 8
+"""Up to so many parked fetches are answered before the append that feeds them is acknowledged: their readers hear of it 0.06 ms
+(of 0.54) sooner. A producer is not to wait for hundreds of them."""
 MOST_PENDING = 1_000
 """Produce answers, of single requests or whole runs, that wait for the disk on one connection."""
 
@@ -249,8 +252,8 @@ class Connection:
             self._intake.put(rest, _frame_bytes(rest, 0, received - used))
         elif self._intake.start == self._intake.end:
             self._intake.drop()
-        if used and self._outbox and self._shared.loop.turn_has_more and not self._goes_on:
-            # Who reads along is about to be told of what was appended here: that comes first, the acknowledgement after it.
+        if used and self._outbox and 0 < self._shared.loop.turn_end_calls <= READERS_FIRST and not self._goes_on:
+            # Who reads along is about to be told of what was appended here: the acknowledgement would wake the producer first.
             self._go_on_at_turn_end()
         else:
             self._after_input()

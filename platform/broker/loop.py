@@ -79,9 +79,9 @@ class Loop:
         self._turn_end.append(function)
 
     @property
-    def turn_has_more(self) -> bool:
-        """Whether anything is to be called at this turn's end."""
-        return bool(self._turn_end)
+    def turn_end_calls(self) -> int:
+        """How much is to be called at this turn's end."""
+        return len(self._turn_end)
 
     def let_gather(self, fd: int, *, has_much: bool) -> None:
         """Say of this turn's event of `fd` that its peer waits for no single answer, and whether it had sent much.

@@ -1,5 +1,5 @@
 """The short way of a consumer's repeated fetches against the general one: whatever is asked and appended, both give the same
-bytes. And what the short way is for: who reads along hears of an append before its producer does.
+bytes. And who hears of an append first: who reads along, or its producer.
 """
 
 import tempfile
@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
+from headrace.broker.connection import READERS_FIRST
 from headrace.broker.known_fetches import KnownFetches
 from headrace.broker.outbox import Outbox
 from headrace.wire import fetch
@@ -157,22 +158,28 @@ def take(side: Side, step: tuple[Any, ...], asked: list[dict[str, int]]) -> None
         side.advance(topic, (partition.log.log_start_offset + partition.log.flushed_offset) // 2)
 
 
-def test_who_reads_along_hears_of_an_append_before_its_producer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenth of a millisecond earlier: the acknowledgement would wake the producer first, which then takes the processor."""
-    side = Side(tmp_path, knows=True)
+@pytest.mark.parametrize("readers", [1, READERS_FIRST, READERS_FIRST + 1])
+def test_a_few_who_read_along_hear_of_an_append_before_its_producer_and_many_do_not_keep_it_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, readers: int
+) -> None:
+    broker, producer = driven(tmp_path, TOPICS)
+    consumers = [Peer(broker) for _ in range(readers)]
     send = Outbox.send
     sent: list[str] = []
 
     def noted(outbox: Outbox, to: Any) -> bool:
-        sent.append("acknowledgement" if outbox is side.producer.connection._outbox else "records")
+        sent.append("acknowledgement" if outbox is producer.connection._outbox else "records")
         return send(outbox, to)
 
-    offset = 0
-    for _ in range(3):
-        side.fetch(0, "clicks", 0, offset, max_wait_ms=60_000)
+    for turn in range(3):
+        offset = broker.partition("clicks").log.log_end_offset
+        for consumer in consumers:
+            consumer.send(frame(fetch.API_KEY, 12, turn, fetch_body([("clicks", 0, offset)], max_wait_ms=60_000)))
         monkeypatch.setattr(Outbox, "send", noted)
-        side.produce("clicks", 0, [10])
+        producer.send(frame(0, 9, turn, produce_body("clicks", batch(b"x"))))
         monkeypatch.undo()
-        offset = side.broker.partition("clicks").log.log_end_offset
-    assert sent == ["records", "acknowledgement"] * 3
-    side.close()
+    records = ["records"] * readers
+    assert sent == 3 * ([*records, "acknowledgement"] if readers <= READERS_FIRST else ["acknowledgement", *records])
+    for peer in (producer, *consumers):
+        peer.close()
+    broker.close()
