@@ -50,8 +50,19 @@ class GroupTraces:
         """Have it told whether members of the paper's kind live in a group."""
         return self._worker.submit(lambda: self._directory.has_members(group), done, failed)
 
-    def delete(self, groups: Iterable[str], done: Callable[[Deletions], None], failed: Callable[[Exception], None]) -> bool:
-        """Have groups deleted, each for itself."""
+    def delete(
+        self,
+        groups: Iterable[str],
+        has_members: Callable[[str], bool],
+        done: Callable[[Deletions], None],
+        failed: Callable[[Exception], None],
+    ) -> bool:
+        """Have groups deleted, each for itself. `has_members` is asked of each just before its turn has come: one that was joined
+        while others were being deleted stays.
+        """
+
+        def joined(group: str) -> Deletion | None:
+            return Deletion.HAS_MEMBERS if has_members(group) else None
 
         def delete(some: Sequence[str]) -> Deletions:
             outcomes: dict[str, Deletion | Exception] = {}
@@ -62,4 +73,4 @@ class GroupTraces:
                     outcomes[group] = error  # one group's fault is not another's
             return outcomes
 
-        return submit_in_pieces(self._worker, list(groups), delete, done, failed, at_once=DELETED_AT_ONCE)
+        return submit_in_pieces(self._worker, list(groups), delete, done, failed, at_once=DELETED_AT_ONCE, instead=joined)

@@ -18,8 +18,10 @@ def submit_in_pieces(
     failed: Callable[[Exception], None],
     *,
     at_once: int,
+    instead: Callable[[Key], Result | None] = lambda key: None,
 ) -> bool:
-    """Have `job` run for all keys, `at_once` of them in one piece, then `done` with all results, or `failed` with the first
+    """Have `job` run for all keys, `at_once` of them in one piece, each but those for which `instead` has a result just before
+    the piece begins: much may have happened since the first one. Then `done` with all results, or `failed` with the first
     piece's error that is raised. Keys that the worker has no room for by the time they are due get `Overloaded`. Return False
     when it has none for the first: nothing will run.
     """
@@ -34,6 +36,12 @@ def submit_in_pieces(
             results.update((key, Overloaded()) for key in keys[following:])
             done(results)
 
-        return worker.submit(lambda: job(keys[at : at + at_once]), finished, failed)
+        still: list[Key] = []
+        for key in keys[at : at + at_once]:
+            if (result := instead(key)) is None:
+                still.append(key)
+            else:
+                results[key] = result
+        return worker.submit(lambda: job(still), finished, failed)
 
     return begin(0)

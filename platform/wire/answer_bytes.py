@@ -1,6 +1,6 @@
 """An answer's body that remembers which error codes were written into it, so that whoever sends it can count them. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -14,6 +14,11 @@ class AnswerBytes(bytes):
         """Return `body`, encoded from `message` (a mapping, see `control.make`): as it is where it holds no error."""
         errors: list[int] = []
         _collect(message, errors)
+        return cls.holding(body, errors)
+
+    @classmethod
+    def holding(cls, body: bytes, errors: Sequence[int]) -> bytes:
+        """Return `body` with the errors that are in it, as it is where there are none."""
         if not errors:
             return body
         answer = cls(body)

@@ -2,14 +2,13 @@
 
 kio's native reader allocates what an array's count says before it looks at the bytes: five bytes from a stranger (a count of four
 billion) end the whole process. So each message is walked first, by the same schema classes, and nothing absurd reaches that
-reader.
+reader. The walk pauses at each element, so that whoever reads a long message may do other things meanwhile.
 """
 
 import struct
 import sys
-import threading
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -17,9 +16,24 @@ from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTuple
 
 from .errors import MalformedFrame
 from .primitives import INT, SHORT, read_count, read_unsigned
+from .steps import at_once
 
 Walk = Callable[[bytes, int], int]
 """Takes the message and where something begins; returns where it ends. Raises when it cannot be there."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    """How many more elements the arrays of the message at hand may have together."""
+
+    left: int
+
+
+Steps = Generator[None, None, int]
+LongWalk = Callable[[bytes, int, _Budget], Steps]
+"""A walk that comes by arrays, and pauses at each of their elements."""
+AnyWalk = tuple[Walk | None, LongWalk | None]
+"""One of them."""
 
 _SIZES = {
     "bool": 1,
@@ -40,22 +54,18 @@ _SIZES = {
 }
 
 
-class _Budget(threading.local):
-    """How many more elements the arrays of the message at hand may have together; each thread walks one message at a time."""
-
-    left = 0
-
-
-_budget = _Budget()
-
-
 def check(entity_type: Any, message: bytes, *, most_elements: int = sys.maxsize) -> None:
     """Raise `MalformedFrame` unless `message` holds a whole `entity_type` whose every array and string fits into it, and whose
     arrays together have at most `most_elements`: four megabytes of the smallest ones keep kio busy for seconds.
     """
-    _budget.left = most_elements
+    at_once(check_in_steps(entity_type, message, most_elements=most_elements))
+
+
+def check_in_steps(entity_type: Any, message: bytes, *, most_elements: int = sys.maxsize) -> Generator[None, None, None]:
+    """Do what `check` does, with a pause at each element of an array."""
+    walk = _in_steps(_entity(entity_type)[0])
     try:
-        end = _entity(entity_type)[0](message, 0)
+        end = yield from walk(message, 0, _Budget(most_elements))
     except (IndexError, struct.error):
         raise MalformedFrame(f"a {entity_type.__name__} of {len(message)} bytes is cut") from None
     if end > len(message):
@@ -63,53 +73,67 @@ def check(entity_type: Any, message: bytes, *, most_elements: int = sys.maxsize)
 
 
 @cache
-def _entity(entity_type: Any) -> tuple[Walk, int]:
+def _entity(entity_type: Any) -> tuple[AnyWalk, int]:
     """Return the walk over one entity and the fewest bytes that it takes."""
     flexible: bool = entity_type.__flexible__
-    walks: list[Walk | int] = []
-    tagged: dict[int, Walk] = {}
+    walks: list[AnyWalk | int] = []
+    tagged: dict[int, AnyWalk] = {}
     least = 0
     for field in fields(entity_type):
         tag = get_field_tag(field)
         walk, size = _field(field, flexible, is_tag=tag is not None)
         if tag is not None:
-            tagged[tag] = walk if callable(walk) else _skip(walk)
+            tagged[tag] = (_skip(walk), None) if isinstance(walk, int) else walk
             continue
         least += size
-        if not callable(walk) and walks and not callable(walks[-1]):
-            walks[-1] += walk
+        if isinstance(walk, int) and walks and isinstance(before := walks[-1], int):
+            walks[-1] = before + walk
         else:
             walks.append(walk)
     if flexible:
-        walks.append(_tags(tagged))
+        walks.append((_tags(tagged), None))
         least += 1
-    steps = tuple(step if callable(step) else _skip(step) for step in walks)
+    steps: list[AnyWalk] = [(_skip(walk), None) if isinstance(walk, int) else walk for walk in walks]
+    # An entity without fields would let a count be any number: one byte is asked for all the same.
+    return _one_after_the_other(steps), max(1, least)
+
+
+def _one_after_the_other(steps: list[AnyWalk]) -> AnyWalk:
+    short = [walk for walk, _ in steps if walk is not None]
 
     def walk_entity(message: bytes, at: int) -> int:
-        for step in steps:
+        for step in short:
             at = step(message, at)
         return at
 
-    # An entity without fields would let a count be any number: one byte is asked for all the same.
-    return walk_entity, max(1, least)
+    def walk_long_entity(message: bytes, at: int, budget: _Budget) -> Steps:
+        for walk, long_walk in steps:
+            if walk is not None:
+                at = walk(message, at)
+            elif long_walk is not None:
+                at = yield from long_walk(message, at, budget)
+        return at
+
+    return (walk_entity, None) if len(short) == len(steps) else (None, walk_long_entity)
 
 
-def _field(field: Any, flexible: bool, *, is_tag: bool) -> tuple[Walk | int, int]:
+def _field(field: Any, flexible: bool, *, is_tag: bool) -> tuple[AnyWalk | int, int]:
     """Return how to pass the field (a walk, or a fixed size) and the fewest bytes that it takes."""
     match classify_field(field):
         case EntityField(type_):
             walk, least = _entity(type_)
             if is_optional(field) and not is_tag:
-                return _nullable(walk), 1
+                return (None, _nullable(walk)), 1
             return walk, least
         case EntityTupleField(type_):
             walk, least = _entity(type_)
-            return _array(walk, least, flexible), 1 if flexible else 4
+            return (None, _array(walk, least, flexible)), 1 if flexible else 4
         case PrimitiveTupleField():
             each, least = _primitive(field.metadata["kafka_type"], flexible)
-            return _array(each if callable(each) else _skip(each), least, flexible), 1 if flexible else 4
+            return (None, _array((_skip(each) if isinstance(each, int) else each, None), least, flexible)), 1 if flexible else 4
         case _:
-            return _primitive(field.metadata["kafka_type"], flexible)
+            each, least = _primitive(field.metadata["kafka_type"], flexible)
+            return each if isinstance(each, int) else (each, None), least
 
 
 def _primitive(kafka_type: str, flexible: bool) -> tuple[Walk | int, int]:
@@ -129,30 +153,52 @@ def _skip(size: int) -> Walk:
     return skip
 
 
-def _array(each: Walk, least: int, flexible: bool) -> Walk:
-    def walk(message: bytes, at: int) -> int:
+def _array(each: AnyWalk, least: int, flexible: bool) -> LongWalk:
+    one, long_one = each
+
+    def walk(message: bytes, at: int, budget: _Budget) -> Steps:
         number, at = read_count(message, at, flexible=flexible, each=least)
         if number > 0:
-            _budget.left -= number
-            if _budget.left < 0:
+            budget.left -= number
+            if budget.left < 0:
                 raise MalformedFrame(f"arrays with more elements than are taken at once, the last of {number} at byte {at}")
         for _ in range(number):
-            at = each(message, at)
+            if one is not None:
+                at = one(message, at)
+            elif long_one is not None:
+                at = yield from long_one(message, at, budget)
+            yield
         return at
 
     return walk
 
 
-def _nullable(walk: Walk) -> Walk:
-    def walk_or_null(message: bytes, at: int) -> int:
+def _nullable(walk: AnyWalk) -> LongWalk:
+    long_walk = _in_steps(walk)
+
+    def walk_or_null(message: bytes, at: int, budget: _Budget) -> Steps:
         # KIP-893: one signed byte says whether the structure follows.
-        return at + 1 if message[at] >= 0x80 else walk(message, at + 1)
+        if message[at] >= 0x80:
+            return at + 1
+        return (yield from long_walk(message, at + 1, budget))
 
     return walk_or_null
 
 
-def _tags(tagged: dict[int, Walk]) -> Walk:
+def _in_steps(walk: AnyWalk) -> LongWalk:
+    short, long_walk = walk
+
+    def walk_at_once(message: bytes, at: int, budget: _Budget) -> Steps:
+        yield from ()
+        return at if short is None else short(message, at)
+
+    return walk_at_once if long_walk is None else long_walk
+
+
+def _tags(tagged: dict[int, AnyWalk]) -> Walk:
     def walk(message: bytes, at: int) -> int:
+        if message[at] == 0:
+            return at + 1
         number, at = read_unsigned(message, at)
         if 2 * number > len(message) - at:
             raise MalformedFrame(f"{number} tagged fields at byte {at} of {len(message)}")
@@ -163,7 +209,7 @@ def _tags(tagged: dict[int, Walk]) -> Walk:
             if end > len(message):
                 raise MalformedFrame(f"a tagged field {tag} of {size} bytes at byte {at} of {len(message)}")
             known = tagged.get(tag)
-            if known is not None and known(message, at) != end:
+            if known is not None and _end_of(known, message, at) != end:
                 raise MalformedFrame(f"tagged field {tag} at byte {at} is not {size} bytes long")
             at = end
         return at
@@ -171,12 +217,26 @@ def _tags(tagged: dict[int, Walk]) -> Walk:
     return walk
 
 
+def _end_of(walk: AnyWalk, message: bytes, at: int) -> int:
+    """Walk in one go: no request that is taken has arrays in its tagged fields."""
+    return at_once(_in_steps(walk)(message, at, _Budget(len(message))))
+
+
 def _compact(message: bytes, at: int) -> int:
+    if (size := message[at]) < 0x80:  # nearly always; the length counts one more than there is, 0 is null
+        end = at + (size or 1)
+        if end > len(message):
+            raise MalformedFrame(f"{size - 1} bytes at byte {at + 1} of {len(message)}")
+        return end
     size, at = read_unsigned(message, at)
     return _behind(message, at, max(0, size - 1))
 
 
 def _text(message: bytes, at: int) -> int:
+    if message[at] == 0:  # shorter than 256 bytes
+        end = at + 2 + message[at + 1]
+        if end <= len(message):
+            return end
     return _behind(message, at + 2, SHORT.unpack_from(message, at)[0])
 
 

@@ -7,22 +7,18 @@ table of what a server supports: that is the broker's.
 
 import io
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from typing import Any, Literal
+from typing import Any
 
-from kio.index import KioIndexError, load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
-from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_reader, entity_writer
-from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 
 from . import old_versions
 from .answer_bytes import AnswerBytes
-from .array_bounds import check
-from .errors import ErrorCode, MalformedFrame, UnsupportedVersion
+from .array_bounds import check_in_steps
+from .errors import ErrorCode, MalformedFrame
 from .headers import (
     API_VERSIONS_KEY,
     RequestHeader,
@@ -32,10 +28,12 @@ from .headers import (
     write_request_header,
     write_response_header,
 )
+from .message_types import Side, known_fields, message_type, names_in_any_version
+from .message_writer import Layout, layout_of, write_in_steps
 from .primitives import Body
+from .steps import at_once
 
 Fields = Mapping[str, Any]
-Side = Literal["request", "response"]
 
 MOST_ELEMENTS = 50_000
 """Of all arrays of one request together. Ten thousand partitions, each a topic of its own, are 20,000."""
@@ -48,15 +46,21 @@ def decode_request(api_key: int, version: int, body: Body) -> Any:
 
     A version that kio no longer has comes as the next one up, see `old_versions`.
     """
+    return at_once(decode_in_steps(api_key, version, body))
+
+
+def decode_in_steps(api_key: int, version: int, body: Body) -> Generator[None, None, Any]:
+    """Return what `decode_request` does, with a pause at each element of an array. `body` is copied before the first."""
     old = old_versions.TABLE.get((api_key, version))
     if old is not None:
-        return replace(_decode("request", api_key, old.read_as, bytes(body) + old.missing), **old.settled)
-    return _decode("request", api_key, version, body)
+        request = yield from _decode("request", api_key, old.read_as, bytes(body) + old.missing)
+        return replace(request, **old.settled)
+    return (yield from _decode("request", api_key, version, body))
 
 
 def decode_response(api_key: int, version: int, body: Body) -> Any:
     """Return the response as kio's dataclass. Raises as `decode_request` does."""
-    return _decode("response", api_key, version, body)
+    return at_once(_decode("response", api_key, version, body))
 
 
 def encode_request(api_key: int, version: int, message: Any) -> bytes:
@@ -69,10 +73,19 @@ def encode_response(api_key: int, version: int, message: Any) -> bytes:
 
     Raises as `encode_request` does.
     """
-    old = old_versions.TABLE.get((api_key, version))
-    if old is not None and old.write is not None:
-        return AnswerBytes.of(old.write(message), message)
-    return AnswerBytes.of(_encode("response", api_key, version, message), message)
+    if not isinstance(message, Mapping):
+        return _encode("response", api_key, version, message)
+    return at_once(encode_in_steps(api_key, version, message))
+
+
+def encode_in_steps(api_key: int, version: int, message: Fields) -> Generator[None, None, bytes]:
+    """Return what `encode_response` does, with a pause after each element of an array. Arrays may be iterables of any kind: what
+    makes an element runs between two pauses. Raises as `encode_request` does, when it is gone through.
+    """
+    layout = old_versions.LAYOUTS.get((api_key, version)) or _layout("response", api_key, version)
+    errors: list[int] = []
+    body = yield from write_in_steps(layout, message, errors)
+    return AnswerBytes.holding(body, errors)
 
 
 def make(side: Side, api_key: int, version: int, message: Fields) -> Any:
@@ -83,19 +96,6 @@ def make(side: Side, api_key: int, version: int, message: Fields) -> Any:
     in ms.
     """
     return _make(message_type(side, api_key, version), message)
-
-
-@cache
-def message_type(side: Side, api_key: int, version: int) -> type[Any]:
-    """Return kio's class of the message. Raises `UnsupportedVersion` where there is none."""
-    try:
-        return load_request_schema(api_key, version) if side == "request" else load_response_schema(api_key, version)
-    except KioIndexError:
-        raise UnsupportedVersion(
-            f"no {side} of API {api_key} version {version} is known here: ask ApiVersions which versions the server speaks",
-            api_key=api_key,
-            version=version,
-        ) from None
 
 
 def milliseconds(duration: timedelta) -> int:
@@ -127,10 +127,10 @@ def decode_api_versions(version: int, body: Body) -> tuple[int, dict[int, tuple[
     return int(message.error_code), {int(one.api_key): (one.min_version, one.max_version) for one in message.api_keys}
 
 
-def _decode(side: Side, api_key: int, version: int, body: Body) -> Any:
+def _decode(side: Side, api_key: int, version: int, body: Body) -> Generator[None, None, Any]:
     entity_type: Any = message_type(side, api_key, version)
     data = bytes(body)
-    check(entity_type, data, most_elements=MOST_ELEMENTS if side == "request" else sys.maxsize)
+    yield from check_in_steps(entity_type, data, most_elements=MOST_ELEMENTS if side == "request" else sys.maxsize)
     try:
         return entity_reader(entity_type)(data, 0)[0]
     except Exception as error:
@@ -138,10 +138,15 @@ def _decode(side: Side, api_key: int, version: int, body: Body) -> Any:
         raise MalformedFrame(f"cannot read a {entity_type.__name__} v{version} of {len(data)} bytes: {error!r}") from error
 
 
+def _layout(side: Side, api_key: int, version: int) -> Layout:
+    entity_type: Any = message_type(side, api_key, version)
+    return layout_of(entity_type)
+
+
 def _encode(side: Side, api_key: int, version: int, message: Any) -> bytes:
     if isinstance(message, Mapping):
-        message = make(side, api_key, version, message)
-    elif not isinstance(message, message_type(side, api_key, version)):
+        return at_once(write_in_steps(_layout(side, api_key, version), message, []))
+    if not isinstance(message, message_type(side, api_key, version)):
         raise MalformedFrame(f"{type(message).__module__} is no {side} of API {api_key} version {version}")
     out = io.BytesIO()
     try:
@@ -152,12 +157,12 @@ def _encode(side: Side, api_key: int, version: int, message: Any) -> bytes:
 
 
 def _make(entity_type: Any, message: Fields) -> Any:
-    known = _known(entity_type)
+    known = known_fields(entity_type)
     values = {}
     for name, value in message.items():
         found = known.get(name)
         if found is None:
-            if name not in _names_in_any_version(entity_type.__api_key__):
+            if name not in names_in_any_version(entity_type.__api_key__):
                 raise MalformedFrame(f"{entity_type.__name__} has no field {name!r} in any version")
             continue
         own_name, kind, inner = found
@@ -186,42 +191,15 @@ def _value(kind: str, inner: type[Any] | None, value: Any) -> Any:
     return value
 
 
-@cache
-def _known(entity_type: Any) -> dict[str, tuple[str, str, type[Any] | None]]:
-    """Return, by every name that a caller may use, the field's own name, its Kafka type and the class inside it."""
-    known: dict[str, tuple[str, str, type[Any] | None]] = {}
-    for field in fields(entity_type):
-        shape = classify_field(field)
-        inner = shape.type_ if isinstance(shape, EntityField | EntityTupleField) else None
-        kind = str(field.metadata.get("kafka_type", ""))
-        known[field.name] = (field.name, kind, inner)
-        if kind.startswith(("timedelta", "datetime")):
-            known[f"{field.name}_ms"] = known[field.name]
-    return known
-
-
-@cache
-def _names_in_any_version(api_key: int) -> frozenset[str]:
-    """Return every field name of an API, to tell a field of another version from a misspelt one. Slow, asked once per API."""
-    names: set[str] = set()
-    pending: list[Any] = []
-    for version in schema_name_map[api_key_map[api_key]]:
-        pending += (message_type("request", api_key, version), message_type("response", api_key, version))
-    while pending:
-        for name, (_, _, inner) in _known(pending.pop()).items():
-            names.add(name)
-            if inner is not None:
-                pending.append(inner)
-    return frozenset(names)
-
-
 __all__ = [
     "API_VERSIONS_KEY",
     "RequestHeader",
     "decode_api_versions",
+    "decode_in_steps",
     "decode_request",
     "decode_response",
     "encode_api_versions",
+    "encode_in_steps",
     "encode_request",
     "encode_response",
     "is_flexible",

@@ -9,7 +9,7 @@ Source: Kafka's CreateTopicsResponse.json. There are no topic ids: sixteen zero 
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable
 from typing import NamedTuple
 
 from .answer_bytes import AnswerBytes
@@ -47,14 +47,21 @@ def settings(values: Iterable[tuple[str, str, int]]) -> bytes:
     return count(len(each), flexible=True) + b"".join(each)
 
 
-def encode_response(version: int, results: Sequence[Result]) -> bytes:
-    """Return the answer's body."""
+def encode_in_steps(version: int, results: Iterable[Result]) -> Generator[None, None, bytes]:
+    """Return the answer's body, with a pause after each topic."""
     flexible = version >= FIRST_FLEXIBLE
-    parts = [INT.pack(0) if version >= 2 else b"", count(len(results), flexible=flexible)]
+    parts = [INT.pack(0) if version >= 2 else b"", b""]
+    errors: list[int] = []
+    number = 0
     for result in results:
+        number += 1
         parts.append(string(result.name, flexible=flexible) + (_NO_ID if version >= 7 else b"") + SHORT.pack(result.error))
         parts.append(string(result.message, flexible=flexible) if version >= 1 else b"")
         if flexible:
             parts += (_NUMBERS.pack(result.partition_count, result.replication_factor), result.settings, NO_TAGS)
+        if result.error:
+            errors.append(int(result.error))
+        yield
+    parts[1] = count(number, flexible=flexible)
     parts.append(NO_TAGS if flexible else b"")
-    return AnswerBytes.of(b"".join(parts), [{"error_code": result.error} for result in results if result.error])
+    return AnswerBytes.holding(b"".join(parts), errors)

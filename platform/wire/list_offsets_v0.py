@@ -13,7 +13,7 @@ Source: Kafka's ListOffsetsRequest.json and -Response.json.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from .control import MOST_ELEMENTS
@@ -41,9 +41,12 @@ class Found(NamedTuple):
     offsets: Sequence[int]
 
 
-def decode(body: Body) -> list[tuple[str, list[Wanted]]]:
-    """Return the partitions asked about, by topic, in order. Raises `MalformedFrame`."""
-    topics = []
+def decode_in_steps(body: Body) -> Generator[None, None, list[tuple[str, list[Wanted]]]]:
+    """Return the partitions asked about, by topic, in order. `body` is copied before the first pause; there is one at each
+    partition. Raises `MalformedFrame`.
+    """
+    topics: list[tuple[str, list[Wanted]]] = []
+    body = bytes(body)
     try:
         elements, at = read_count(body, INT.size, flexible=False, each=_SMALLEST_TOPIC)
         for _ in range(elements):
@@ -52,21 +55,25 @@ def decode(body: Body) -> list[tuple[str, list[Wanted]]]:
             elements += count
             if count < 0 or elements > MOST_ELEMENTS:
                 raise MalformedFrame(f"{elements} elements in a ListOffsets v0: at most {MOST_ELEMENTS}, and no array is null")
-            topics.append((name, [Wanted(*_WANTED.unpack_from(body, at + each * _WANTED.size)) for each in range(count)]))
-            at += count * _WANTED.size
+            topics.append((name, []))
+            for _ in range(count):
+                topics[-1][1].append(Wanted(*_WANTED.unpack_from(body, at)))
+                at += _WANTED.size
+                yield
     except (struct.error, IndexError):
         raise MalformedFrame(f"a ListOffsets v0 of {len(body)} bytes is cut") from None
     return topics
 
 
-def encode(topics: Iterable[tuple[str, Sequence[Found]]]) -> bytes:
-    """Return the answer's body."""
-    written = [_name(name) + INT.pack(len(found)) + b"".join(map(_found, found)) for name, found in topics]
-    return INT.pack(len(written)) + b"".join(written)
-
-
-def _name(name: str) -> bytes:
-    return string(name, flexible=False)
+def encode_in_steps(topics: Sequence[tuple[str, Sequence[Found]]]) -> Generator[None, None, bytes]:
+    """Return the answer's body, with a pause after each partition."""
+    pieces = [INT.pack(len(topics))]
+    for name, each in topics:
+        pieces += (string(name, flexible=False), INT.pack(len(each)))
+        for found in each:
+            pieces.append(_found(found))
+            yield
+    return b"".join(pieces)
 
 
 def _found(one: Found) -> bytes:

@@ -1,4 +1,4 @@
-"""The answer to DescribeLogDirs, versions 1-4, written by hand: kio takes 30 µs a partition, and tools ask for all at once.
+"""The answer to DescribeLogDirs, versions 0-4, written by hand: kio takes 30 µs a partition, and tools ask for all at once.
 
     answer      throttle · [v3: error] · folders · [v2: tags]
     folder      error · path · topics · [v4: bytes of the disk, bytes that are free] · [v2: tags]

@@ -1,4 +1,4 @@
-"""OffsetCommit version 1, read by hand: kio begins at 2, and librdkafka wants 1 advertised. Pure.
+"""OffsetCommit version 1, turned into version 2 by hand: kio begins there, and librdkafka wants 1 advertised. Pure.
 
 Source: Kafka's OffsetCommitRequest.json. The answer is version 2's, byte for byte.
 
@@ -8,41 +8,46 @@ Source: Kafka's OffsetCommitRequest.json. The answer is version 2's, byte for by
 """
 
 import struct
-from typing import Any
+from collections.abc import Generator
 
+from .control import MOST_ELEMENTS
 from .errors import MalformedFrame
-from .primitives import INT, Body, read_count, read_name, read_string
+from .primitives import INT, LONG, Body, read_count, read_name, read_string
 
-ANSWERED_AS = 2
-"""The version whose answer is the same."""
+AS_VERSION = 2
+"""What it is turned into; the answer is the same."""
 
 _PLACE = struct.Struct(">iqq")
+_BEFORE_TIME = 4 + 8
 _SMALLEST_PARTITION = _PLACE.size + 2
 _SMALLEST_TOPIC = 2 + 4
+_KEPT_AS_LONG_AS_OTHERS = LONG.pack(-1)
 
 
-def decode(body: Body) -> dict[str, Any]:
-    """Return the request's fields by Kafka's names, without commit times. Raises `MalformedFrame`."""
+def as_v2_in_steps(body: Body) -> Generator[None, None, bytes]:
+    """Return the request as version 2, without commit times. `body` is copied before the first pause; there is one at each
+    partition. Raises `MalformedFrame`.
+    """
+    data = bytes(body)
     try:
-        group_id, at = read_name(body, 0, flexible=False)
-        generation, at = INT.unpack_from(body, at)[0], at + 4
-        member_id, at = read_name(body, at, flexible=False)
-        number, at = read_count(body, at, flexible=False, each=_SMALLEST_TOPIC)
-        topics = []
-        for _ in range(number):
-            topic, at = _topic(body, at)
-            topics.append(topic)
+        _, at = read_name(data, 0, flexible=False)
+        _, at = read_name(data, at + INT.size, flexible=False)
+        topic_count, behind = read_count(data, at, flexible=False, each=_SMALLEST_TOPIC)
+        pieces = [data[:at], _KEPT_AS_LONG_AS_OTHERS, data[at:behind]]
+        elements, at = topic_count, behind
+        for _ in range(topic_count):
+            start = at
+            _, at = read_name(data, at, flexible=False)
+            number, at = read_count(data, at, flexible=False, each=_SMALLEST_PARTITION)
+            pieces.append(data[start:at])
+            elements += number
+            if number < 0 or elements > MOST_ELEMENTS:
+                raise MalformedFrame(f"{elements} elements in an OffsetCommit v1: at most {MOST_ELEMENTS}, and no array is null")
+            for _ in range(number):
+                _, end = read_string(data, at + _PLACE.size, flexible=False)
+                pieces += (data[at : at + _BEFORE_TIME], data[at + _PLACE.size : end])
+                at = end
+                yield
     except (struct.error, IndexError):
-        raise MalformedFrame(f"an OffsetCommit v1 of {len(body)} bytes is cut") from None
-    return {"group_id": group_id, "generation_id_or_member_epoch": generation, "member_id": member_id, "topics": topics}
-
-
-def _topic(body: Body, at: int) -> tuple[dict[str, Any], int]:
-    name, at = read_name(body, at, flexible=False)
-    number, at = read_count(body, at, flexible=False, each=_SMALLEST_PARTITION)
-    partitions = []
-    for _ in range(number):
-        index, offset, _commit_time_ms = _PLACE.unpack_from(body, at)
-        metadata, at = read_string(body, at + _PLACE.size, flexible=False)
-        partitions.append({"partition_index": index, "committed_offset": offset, "committed_metadata": metadata})
-    return {"name": name, "partitions": partitions}, at
+        raise MalformedFrame(f"an OffsetCommit v1 of {len(data)} bytes is cut") from None
+    return b"".join(pieces)

@@ -9,19 +9,21 @@ from the same mapping.
                     answer   v0: [name, error code]
     DescribeConfigs request  v0 = v1 without include_synonyms
                     answer   v0: throttle · [error code, error message, type, name, [name, value, read only, default, sensitive]]
+    DescribeLogDirs request  v0 = v1
 
 Source: Kafka's CreateTopics-, DeleteTopics-, DescribeConfigs-Request.json and -Response.json.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .primitives import INT, SHORT, string
+from .message_writer import Layout, Part, array_of, number, text
+from .primitives import INT
 
 Fields = Mapping[str, Any]
 
-CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS = 19, 20, 32
+CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS = 19, 20, 32, 35
 
 _DEFAULT_CONFIG = 5
 _FLAG = struct.Struct(">?")
@@ -29,7 +31,7 @@ _TYPE = struct.Struct(">b")
 
 
 class OldVersion(NamedTuple):
-    """How a version is read and written."""
+    """How a request of an old version is read."""
 
     read_as: int
     """The version of the request that it is completed to."""
@@ -37,40 +39,47 @@ class OldVersion(NamedTuple):
     """What that version has behind the body of this one."""
     settled: Fields
     """The fields that it stands for: bytes behind a request are ignored, and must not be taken for them."""
-    write: Callable[[Fields], bytes] | None
-    """Makes the answer's body; None where `created_topics` does."""
-
-
-def _array(elements: Iterable[bytes]) -> bytes:
-    each = list(elements)
-    return INT.pack(len(each)) + b"".join(each)
-
-
-def _text(value: object) -> bytes:
-    return string(None if value is None else str(value), flexible=False)
-
-
-def _deleted_v0(message: Fields) -> bytes:
-    return _array(_text(one["name"]) + SHORT.pack(one["error_code"]) for one in message["responses"])
-
-
-def _configs_v0(message: Fields) -> bytes:
-    return INT.pack(message["throttle_time_ms"]) + _array(_resource_v0(one) for one in message["results"])
-
-
-def _resource_v0(one: Fields) -> bytes:
-    head = SHORT.pack(one["error_code"]) + _text(one["error_message"])
-    return head + _TYPE.pack(one["resource_type"]) + _text(one["resource_name"]) + _array(map(_config_v0, one["configs"]))
-
-
-def _config_v0(one: Fields) -> bytes:
-    flags = (one["read_only"], one["config_source"] == _DEFAULT_CONFIG, one["is_sensitive"])
-    return _text(one["name"]) + _text(one["value"]) + b"".join(map(_FLAG.pack, flags))
 
 
 TABLE: Mapping[tuple[int, int], OldVersion] = {
-    (CREATE_TOPICS, 0): OldVersion(2, b"\0", {"validate_only": False}, None),
-    (CREATE_TOPICS, 1): OldVersion(2, b"", {}, None),
-    (DELETE_TOPICS, 0): OldVersion(1, b"", {}, _deleted_v0),
-    (DESCRIBE_CONFIGS, 0): OldVersion(1, b"\0", {"include_synonyms": False}, _configs_v0),
+    (CREATE_TOPICS, 0): OldVersion(2, b"\0", {"validate_only": False}),
+    (CREATE_TOPICS, 1): OldVersion(2, b"", {}),
+    (DELETE_TOPICS, 0): OldVersion(1, b"", {}),
+    (DESCRIBE_CONFIGS, 0): OldVersion(1, b"\0", {"include_synonyms": False}),
+    (DESCRIBE_LOG_DIRS, 0): OldVersion(1, b"", {}),
 }
+
+
+def _is_default(source: int) -> bytes:
+    return _FLAG.pack(source == _DEFAULT_CONFIG)
+
+
+_CONFIG = Layout(
+    name="a setting of DescribeConfigs v0",
+    parts=(
+        text("name"),
+        text("value"),
+        number("read_only", _FLAG),
+        Part(name="config_source", write=_is_default),
+        number("is_sensitive", _FLAG),
+    ),
+)
+_RESOURCE = Layout(
+    name="a resource of DescribeConfigs v0",
+    parts=(
+        number("error_code"),
+        text("error_message"),
+        number("resource_type", _TYPE),
+        text("resource_name"),
+        array_of("configs", _CONFIG),
+    ),
+)
+_DELETED = Layout(name="a topic of DeleteTopics v0", parts=(text("name"), number("error_code")))
+
+LAYOUTS: Mapping[tuple[int, int], Layout] = {
+    (DELETE_TOPICS, 0): Layout(name="DeleteTopics v0", parts=(array_of("responses", _DELETED),)),
+    (DESCRIBE_CONFIGS, 0): Layout(
+        name="DescribeConfigs v0", parts=(number("throttle_time_ms", INT), array_of("results", _RESOURCE))
+    ),
+}
+"""Answers. That to CreateTopics is `created_topics`' to write."""

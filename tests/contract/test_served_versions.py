@@ -152,7 +152,8 @@ def fields_of(api_key: int, version: int) -> dict[str, Any]:
             topic = {"name": f"made-{version}", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
             return {"topics": [topic], "timeout_ms": 1_000, "validate_only": False}
         case 20:
-            return {"topic_names": [f"made-{version}"], "timeout_ms": 1_000}
+            name = f"made-{version}"
+            return {"timeout_ms": 1_000, **({"topics": [{"name": name}]} if version >= 6 else {"topic_names": [name]})}
         case 21:
             return {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0, "offset": 0}]}], "timeout_ms": 1_000}
         case 22:

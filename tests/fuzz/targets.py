@@ -26,6 +26,7 @@ from headrace.wire.placement import place
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.record import iter_records, iter_timestamps
 from headrace.wire.record_batch import crc_matches, iter_batches, read_header
+from headrace.wire.steps import at_once
 
 Target = Callable[[bytes], None]
 
@@ -82,11 +83,11 @@ def control_response(data: bytes) -> None:
 
 
 def commit_v1(data: bytes) -> None:
-    _refused(lambda: offset_commit_v1.decode(data))
+    _refused(lambda: at_once(offset_commit_v1.as_v2_in_steps(data)))
 
 
 def list_offsets_oldest(data: bytes) -> None:
-    _refused(lambda: list_offsets_v0.decode(data))
+    _refused(lambda: at_once(list_offsets_v0.decode_in_steps(data)))
 
 
 def request_header(data: bytes) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import topic_settings
-from ..later import Later
+from ..slices import Steps
 from .config_changes import Plan, carry_out
 from .context import Context
 
 KEY = 33
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each resource."""
     return carry_out(context, KEY, version, body, _plan)
 

@@ -4,7 +4,7 @@ A topic's own settings may; what they become is the caller's to say (`Plan`). A 
 is refused by name, so nobody believes it has happened."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from .. import settings as broker_settings
 from .. import topic_name, topic_settings
-from ..later import Later
+from ..slices import Steps
 from .context import Context, required
 from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
 
@@ -39,17 +39,23 @@ class Plan(NamedTuple):
     change: Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
+MOST_SETTINGS = 1_000
+"""Of one resource in one request; a topic has some twenty."""
+MOST_TOLD = 20
+"""Faults in one message: each names what would be right, and a request may have tens of thousands."""
+
 Planner = Callable[[Any, Mapping[str, str]], Plan]
 """Takes a resource of the request and the topic's own settings as they are known now."""
 
 
-def carry_out(context: Context, key: int, version: int, body: memoryview, plan: Planner) -> bytes | Later:
+def carry_out(context: Context, key: int, version: int, body: memoryview, plan: Planner) -> Steps:
     """Return what became of each resource: of topics once their open partitions go by the new settings."""
-    request = control.decode_request(key, version, body)
+    request = yield from control.decode_in_steps(key, version, body)
     named = Counter(map(_resource, required(request.resources)))
     results: dict[Resource, Outcome] = {}
     plans: dict[Resource, Plan] = {}
     for one in request.resources:
+        yield
         resource = _resource(one)
         outcome = _judged(context, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
         if isinstance(outcome, Plan) and not request.validate_only:
@@ -57,7 +63,7 @@ def carry_out(context: Context, key: int, version: int, body: memoryview, plan: 
         else:
             results[resource] = (ErrorCode.NONE, None) if isinstance(outcome, Plan) else outcome
     if not plans:
-        return _answer(key, version, results)
+        return (yield from _answer(key, version, results))
     gathering = Gathering[Resource, Outcome](
         context,
         plans,
@@ -75,13 +81,28 @@ def carry_out(context: Context, key: int, version: int, body: memoryview, plan: 
     return gathering.start(begin)
 
 
+def too_many_settings(settings: Sequence[Any]) -> tuple[ErrorCode, str] | None:
+    """Return why so many settings of one resource are not looked at, or None."""
+    if len(settings) <= MOST_SETTINGS:
+        return None
+    return ErrorCode.INVALID_REQUEST, f"{len(settings)} settings of one resource: give at most {MOST_SETTINGS} in one request"
+
+
+def told(faults: Sequence[str]) -> str:
+    """Return what is wrong as one message, the first faults of many."""
+    more = len(faults) - MOST_TOLD
+    return "; ".join([*faults[:MOST_TOLD], f"and {more} more" if more > 0 else ""]).removesuffix("; ")
+
+
 def _resource(one: Any) -> Resource:
     return int(one.resource_type), str(one.resource_name)
 
 
 def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
     kind, name = _resource(one)
-    settings = [str(setting.name) for setting in required(one.configs)]
+    if (refused := too_many_settings(required(one.configs))) is not None:
+        return refused
+    settings = [str(setting.name) for setting in one.configs]
     twice = sorted(setting for setting, times in Counter(settings).items() if times > 1)
     if twice:
         return ErrorCode.INVALID_REQUEST, f"named twice for one resource: {', '.join(twice)}"
@@ -94,7 +115,7 @@ def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
         if entry is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
         planned = plan(one, entry.config)
-        return (ErrorCode.INVALID_CONFIG, "; ".join(planned.faults)) if planned.faults else planned
+        return (ErrorCode.INVALID_CONFIG, told(planned.faults)) if planned.faults else planned
     if kind in (BROKER, BROKER_LOGGER):
         return _refused_for_brokers(settings) if settings else (ErrorCode.NONE, None)
     return ErrorCode.INVALID_REQUEST, f"settings of resource type {kind} cannot be changed here: those of topics (2) can"
@@ -114,9 +135,9 @@ def _refused_for_brokers(settings: list[str]) -> Outcome:
     return ErrorCode.INVALID_REQUEST, f"{', '.join(settings)}: {why}{instead}"
 
 
-def _answer(key: int, version: int, results: Mapping[Resource, Outcome]) -> bytes:
-    responses = [
+def _answer(key: int, version: int, results: Mapping[Resource, Outcome]) -> Generator[None, None, bytes]:
+    responses = (
         {"error_code": error, "error_message": message, "resource_type": kind, "resource_name": name}
         for (kind, name), (error, message) in results.items()
-    ]
-    return control.encode_response(key, version, {"throttle_time_ms": 0, "responses": responses})
+    )
+    return control.encode_in_steps(key, version, {"throttle_time_ms": 0, "responses": responses})

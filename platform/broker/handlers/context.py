@@ -2,6 +2,8 @@
 
 A handler is a function (context, version, body, peer) that returns the answer's body, whole or in chunks; a `Later`; or None
 where the protocol has no answer. It runs on the loop thread, never blocks, and keeps no view of `body` after it has returned.
+Where a request may name very many things it is a generator, which pauses wherever others may be let in (`slices`): `body` is
+valid up to the first pause, and what the broker knows may have changed at each.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +23,7 @@ from ..offset_desk import OffsetDesk
 from ..partitions import PartitionTable
 from ..producer_id_desk import ProducerIdDesk
 from ..settings import BrokerSettings
+from ..slices import Slices
 from ..worker import Worker
 
 Answer = bytes | Chunks | Later | None
@@ -134,8 +137,13 @@ class Context:
     known_fetches: KnownFetches = field(default_factory=KnownFetches)
     cold_reads: ColdReads | None = None
     """None: what is not in the page cache is read on the loop."""
+    slices: Slices = field(init=False)
+    """Long answers on their way."""
     client_id: str = ""
     """What the client of the request in hand calls itself; the router sets it for APIs that ask for it."""
+
+    def __post_init__(self) -> None:
+        self.slices = Slices(self.loop)
 
     def entry_config(self, topic: str) -> Mapping[str, str]:
         """Return a topic's own settings, empty when there is no such topic."""

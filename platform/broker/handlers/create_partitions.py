@@ -2,14 +2,14 @@
 
 Trap for users: keys go to other partitions from then on. Kafka does the same."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..errors import NotMorePartitions
-from ..later import Later
+from ..slices import Steps
 from . import placement
 from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, outcome_of
@@ -20,15 +20,14 @@ KEY = 37
 Outcome = tuple[ErrorCode, str | None]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each topic, once its new partitions may be written to."""
-    request = control.decode_request(KEY, version, body)
-    known = context.topics.catalog.topics
-    refused, to_extend = placement.sorted_out(
-        required(request.topics), partial(_refusal, context), lambda topic: int(topic.count) - len(known[topic.name].partitions)
+    request = yield from control.decode_in_steps(KEY, version, body)
+    refused, to_extend = yield from placement.sorted_out(
+        required(request.topics), partial(_refusal, context), partial(_new_count, context)
     )
     if request.validate_only or not to_extend:
-        return _answer(version, {**refused, **dict.fromkeys(to_extend, (ErrorCode.NONE, None))})
+        return (yield from _answer(version, {**refused, **dict.fromkeys(to_extend, (ErrorCode.NONE, None))}))
     gathering = Gathering[str, Outcome](
         context,
         to_extend,
@@ -49,6 +48,10 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     return gathering.start(begin)
 
 
+def _new_count(context: Context, topic: Any) -> int:
+    return int(topic.count) - len(context.topics.catalog.topics[str(topic.name)].partitions)
+
+
 def _refusal(context: Context, topic: Any) -> Refusal | None:
     name, count = str(topic.name), int(topic.count)
     entry = context.topics.catalog.topics.get(name)
@@ -67,6 +70,6 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
     return placement.fault_of([required(one.broker_ids) for one in topic.assignments], context.broker_ids)
 
 
-def _answer(version: int, results: Mapping[str, Outcome]) -> bytes:
-    answers = [{"name": name, "error_code": error, "error_message": message} for name, (error, message) in results.items()]
-    return control.encode_response(KEY, version, {"throttle_time_ms": 0, "results": answers})
+def _answer(version: int, results: Mapping[str, Outcome]) -> Generator[None, None, bytes]:
+    answers = ({"name": name, "error_code": error, "error_message": message} for name, (error, message) in results.items())
+    return control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "results": answers})

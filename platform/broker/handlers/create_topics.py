@@ -4,6 +4,7 @@ One replica a partition; where each lies may be said by hand. Settings are check
 every fault is named in the answer's message."""
 
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ...wire import control, created_topics
@@ -11,8 +12,9 @@ from ...wire.created_topics import Result
 from ...wire.errors import ErrorCode
 from .. import topic_name, topic_settings
 from ..catalog import Places
-from ..later import Later
+from ..slices import Steps
 from . import placement
+from .config_changes import told, too_many_settings
 from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, code_of
 from .placement import MOST_PARTITIONS, Refusal
@@ -28,23 +30,26 @@ class _Wanted(NamedTuple):
     places: Places | None
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each topic, once ZooKeeper has them all."""
-    request = control.decode_request(KEY, version, body)
-    refused, granted = placement.sorted_out(
+    request = yield from control.decode_in_steps(KEY, version, body)
+    refused, granted = yield from placement.sorted_out(
         required(request.topics), partial(_refusal, context), partial(_partition_count, context)
     )
     results = {name: Result(name, *refusal) for name, refusal in refused.items()}
-    to_make = {name: _wanted(context, topic) for name, topic in granted.items()}
+    to_make = {}
+    for name, topic in granted.items():
+        to_make[name] = _wanted(context, topic)
+        yield
     if request.validate_only or not to_make:
-        made = [_made(context, version, name, wanted) for name, wanted in to_make.items()]
-        return created_topics.encode_response(version, [*results.values(), *made])
+        made = (_made(context, version, name, wanted) for name, wanted in to_make.items())
+        return (yield from created_topics.encode_in_steps(version, chain(results.values(), made)))
     gathering = Gathering[str, Result](
         context,
         to_make,
         timeout_ms=control.milliseconds(request.timeout),
         overdue=lambda name: Result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
-        answer=lambda made: created_topics.encode_response(version, [*results.values(), *made.values()]),
+        answer=lambda made: created_topics.encode_in_steps(version, chain(results.values(), made.values())),
     )
 
     def begin(name: str) -> None:
@@ -87,8 +92,10 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
     if name in context.topics.catalog.topics:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already"
+    if (refused := too_many_settings(topic.configs)) is not None:
+        return refused
     if faults := topic_settings.faults_of(_given(topic)):
-        return ErrorCode.INVALID_CONFIG, "; ".join(faults)
+        return ErrorCode.INVALID_CONFIG, told(faults)
     if required(topic.assignments):
         if (refusal := _placed_wrongly(context, topic)) is not None:
             return refusal

@@ -4,15 +4,15 @@ Whole segments before the new start are deleted, the rest of the first one that 
 is on disk. Traps: what is not yet shown to consumers cannot be deleted, so the bound is the high watermark, not the log end; and
 of two fdatasyncs of one log at once one may report success for what the other lost, so the flush is the partition's own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from ..later import Later
 from ..log import DeletedSegment, LogError, erase_now
 from ..log.start_job import StartJob
 from ..partitions import Partition
+from ..slices import Steps
 from .context import Context, required
 from .gathering import Gathering
 
@@ -26,13 +26,14 @@ Outcome = tuple[ErrorCode, int]
 """The error, and where the log starts now."""
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return each partition's new start."""
-    request = control.decode_request(KEY, version, body)
+    request = yield from control.decode_in_steps(KEY, version, body)
     results: dict[Position, Outcome] = {}
     wanted_starts: dict[Position, tuple[Partition, int]] = {}
     for topic in required(request.topics):
         for wanted in required(topic.partitions):
+            yield
             position = (str(topic.name), int(wanted.partition_index))
             partition = context.partitions.get(*position)
             if partition is None:
@@ -46,7 +47,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
             else:
                 results[position] = (ErrorCode.OFFSET_OUT_OF_RANGE, NOT_KNOWN)
     if not wanted_starts:
-        return _answer(version, results)
+        return (yield from _answer(version, results))
     gathering = Gathering[Position, Outcome](
         context,
         wanted_starts,
@@ -104,13 +105,14 @@ def _erase(context: Context, deleted: DeletedSegment) -> None:
     context.disk.submit(lambda: erase_now(deleted), lambda _: None, lambda _: None)
 
 
-def _answer(version: int, results: Mapping[Position, Outcome]) -> bytes:
+def _answer(version: int, results: Mapping[Position, Outcome]) -> Generator[None, None, bytes]:
     topics: dict[str, list[dict[str, Any]]] = {}
     for (topic, index), (error, low_watermark) in results.items():
         partition = {"partition_index": index, "low_watermark": low_watermark, "error_code": error}
         topics.setdefault(topic, []).append(partition)
+        yield
     message = {
         "throttle_time_ms": 0,
-        "topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+        "topics": ({"name": name, "partitions": partitions} for name, partitions in topics.items()),
     }
-    return control.encode_response(KEY, version, message)
+    return (yield from control.encode_in_steps(KEY, version, message))

@@ -9,18 +9,22 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from .. import topic_name, topic_settings
 from ..setting_table import NUMBERS
+from ..slices import Steps
 from ..topic_settings import ConfigSource, ConfigType
 from .config_changes import BROKER, TOPIC
 from .context import Context, required
 
 KEY = 32
 
+MOST_DESCRIBED = 10_000
+"""Resources that one request is answered for; further ones are refused by name."""
+
 Synonym = tuple[str, str, ConfigSource]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return the settings of each resource asked for."""
-    request = control.decode_request(KEY, version, body)
+    request = yield from control.decode_in_steps(KEY, version, body)
     # Each once, however often it is named: the settings of one broker are a thousand times as long as its name.
     wanted: dict[tuple[int, str], set[str] | None] = {}
     for one in required(request.resources):
@@ -28,8 +32,23 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         others = wanted.get(resource, set())
         keys = {str(key) for key in one.configuration_keys or ()}
         wanted[resource] = keys | others if keys and others is not None else None
-    results = [_resource(context, request, *resource, keys) for resource, keys in wanted.items()]
-    return control.encode_response(KEY, version, {"throttle_time_ms": 0, "results": results})
+        yield
+    results = (
+        _resource(context, request, *resource, keys) if number < MOST_DESCRIBED else _one_too_many(*resource)
+        for number, (resource, keys) in enumerate(wanted.items())
+    )
+    return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "results": results}))
+
+
+def _one_too_many(kind: int, name: str) -> dict[str, Any]:
+    why = f"one request is answered for at most {MOST_DESCRIBED} resources: ask for this one in another"
+    return {
+        "error_code": ErrorCode.INVALID_REQUEST,
+        "error_message": why,
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": (),
+    }
 
 
 def _resource(context: Context, request: Any, kind: int, name: str, wanted: set[str] | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ A group without members shows as Empty as long as offsets of it are left or a ne
 for 'there is none') otherwise.
 Consumers of the paper's kind show as members too, with what they own."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from ...coordination.group_directory import GroupTrace
@@ -13,7 +13,8 @@ from ...wire.errors import ErrorCode
 from ..groups.group import Group, GroupState
 from ..groups.subscription import CONSUMER, assignment, subscription
 from ..later import Later
-from .context import Context, required, respond
+from ..slices import Steps
+from .context import Context, required
 from .group_id import MOST_NAMED, refusal
 
 KEY = 15
@@ -26,13 +27,14 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 NOT_ASKED = -(1 << 31)
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return a description of each group, once ZooKeeper has told of those without members here."""
-    request = control.decode_request(KEY, version, body)
+    request = yield from control.decode_in_steps(KEY, version, body)
     operations = ALL_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_ASKED
     names = list(dict.fromkeys(str(name) for name in required(request.groups)))
     known: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(names):
+        yield
         error = refusal(context, name) if number < MOST_NAMED else ErrorCode.INVALID_REQUEST
         group = context.groups.get(name)
         if error is not ErrorCode.NONE:
@@ -41,24 +43,27 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
             known[name] = _group(group)
     unknown = [name for name in names if name not in known]
 
-    def answer(describe: Callable[[str], dict[str, Any]]) -> bytes:
-        groups = [{**(known.get(name) or describe(name)), "authorized_operations": operations} for name in names]
-        return control.encode_response(KEY, version, {"throttle_time_ms": 0, "groups": groups})
+    def answer(describe: Callable[[str], dict[str, Any]]) -> Generator[None, None, bytes]:
+        groups = ({**(known.get(name) or describe(name)), "authorized_operations": operations} for name in names)
+        return control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "groups": groups})
 
     def unavailable(name: str) -> dict[str, Any]:
         return _described(name, "", error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     if not unknown:
-        return answer(unavailable)
+        return (yield from answer(unavailable))
     later = Later()
 
     def done(traces: Mapping[str, GroupTrace]) -> None:
-        later.complete(respond(answer(lambda name: _trace(name, traces[name], is_expected=context.groups.get(name) is not None))))
+        described = answer(lambda name: _trace(name, traces[name], is_expected=context.groups.get(name) is not None))
+        context.slices.complete(later, described)
 
     def failed(error: Exception) -> None:
-        later.complete(respond(answer(unavailable)))
+        context.slices.complete(later, answer(unavailable))
 
-    return later if context.group_traces.describe(unknown, done, failed) else answer(unavailable)
+    if not context.group_traces.describe(unknown, done, failed):
+        return (yield from answer(unavailable))
+    return later
 
 
 def _described(

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..slices import Steps
 from .context import Context, required
 from .group_id import MOST_NAMED
 
@@ -16,19 +17,20 @@ GROUP, TRANSACTION = 0, 1
 NO_TRANSACTIONS = "transactions are not served by this broker: produce without a transactional id"
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return the broker for each group, an error for anything else."""
-    request = control.decode_request(KEY, version, body)
+    request = yield from control.decode_in_steps(KEY, version, body)
     kind = getattr(request, "key_type", GROUP)
     if version >= 4:
-        keys = [str(key) for key in required(request.coordinator_keys)]
-        found = [_coordinator(context, kind, key) for key in keys[:MOST_NAMED]]
-        found += [_nobody(ErrorCode.INVALID_REQUEST, f"one request names at most {MOST_NAMED} keys")] * (len(keys) - len(found))
-        answers = [{"key": key, **one} for key, one in zip(keys, found, strict=True)]
-        message = {"throttle_time_ms": 0, "coordinators": answers}
+        too_many = _nobody(ErrorCode.INVALID_REQUEST, f"one request names at most {MOST_NAMED} keys")
+        answers = (
+            {"key": key, **(_coordinator(context, kind, str(key)) if number < MOST_NAMED else too_many)}
+            for number, key in enumerate(required(request.coordinator_keys))
+        )
+        message: dict[str, Any] = {"throttle_time_ms": 0, "coordinators": answers}
     else:
         message = {"throttle_time_ms": 0, **_coordinator(context, kind, str(request.key))}
-    return control.encode_response(KEY, version, message)
+    return (yield from control.encode_in_steps(KEY, version, message))
 
 
 def _coordinator(context: Context, kind: int, key: str) -> dict[str, Any]:

@@ -4,14 +4,16 @@ Pure but for the answer that it completes. What was asked for goes on when its t
 protocol has a code for it."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from ...wire.errors import ErrorCode
 from ..errors import NotMorePartitions
 from ..later import Later
 from ..log import LogError
-from .context import Context, respond
+from ..metrics import clock_ns
+from ..slices import SLICE_NS
+from .context import Context
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -47,18 +49,21 @@ class Gathering(Generic[Key, Result]):
         *,
         timeout_ms: int,
         overdue: Callable[[Key], Result],
-        answer: Callable[[Mapping[Key, Result]], bytes],
+        answer: Callable[[Mapping[Key, Result]], Generator[None, None, bytes]],
     ) -> None:
+        self._loop = context.loop
+        self._slices = context.slices
         self._results: dict[Key, Result | None] = dict.fromkeys(keys)
         self._waiting = set(self._results)
         self._to_begin = deque(self._results)
         self._begin: Callable[[Key], None] = self._waiting.discard
         self._under_way = 0
         self._is_beginning = False
+        self._is_answering = False
         self._overdue = overdue
         self._answer = answer
         wait_ms = min(timeout_ms, LONGEST_WAIT_MS) if timeout_ms > 0 else LONGEST_WAIT_MS
-        self.later = _Patient(deadline_ms=context.loop.now_ms + wait_ms, at_deadline=lambda: respond(self._answer(self._whole())))
+        self.later = _Patient(deadline_ms=context.loop.now_ms + wait_ms, at_deadline=self._give)
 
     def start(self, begin: Callable[[Key], None]) -> Later:
         """Call `begin` for each key, a bounded number of them at once; each must end in a `put`. Return the pending answer."""
@@ -74,7 +79,7 @@ class Gathering(Generic[Key, Result]):
         self._waiting.discard(key)
         self._under_way -= 1
         if not self._waiting:
-            self.later.complete(respond(self._answer(self._whole())))
+            self._give()
         else:
             self._begin_more()
 
@@ -82,10 +87,19 @@ class Gathering(Generic[Key, Result]):
         if self._is_beginning:
             return  # a result that is there at once comes from within `begin`
         self._is_beginning = True
-        while self._to_begin and self._under_way < MOST_AT_ONCE and not self.later.ended:
+        until_ns = clock_ns() + SLICE_NS
+        while self._to_begin and self._under_way < MOST_AT_ONCE and not (self.later.ended or self._is_answering):
+            if clock_ns() > until_ns:
+                self._loop.post(self._begin_more)  # where results are there at once there is no end to it
+                break
             self._under_way += 1
             self._begin(self._to_begin.popleft())
         self._is_beginning = False
+
+    def _give(self) -> None:
+        if not self._is_answering:
+            self._is_answering = True
+            self._slices.complete(self.later, self._answer(self._whole()))
 
     def _whole(self) -> dict[Key, Result]:
         return {key: self._overdue(key) if result is None else result for key, result in self._results.items()}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .. import topic_settings
-from ..later import Later
+from ..slices import Steps
 from ..topic_settings import ConfigType
 from .config_changes import Operation, Plan, carry_out
 from .context import Context
@@ -18,7 +18,7 @@ KEY = 44
 Step = tuple[str, Operation, str]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each resource."""
     return carry_out(context, KEY, version, body, lambda resource, present: plan(resource.configs, present))
 

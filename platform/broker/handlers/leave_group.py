@@ -5,26 +5,27 @@ from typing import Any
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..groups.messages import Leaver
+from ..slices import Steps
 from .context import Context, required
 from .group_id import refusal
 
 KEY = 13
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each member."""
-    request = control.decode_request(KEY, version, body)
+    request = yield from control.decode_in_steps(KEY, version, body)
     group_id = str(request.group_id)
     error = refusal(context, group_id)
     message: dict[str, Any] = {"throttle_time_ms": 0, "error_code": error, "members": []}
     if error is not ErrorCode.NONE:
-        return control.encode_response(KEY, version, message)
+        return control.encode_response(KEY, version, message)  # members are none
     if version < 3:
         (message["error_code"],) = context.groups.leave(group_id, [Leaver(str(request.member_id))])
     else:
         leavers = [Leaver(str(one.member_id), one.group_instance_id) for one in required(request.members)]
-        message["members"] = [
+        message["members"] = (
             {"member_id": one.member_id, "group_instance_id": one.instance_id, "error_code": error}
             for one, error in zip(leavers, context.groups.leave(group_id, leavers), strict=True)
-        ]
-    return control.encode_response(KEY, version, message)
+        )
+    return (yield from control.encode_in_steps(KEY, version, message))

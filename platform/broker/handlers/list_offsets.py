@@ -10,6 +10,7 @@ Version 0 knows no records' times: it gives where segments begin that were last 
 Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
 
 from collections import Counter
+from collections.abc import Generator
 from typing import Any
 
 from ...wire import control, list_offsets_v0
@@ -18,6 +19,7 @@ from ...wire.errors import ErrorCode
 from ...wire.list_offsets_v0 import Found, Wanted
 from ..log import FolderFault
 from ..partitions import Partition
+from ..slices import Steps
 from .context import Context, required
 
 KEY = 2
@@ -26,27 +28,31 @@ LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 NOT_FOUND = -1
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return one offset and its timestamp for each partition asked about."""
     if version == 0:
-        return _handle_v0(context, body)
-    request = control.decode_request(KEY, version, body)
-    named = Counter(
-        (str(topic.name), int(one.partition_index)) for topic in required(request.topics) for one in required(topic.partitions)
-    )
-    topics = [
+        return (yield from _handle_v0(context, body))
+    request = yield from control.decode_in_steps(KEY, version, body)
+    named = Counter[tuple[str, int]]()
+    for topic in required(request.topics):
+        for one in required(topic.partitions):
+            named[str(topic.name), int(one.partition_index)] += 1
+            yield
+    # Not lists: a time is searched for when its turn to be written has come, and others are let in after each.
+    topics = (
         {
             "name": topic.name,
-            "partitions": [
-                _partition(context, str(topic.name), wanted)
-                if named[str(topic.name), int(wanted.partition_index)] == 1
+            "partitions": (
+                _partition(context, name, wanted)
+                if named[name, int(wanted.partition_index)] == 1
                 else _result(int(wanted.partition_index), ErrorCode.INVALID_REQUEST)
+                for name in (str(topic.name),)
                 for wanted in topic.partitions
-            ],
+            ),
         }
         for topic in request.topics
-    ]
-    return control.encode_response(KEY, version, {"throttle_time_ms": 0, "topics": topics})
+    )
+    return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
 
 
 def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
@@ -79,11 +85,19 @@ def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms:
     return {"partition_index": index, "error_code": error, "timestamp": timestamp_ms, "offset": offset, "leader_epoch": -1}
 
 
-def _handle_v0(context: Context, body: memoryview) -> bytes:
+def _handle_v0(context: Context, body: memoryview) -> Generator[None, None, bytes]:
     now_ms = context.now_ms()
-    topics = [(name, [_found_v0(context, name, one, now_ms) for one in wanted]) for name, wanted in list_offsets_v0.decode(body)]
-    errors = [{"error_code": found.error} for _, each in topics for found in each]
-    return AnswerBytes.of(list_offsets_v0.encode(topics), errors)
+    topics: list[tuple[str, list[Found]]] = []
+    errors: list[int] = []
+    for name, wanted in (yield from list_offsets_v0.decode_in_steps(body)):
+        topics.append((name, []))
+        for one in wanted:
+            found = _found_v0(context, name, one, now_ms)
+            topics[-1][1].append(found)
+            if found.error:
+                errors.append(int(found.error))
+            yield
+    return AnswerBytes.holding((yield from list_offsets_v0.encode_in_steps(topics)), errors)
 
 
 def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> Found:

@@ -5,19 +5,24 @@ the answer waits a bounded time for that, since clients that are told LEADER_NOT
 epochs are -1 throughout: nobody is to validate positions by them."""
 
 import struct
-from collections.abc import Container, Sequence
+from collections.abc import Container, Generator, Sequence
 
 from ...runtime.layout import is_internal
 from ...wire import metadata
 from ...wire.answer_bytes import AnswerBytes
+from ...wire.control import MOST_ELEMENTS
 from ...wire.errors import ErrorCode, MalformedFrame
 from ...wire.primitives import read_count, read_name, skip_tags
 from .. import topic_name
 from ..catalog import TopicEntry
 from ..later import Later
-from .context import Context, respond
+from ..slices import Steps
+from .context import Context
 
 KEY = 3
+
+MOST_MADE = 500
+"""Topics that one request may call into being; it asks again for the rest. The worker's queue has room for twice as many."""
 
 PLATFORM_PREFIX = "_headrace."
 """Topics that the platform itself lives on: one partition, never expired, also when somebody reads them before their owner
@@ -25,19 +30,23 @@ has made them.
 """
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return brokers and topics; a Later while a topic that the request has called into being is made."""
-    wanted, may_create = read_request(version, body)
+    wanted, may_create = yield from read_request(version, bytes(body))
     if wanted is not None and may_create and context.settings.auto_create_topics:
         known = context.topics.catalog.topics
-        missing = [name for name in dict.fromkeys(wanted) if name not in known and topic_name.fault_of(name) is None]
+        missing = []
+        for name in dict.fromkeys(wanted):
+            if name not in known and topic_name.fault_of(name) is None:
+                missing.append(name)
+            yield
         if missing:
-            return _create_then_answer(context, version, wanted, missing)
-    return _answer(context, version, wanted)
+            return _create_then_answer(context, version, wanted, missing[:MOST_MADE])
+    return (yield from _answer(context, version, wanted))
 
 
-def read_request(version: int, body: memoryview) -> tuple[list[str] | None, bool]:
-    """Return the topics asked for (None: all) and whether they may be made. Raises: MalformedFrame.
+def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[str] | None, bool]]:
+    """Return the topics asked for (None: all) and whether they may be made; pauses at each. Raises: MalformedFrame.
 
     By hand, because librdkafka asks for all topics of version 9 in eight bytes where five are meant: read as Kafka reads them
     there is an unknown tagged field of no length and a byte left over, which is to be overlooked and which kio refuses.
@@ -45,12 +54,15 @@ def read_request(version: int, body: memoryview) -> tuple[list[str] | None, bool
     flexible = version >= 9
     try:
         topic_count, at = read_count(body, 0, flexible=flexible, each=2)
+        if topic_count > MOST_ELEMENTS:
+            raise MalformedFrame(f"{topic_count} topics in a Metadata request: at most {MOST_ELEMENTS} are taken at once")
         names = []
         for _ in range(topic_count):
             name, at = read_name(body, at, flexible=flexible)
             names.append(name)
             if flexible:
-                at = skip_tags(body, at)
+                at = skip_tags(memoryview(body), at) if body[at] else at + 1
+            yield
         may_create = version < 4 or body[at] != 0
     except (struct.error, IndexError):
         raise MalformedFrame(f"a Metadata v{version} request of {len(body)} bytes is cut") from None
@@ -61,8 +73,13 @@ def read_request(version: int, body: memoryview) -> tuple[list[str] | None, bool
 def _create_then_answer(context: Context, version: int, wanted: Sequence[str], missing: Sequence[str]) -> Later:
     waiting = set(missing)
 
-    def answer() -> tuple[bytes]:
-        return respond(_answer(context, version, wanted, being_made=frozenset(missing)))
+    is_answering = False
+
+    def answer() -> None:
+        nonlocal is_answering
+        if not is_answering:
+            is_answering = True
+            context.slices.complete(later, _answer(context, version, wanted, being_made=frozenset(missing)))
 
     later = Later(deadline_ms=context.loop.now_ms + context.settings.topic_creation_wait_ms, at_deadline=answer)
 
@@ -71,7 +88,7 @@ def _create_then_answer(context: Context, version: int, wanted: Sequence[str], m
         def done(outcome: bool | Exception, name: str = name) -> None:
             waiting.discard(name)
             if not waiting:
-                later.complete(answer())
+                answer()
 
         partition_count, config = _first_use(context, name)
         context.topics.create(name, partition_count, config, done)
@@ -84,7 +101,9 @@ def _first_use(context: Context, name: str) -> tuple[int, dict[str, str]]:
     return context.settings.num_partitions, {}
 
 
-def _answer(context: Context, version: int, wanted: Sequence[str] | None, being_made: frozenset[str] = frozenset()) -> bytes:
+def _answer(
+    context: Context, version: int, wanted: Sequence[str] | None, being_made: frozenset[str] = frozenset()
+) -> Generator[None, None, bytes]:
     """Return the answer, from memory where the same was asked before and nothing has changed; otherwise from its topics' bytes,
     those that have not changed being remembered as well.
     """
@@ -97,10 +116,11 @@ def _answer(context: Context, version: int, wanted: Sequence[str] | None, being_
         pieces = answers.pieces(version, frozenset(brokers))
         topics, errors = [], []
         for name in names:
+            yield
             entry = catalog.topics.get(name)
             if entry is None:
                 error = _error_of(name, being_made)
-                errors.append({"error_code": error})
+                errors.append(int(error))
                 topics.append(metadata.topic(version, name, error, is_internal=is_internal(name)))
                 continue
             piece = pieces.get(name)
@@ -114,7 +134,7 @@ def _answer(context: Context, version: int, wanted: Sequence[str] | None, being_
             controller_id=context.settings.broker_id,
             topics=topics,
         )
-        answer = AnswerBytes.of(body, errors)
+        answer = AnswerBytes.holding(body, errors)
         answers.put(key, catalog, answer, 0 if wanted is None else sum(map(len, wanted)) + 60 * len(wanted))
     return answer
 

@@ -5,7 +5,7 @@ Members commit for their generation; without one (-1) anybody may while the grou
 old versions send are not kept: the broker's own `offsets.retention.minutes` holds for all. KafkaJS resets a group by committing
 ListOffsets' words for begin (-2) and end (-1); noted is the offset that they stand for by then."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from ...coordination.committed_offset import CommittedOffset
@@ -13,38 +13,27 @@ from ...wire import control, offset_commit_v1
 from ...wire.errors import ErrorCode
 from ..later import Later
 from ..offset_desk import Position
-from .context import Context, required, respond
+from ..slices import Steps
+from .context import Context, required
 from .group_id import refusal
 from .list_offsets import EARLIEST, LATEST
 
 KEY = 8
 
-_AS_KIO = 2
-"""The version whose classes version 1 is put into."""
 
-
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return each partition's error code once the offsets are durable."""
     if version == 1:
-        fields = {**offset_commit_v1.decode(body), "retention_time_ms": -1}
-        request, version = control.make("request", KEY, _AS_KIO, fields), offset_commit_v1.ANSWERED_AS
-    else:
-        request = control.decode_request(KEY, version, body)
+        body, version = memoryview((yield from offset_commit_v1.as_v2_in_steps(body))), offset_commit_v1.AS_VERSION
+    request = yield from control.decode_in_steps(KEY, version, body)
     group = str(request.group_id)
-    error, unknown = refusal(context, group), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if error is ErrorCode.NONE:
-        instance_id = getattr(request, "group_instance_id", None)
-        generation = int(request.generation_id_or_member_epoch)
-        error = context.groups.may_commit(group, generation, str(request.member_id), instance_id)
-    if error is not ErrorCode.NONE:
-        return _answer(
-            version, request, lambda topic, partition: error if context.topics.catalog.has(topic, partition) else unknown
-        )
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refused: dict[Position, ErrorCode] = {}
     offsets: dict[Position, CommittedOffset] = {}
     longest_metadata = context.settings.offset_metadata_max_bytes
     for topic in required(request.topics):
         for partition in required(topic.partitions):
+            yield
             position = (str(topic.name), int(partition.partition_index))
             metadata = str(partition.committed_metadata or "")
             offset = _place(context, position, int(partition.committed_offset))
@@ -57,16 +46,26 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
             else:
                 leader_epoch = int(getattr(partition, "committed_leader_epoch", -1))
                 offsets[position] = CommittedOffset(offset, leader_epoch, metadata)
+    # Not before the pauses: who may commit now is to have its offsets written now.
+    error = refusal(context, group)
+    if error is ErrorCode.NONE:
+        instance_id = getattr(request, "group_instance_id", None)
+        generation = int(request.generation_id_or_member_epoch)
+        error = context.groups.may_commit(group, generation, str(request.member_id), instance_id)
+    if error is not ErrorCode.NONE:
+        has = context.topics.catalog.has
+        return (yield from _answer(version, request, lambda topic, partition: error if has(topic, partition) else unknown))
     if not offsets:
-        return _answer(version, request, lambda topic, partition: refused[topic, partition])
+        return (yield from _answer(version, request, lambda topic, partition: refused[topic, partition]))
     later = Later()
 
     def done(error: Exception | None) -> None:
         code = ErrorCode.NONE if error is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        later.complete(respond(_answer(version, request, lambda topic, partition: refused.get((topic, partition), code))))
+        answer = _answer(version, request, lambda topic, partition: refused.get((topic, partition), code))
+        context.slices.complete(later, answer)
 
     if not context.offsets.commit(group, offsets, done):
-        return _answer(version, request, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return (yield from _answer(version, request, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return later
 
 
@@ -77,18 +76,19 @@ def _place(context: Context, position: Position, offset: int) -> int:
     return offset
 
 
-def _answer(version: int, request: Any, error_of: Callable[[str, int], ErrorCode]) -> bytes:
-    topics = [
+def _answer(version: int, request: Any, error_of: Callable[[str, int], ErrorCode]) -> Generator[None, None, bytes]:
+    topics = (
         {
             "name": topic.name,
-            "partitions": [
+            "partitions": (
                 {
                     "partition_index": partition.partition_index,
-                    "error_code": error_of(str(topic.name), int(partition.partition_index)),
+                    "error_code": error_of(name, int(partition.partition_index)),
                 }
-                for partition in required(topic.partitions)
-            ],
+                for name in (str(topic.name),)
+                for partition in topic.partitions
+            ),
         }
-        for topic in required(request.topics)
-    ]
-    return control.encode_response(KEY, version, {"throttle_time_ms": 0, "topics": topics})
+        for topic in request.topics
+    )
+    return control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics})

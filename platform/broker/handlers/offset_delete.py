@@ -2,67 +2,69 @@
 
 An offset of a topic that is gone can be deleted too; what is neither a topic nor an offset is an unknown partition."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 
 from ...coordination.group_directory import GroupTrace
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..errors import Overloaded
 from ..groups.group import Group
 from ..groups.subscription import CONSUMER, subscribed_topics
 from ..later import Later
 from ..offset_desk import Position
+from ..slices import Steps
 from .context import Context, required, respond
 from .group_id import refusal
 
 KEY = 47
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each offset, once it is out of ZooKeeper."""
-    request = control.decode_request(KEY, version, body)
+    request = yield from control.decode_in_steps(KEY, version, body)
     group_id = str(request.group_id)
-    positions = [
-        (str(topic.name), int(partition.partition_index))
-        for topic in required(request.topics)
-        for partition in required(topic.partitions)
-    ]
+    positions: dict[str, dict[int, None]] = {}
+    for topic in required(request.topics):
+        of_topic = positions.setdefault(str(topic.name), {})
+        for partition in required(topic.partitions):
+            of_topic[int(partition.partition_index)] = None
+            yield
     error = refusal(context, group_id)
     group = context.groups.get(group_id)
     if error is ErrorCode.NONE and group is not None and group.members and group.protocol_type != CONSUMER:
         error = ErrorCode.NON_EMPTY_GROUP
     if error is not ErrorCode.NONE:
-        return _answer(version, error, {})
+        return _refused(version, error)
     read = _topics_read(group)
-    refused: dict[Position, ErrorCode] = {}
+    refused: set[str] = set()
     later = Later()
 
     def done(gone: Collection[Position]) -> None:
-        found = {
-            position: ErrorCode.NONE
-            if position in gone or context.topics.catalog.has(*position)
-            else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            for position in positions
-        }
-        later.complete(respond(_answer(version, ErrorCode.NONE, found | refused)))
+        def outcome(position: Position) -> ErrorCode:
+            if position[0] in refused:
+                return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            is_known = position in gone or context.topics.catalog.has(*position)
+            return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        context.slices.complete(later, _answer(version, positions, outcome))
 
     def failed(error: Exception) -> None:
-        later.complete(respond(_answer(version, ErrorCode.COORDINATOR_NOT_AVAILABLE, {})))
+        later.complete(respond(_refused(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
 
     def found(traces: Mapping[str, GroupTrace]) -> None:
         trace = traces[group_id]
         by_paper_members = {topic for member in trace.members.values() for topic in member.topics}
-        for position in positions:
-            if read is None or position[0] in read or position[0] in by_paper_members:
-                refused[position] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        wanted = [position for position in positions if position not in refused and position[1] >= 0]
+        refused.update(topic for topic in positions if read is None or topic in read or topic in by_paper_members)
+        wanted = [
+            (topic, index) for topic, indexes in positions.items() if topic not in refused for index in indexes if index >= 0
+        ]
         if (group is None or not group.members) and not trace.exists:
-            later.complete(respond(_answer(version, ErrorCode.GROUP_ID_NOT_FOUND, {})))
+            later.complete(respond(_refused(version, ErrorCode.GROUP_ID_NOT_FOUND)))
         elif not context.offsets.forget(group_id, wanted, done, failed):
-            later.complete(respond(_answer(version, ErrorCode.COORDINATOR_NOT_AVAILABLE, {})))
+            failed(Overloaded())
 
     if not context.group_traces.describe([group_id], found, failed):
-        return _answer(version, ErrorCode.COORDINATOR_NOT_AVAILABLE, {})
+        return _refused(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return later
 
 
@@ -77,13 +79,18 @@ def _topics_read(group: Group | None) -> frozenset[str] | None:
     return read
 
 
-def _answer(version: int, error: ErrorCode, found: Mapping[Position, ErrorCode]) -> bytes:
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for (topic, index), code in found.items():
-        topics.setdefault(topic, []).append({"partition_index": index, "error_code": code})
-    message = {
-        "error_code": error,
-        "throttle_time_ms": 0,
-        "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
-    }
-    return control.encode_response(KEY, version, message)
+def _refused(version: int, error: ErrorCode) -> bytes:
+    return control.encode_response(KEY, version, {"error_code": error, "throttle_time_ms": 0, "topics": ()})
+
+
+def _answer(
+    version: int, positions: Mapping[str, Iterable[int]], outcome: Callable[[Position], ErrorCode]
+) -> Generator[None, None, bytes]:
+    topics = (
+        {
+            "name": topic,
+            "partitions": ({"partition_index": index, "error_code": outcome((topic, index))} for index in positions[topic]),
+        }
+        for topic in positions
+    )
+    return control.encode_in_steps(KEY, version, {"error_code": ErrorCode.NONE, "throttle_time_ms": 0, "topics": topics})

@@ -3,7 +3,7 @@
 A partition without a committed offset is answered with offset -1 and no error, as Kafka does. Null topics (2 and later) mean
 all. Metadata and leader epoch come back as they were committed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from ...coordination.committed_offset import CommittedOffset
@@ -12,7 +12,8 @@ from ...wire.errors import ErrorCode
 from ..errors import Overloaded
 from ..later import Later
 from ..offset_desk import Offsets, Position
-from .context import Context, required, respond
+from ..slices import Steps
+from .context import Context, required
 from .group_id import refusal
 
 KEY = 9
@@ -24,38 +25,29 @@ MOST_GROUPS = 1_000
 Wanted = list[Position] | None
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return the offsets of each group once ZooKeeper has told them."""
-    request = control.decode_request(KEY, version, body)
-    groups = (
-        {str(group.group_id): _wanted(group.topics) for group in required(request.groups)}
-        if version >= 8
-        else {str(request.group_id): _wanted(request.topics)}
-    )
-    errors = {group: refusal(context, group) for group in groups}
-    for group in list(groups)[MOST_GROUPS:]:
-        errors[group] = ErrorCode.INVALID_REQUEST
-    asked = {
-        group: None if wanted is None else [position for position in wanted if context.topics.catalog.has(*position)]
-        for group, wanted in groups.items()
-        if errors[group] is ErrorCode.NONE
-    }
+    request = yield from control.decode_in_steps(KEY, version, body)
+    groups: dict[str, Wanted] = {}
+    errors: dict[str, ErrorCode] = {}
+    asked: dict[str, list[Position] | None] = {}
+    for one in required(request.groups) if version >= 8 else (request,):
+        group = str(one.group_id)
+        groups[group] = wanted = yield from _wanted(one.topics)
+        errors[group] = refusal(context, group) if len(groups) <= MOST_GROUPS else ErrorCode.INVALID_REQUEST
+        if errors[group] is ErrorCode.NONE:
+            asked[group] = None if wanted is None else (yield from _known(context, wanted))
+        yield
 
-    def answer(found: Mapping[str, Offsets | Exception]) -> bytes:
-        answers = []
-        for group, wanted in groups.items():
-            offsets, error = found.get(group, {}), errors[group]
-            if isinstance(offsets, Exception):
-                offsets, error = {}, ErrorCode.COORDINATOR_NOT_AVAILABLE
-            answers.append(_group(version, group, wanted, error, offsets))
-        return _answer(version, answers)
+    def answer(found: Mapping[str, Offsets | Exception]) -> Generator[None, None, bytes]:
+        return _answer(version, (_group(version, group, groups[group], errors[group], found.get(group, {})) for group in groups))
 
     if not asked:
-        return answer({})
+        return (yield from answer({}))
     later = Later()
 
     def done(found: Mapping[str, Offsets | Exception]) -> None:
-        later.complete(respond(answer(found)))
+        context.slices.complete(later, answer(found))
 
     def failed(error: Exception) -> None:
         done(dict.fromkeys(asked, error))
@@ -65,37 +57,57 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
     return later
 
 
-def _wanted(topics: Any) -> Wanted:
+def _wanted(topics: Any) -> Generator[None, None, Wanted]:
     if topics is None:
         return None
-    return [(str(topic.name), int(index)) for topic in topics for index in required(topic.partition_indexes)]
+    wanted = []
+    for topic in topics:
+        for index in required(topic.partition_indexes):
+            wanted.append((str(topic.name), int(index)))
+            yield
+    return wanted
 
 
-def _group(version: int, group: str, wanted: Wanted, error: ErrorCode, found: Offsets) -> dict[str, Any]:
-    positions = sorted(found) if wanted is None else wanted
-    topics: dict[str, list[dict[str, Any]]] = {}
-    for topic, index in positions:
-        committed = found.get((topic, index), NOTHING)
-        topics.setdefault(topic, []).append(
-            {
-                "partition_index": index,
-                "committed_offset": committed.offset,
-                "committed_leader_epoch": committed.leader_epoch,
-                "metadata": committed.metadata,
-                "error_code": error if version < 2 else ErrorCode.NONE,
-            }
-        )
+def _known(context: Context, wanted: Iterable[Position]) -> Generator[None, None, list[Position]]:
+    known = []
+    for position in wanted:
+        if context.topics.catalog.has(*position):
+            known.append(position)
+        yield
+    return known
+
+
+def _group(version: int, group: str, wanted: Wanted, error: ErrorCode, found: Offsets | Exception) -> dict[str, Any]:
+    if isinstance(found, Exception):
+        found, error = {}, ErrorCode.COORDINATOR_NOT_AVAILABLE
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(found) if wanted is None else wanted:
+        topics.setdefault(topic, []).append(index)
+    own_error = error if version < 2 else ErrorCode.NONE
+    each = (
+        {
+            "name": topic,
+            "partitions": (_partition(index, found.get((topic, index), NOTHING), own_error) for index in topics[topic]),
+        }
+        for topic in topics
+    )
+    return {"group_id": group, "topics": each, "error_code": error}
+
+
+def _partition(index: int, committed: CommittedOffset, error: ErrorCode) -> dict[str, Any]:
     return {
-        "group_id": group,
-        "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
         "error_code": error,
     }
 
 
-def _answer(version: int, answers: Sequence[dict[str, Any]]) -> bytes:
+def _answer(version: int, answers: Iterable[dict[str, Any]]) -> Generator[None, None, bytes]:
     if version >= 8:
         message: dict[str, Any] = {"throttle_time_ms": 0, "groups": answers}
     else:
         (only,) = answers
         message = {"throttle_time_ms": 0, "topics": only["topics"], "error_code": only["error_code"]}
-    return control.encode_response(KEY, version, message)
+    return control.encode_in_steps(KEY, version, message)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..slices import Steps
 from .context import Context, required
 
 KEY = 23
@@ -15,17 +16,19 @@ ONLY_EPOCH = 0
 NOT_KNOWN = -1
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return epoch and end offset for each partition asked about."""
-    request = control.decode_request(KEY, version, body)
-    topics = [
+    request = yield from control.decode_in_steps(KEY, version, body)
+    topics = (
         {
             "topic": topic.topic,
-            "partitions": [_partition(context, str(topic.topic), wanted) for wanted in required(topic.partitions)],
+            "partitions": (
+                _partition(context, name, wanted) for name in (str(topic.topic),) for wanted in required(topic.partitions)
+            ),
         }
         for topic in required(request.topics)
-    ]
-    return control.encode_response(KEY, version, {"throttle_time_ms": 0, "topics": topics})
+    )
+    return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
 
 
 def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:

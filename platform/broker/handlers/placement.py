@@ -5,7 +5,7 @@ A partition has one replica here. More of them are a replication factor that is 
 same one twice, are a wrong assignment."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
 
 from ...wire.errors import ErrorCode
@@ -26,16 +26,18 @@ TOO_MANY_NEW: Refusal = (
 
 def sorted_out(
     topics: Sequence[Any], refusal: Callable[[Any], Refusal | None], new_count: Callable[[Any], int]
-) -> tuple[dict[str, Refusal], dict[str, Any]]:
+) -> Generator[None, None, tuple[dict[str, Refusal], dict[str, Any]]]:
     """Return by name the topics of a request that may not have what they want, and those that may.
 
     `refusal` says what is wrong with one taken by itself; of what it passes `new_count` says how many partitions it makes.
+    Pauses at each topic.
     """
     named = Counter(str(topic.name) for topic in topics)
     refused: dict[str, Refusal] = {}
     granted: dict[str, Any] = {}
     left = MOST_NEW
     for topic in topics:
+        yield
         name = str(topic.name)
         why = (ErrorCode.INVALID_REQUEST, NAMED_TWICE) if named[name] > 1 else refusal(topic)
         if why is None and (new := new_count(topic)) <= left:

@@ -3,7 +3,7 @@
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..groups.messages import SyncAnswer, SyncRequest
-from ..later import Later
+from ..slices import Steps
 from .context import Context, required
 from .group_id import refusal
 
@@ -13,9 +13,9 @@ NAMES_PROTOCOL_FROM = 5
 """From here on a client that does not say which protocol it knows the group by is refused."""
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
+def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return the member's share."""
-    request = control.decode_request(KEY, version, body)
+    request = yield from control.decode_in_steps(KEY, version, body)
     group_id = str(request.group_id)
     error = refusal(context, group_id)
     if error is ErrorCode.NONE and version >= NAMES_PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):

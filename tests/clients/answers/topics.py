@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 from tests.clients.answers.sequence import Step, about
 from tests.clients.answers.side import CREATE_TOPICS, METADATA, Side
@@ -174,7 +175,8 @@ def delete_topics(side: Side, version: int, own: str) -> Iterator[Step]:
         side.make(f"{own}-{name}")
 
     def ask(*names: str, timeout_ms: int = 10_000) -> Any:
-        return side.ask(DELETE_TOPICS, version, {"topic_names": names, "timeout_ms": timeout_ms})
+        topics = [{"name": name, "topic_id": None} for name in names]
+        return side.ask(DELETE_TOPICS, version, {"topic_names": names, "topics": topics, "timeout_ms": timeout_ms})
 
     yield "none", ask()
     yield "unknown", ask(f"{own}-nothing")
@@ -182,6 +184,9 @@ def delete_topics(side: Side, version: int, own: str) -> Iterator[Step]:
     yield "one", ask(f"{own}-a")
     yield "it is gone", ask(f"{own}-a")
     yield "named twice", ask(f"{own}-b", f"{own}-b")
+    if version >= 6:
+        nobodys = {"name": None, "topic_id": UUID(int=7)}
+        yield "by an id nobody has", side.ask(DELETE_TOPICS, version, {"topics": [nobodys], "timeout_ms": 10_000})
     yield "known and unknown", ask(f"{own}-c", f"{own}-nothing")
     gone = {"topics": [{"name": f"{own}-c"}], "allow_auto_topic_creation": False}
     yield (

@@ -41,6 +41,7 @@ OLD = {
     (19, 1): struct.pack(">ii?", 0, 1_000, True),
     (20, 0): struct.pack(">ii", 0, 1_000),
     (32, 0): struct.pack(">i", 0),
+    (35, 0): struct.pack(">i", 0),
 }
 """Requests that kio does not write."""
 pytestmark = pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")

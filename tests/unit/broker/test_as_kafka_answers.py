@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -46,6 +47,20 @@ def described(client: RawClient, *wanted: tuple[str, list[str] | None]) -> Any:
 def test_a_topic_named_twice_for_deletion_is_refused_and_stays(broker: ServingBroker, client: RawClient) -> None:
     answer = client.ask(20, 5, {"topic_names": ["clicks", "views", "clicks"], "timeout_ms": 1_000})
     assert {str(one.name): int(one.error_code) for one in answer.responses} == {"clicks": ErrorCode.INVALID_REQUEST, "views": 0}
+    assert set(broker.topics.catalog.topics) == {"clicks"}
+
+
+def test_a_client_that_knows_only_version_6_deletes_by_name_and_is_told_that_there_are_no_ids(
+    broker: ServingBroker, client: RawClient
+) -> None:
+    """@platformatic/kafka has no other version of DeleteTopics."""
+    some_id = uuid4()
+    wanted = [("views", None), (None, some_id), ("clicks", some_id), (None, None)]
+    topics = [{"name": name, "topic_id": topic_id} for name, topic_id in wanted]
+    answer = client.ask(20, 6, {"topics": topics, "timeout_ms": 1_000})
+    invalid = ErrorCode.INVALID_REQUEST
+    codes = [0, ErrorCode.UNKNOWN_TOPIC_ID, invalid, invalid]
+    assert {(one.name, one.topic_id): one.error_code for one in answer.responses} == dict(zip(wanted, codes, strict=True))
     assert set(broker.topics.catalog.topics) == {"clicks"}
 
 

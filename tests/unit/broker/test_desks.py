@@ -209,7 +209,7 @@ def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> Non
     desk, traces = OffsetDesk(store, worker), GroupTraces(store, worker)
     fetched, deleted, committed = list[Any](), list[Any](), list[Any]()
     assert desk.fetch(dict.fromkeys(groups), fetched.append, fetched.append)
-    assert traces.delete(groups, deleted.append, deleted.append)
+    assert traces.delete(groups, lambda group: False, deleted.append, deleted.append)
     assert desk.commit("late", {("t", 0): At(2)}, committed.append)
     for _ in range(3):
         worker.run_one()
@@ -223,9 +223,22 @@ def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> Non
 def test_of_very_many_groups_those_are_refused_that_there_is_no_room_for_when_their_turn_comes() -> None:
     store, worker, deleted = MemoryOffsets(), HandWorker(), list[Any]()
     groups = [f"g{number}" for number in range(DELETED_AT_ONCE + 5)]
-    assert GroupTraces(store, worker).delete(groups, deleted.append, deleted.append)
+    assert GroupTraces(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
     worker.capacity = 0
     worker.run_one()
     assert [deleted[0][name] for name in groups[:DELETED_AT_ONCE]] == [Deletion.ABSENT] * DELETED_AT_ONCE
     assert all(isinstance(deleted[0][name], Overloaded) for name in groups[DELETED_AT_ONCE:])
-    assert not GroupTraces(store, worker).delete(groups, deleted.append, deleted.append)
+    assert not GroupTraces(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
+
+
+def test_a_group_that_is_joined_while_others_are_being_deleted_keeps_its_offsets() -> None:
+    store, worker, deleted, joined = MemoryOffsets(), HandWorker(), list[Any](), set[str]()
+    groups = [f"g{number}" for number in range(DELETED_AT_ONCE + 5)]
+    store.offsets = {name: {("t", 0): At(1)} for name in groups}
+    assert GroupTraces(store, worker).delete(groups, joined.__contains__, deleted.append, deleted.append)
+    joined.add(groups[-1])
+    while worker.jobs:
+        worker.run_one()
+    assert deleted[0][groups[-1]] is Deletion.HAS_MEMBERS
+    assert {name for name, outcome in deleted[0].items() if outcome is Deletion.DONE} == set(groups[:-1])
+    assert set(store.offsets) == {groups[-1]}

@@ -10,6 +10,7 @@ from headrace.wire import list_offsets_v0
 from headrace.wire.control import MOST_ELEMENTS
 from headrace.wire.errors import ErrorCode, MalformedFrame
 from headrace.wire.list_offsets_v0 import Found, Wanted
+from headrace.wire.steps import at_once
 from tests.support.raw_kafka import RawClient, batch
 from tests.unit.broker.serving import NOW_MS, ServingBroker
 
@@ -84,19 +85,21 @@ def test_a_deleted_head_is_not_where_a_partition_begins(broker: ServingBroker, c
 
 def test_a_cut_request_is_malformed_at_every_byte() -> None:
     body = request(("clicks", 3, -2, 1), ("t", 0, 5, 2))
-    assert list_offsets_v0.decode(body) == [("clicks", [Wanted(3, -2, 1)]), ("t", [Wanted(0, 5, 2)])]
+    assert at_once(list_offsets_v0.decode_in_steps(body)) == [("clicks", [Wanted(3, -2, 1)]), ("t", [Wanted(0, 5, 2)])]
     for end in range(len(body)):
         with pytest.raises(MalformedFrame):
-            list_offsets_v0.decode(body[:end])
+            at_once(list_offsets_v0.decode_in_steps(body[:end]))
 
 
 @pytest.mark.parametrize("count", [-1, MOST_ELEMENTS])
 def test_no_partitions_array_is_null_or_endless(count: int) -> None:
     body = struct.pack(">ii", -1, 1) + text("t") + struct.pack(">i", count) + bytes(16 * max(count, 0))
     with pytest.raises(MalformedFrame):
-        list_offsets_v0.decode(body)
+        at_once(list_offsets_v0.decode_in_steps(body))
 
 
 def test_the_answer_is_written_as_kafka_writes_it() -> None:
-    written = list_offsets_v0.encode([("t", [Found(1, ErrorCode.NONE, [9, 0]), Found(2, ErrorCode.INVALID_REQUEST, [])])])
+    written = at_once(
+        list_offsets_v0.encode_in_steps([("t", [Found(1, ErrorCode.NONE, [9, 0]), Found(2, ErrorCode.INVALID_REQUEST, [])])])
+    )
     assert written == struct.pack(">i", 1) + text("t") + struct.pack(">iihiqqihi", 2, 1, 0, 2, 9, 0, 2, 42, 0)

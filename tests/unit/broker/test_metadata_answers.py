@@ -8,6 +8,7 @@ from headrace.broker.catalog import BrokerAddress, Catalog, TopicEntry
 from headrace.broker.handlers import metadata
 from headrace.broker.handlers.context import MetadataAnswers
 from headrace.wire import control
+from headrace.wire.steps import at_once
 from tests.unit.broker.serving import ServingBroker
 
 
@@ -23,7 +24,7 @@ def broker(tmp_path: Path) -> ServingBroker:
 
 
 def asked(broker: ServingBroker, *names: str) -> dict[str, list[tuple[int, int]]]:
-    body = metadata._answer(broker.context, 9, list(names) or None)
+    body = at_once(metadata._answer(broker.context, 9, list(names) or None))
     topics = control.decode_response(3, 9, body).topics
     return {str(one.name): [(part.partition_index, part.leader_id) for part in one.partitions] for one in topics}
 

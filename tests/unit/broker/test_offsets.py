@@ -10,6 +10,7 @@ import pytest
 from headrace.coordination.committed_offset import CommittedOffset
 from headrace.wire import control, offset_commit_v1
 from headrace.wire.errors import ErrorCode, MalformedFrame
+from headrace.wire.steps import at_once
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch
 from tests.unit.broker.serving import ServingBroker
@@ -174,10 +175,12 @@ def test_a_cut_commit_of_version_1_is_malformed_at_every_byte() -> None:
     body = (
         b"\0\1g" + struct.pack(">i", -1) + b"\0\0" + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">iiqq", 1, 0, 5, 0) + b"\0\1m"
     )
-    assert offset_commit_v1.decode(body)["topics"][0]["partitions"][0]["committed_offset"] == 5
+    read = control.decode_request(8, 2, at_once(offset_commit_v1.as_v2_in_steps(body)))
+    (partition,) = read.topics[0].partitions
+    assert (partition.committed_offset, partition.committed_metadata) == (5, "m")
     for end in range(len(body)):
         with pytest.raises(MalformedFrame):
-            offset_commit_v1.decode(body[:end])
+            at_once(offset_commit_v1.as_v2_in_steps(body[:end]))
 
 
 def test_the_offsets_of_a_deleted_topic_are_not_those_of_a_later_one_of_its_name(

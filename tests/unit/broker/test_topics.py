@@ -169,9 +169,11 @@ def test_creation_without_zookeeper_is_a_retriable_error(broker: ServingBroker, 
     assert ErrorCode(int(created(client, "made").error_code)).retriable
 
 
-@pytest.mark.parametrize("version", range(1, 6))
+@pytest.mark.parametrize("version", range(1, 7))
 def test_a_topic_is_deleted_in_each_version(client: RawClient, version: int) -> None:
-    answer = client.ask(20, version, {"topic_names": ["clicks", "nowhere"], "timeout_ms": 1_000})
+    names = ["clicks", "nowhere"]
+    topics = [{"name": name, "topic_id": None} for name in names]
+    answer = client.ask(20, version, {"topic_names": names, "topics": topics, "timeout_ms": 1_000})
     codes = {str(one.name): one.error_code for one in answer.responses}
     assert codes == {"clicks": 0, "nowhere": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert client.produce("clicks", batch(b"one")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -8,6 +8,7 @@ import pytest
 from headrace.wire import control, created_topics
 from headrace.wire.created_topics import Result
 from headrace.wire.errors import ErrorCode
+from headrace.wire.steps import at_once
 
 VALUES = [("retention.ms", "5", 1), ("cleanup.policy", "delete", 5)]
 RESULTS = [
@@ -35,10 +36,12 @@ def test_it_is_byte_for_byte_what_kio_writes(version: int, results: list[Result]
         }
 
     expected = control.encode_response(19, version, {"throttle_time_ms": 0, "topics": [topic(one) for one in results]})
-    assert created_topics.encode_response(version, results) == expected
+    assert at_once(created_topics.encode_in_steps(version, results)) == expected
 
 
 def test_answers_have_a_message_from_version_1_on() -> None:
     results = [Result("a"), Result("b", ErrorCode.INVALID_CONFIG, "why")]
-    assert created_topics.encode_response(0, results) == pack(">ih1shh1sh", 2, 1, b"a", 0, 1, b"b", 40)
-    assert created_topics.encode_response(1, results) == pack(">ih1shhh1shh3s", 2, 1, b"a", 0, -1, 1, b"b", 40, 3, b"why")
+    assert at_once(created_topics.encode_in_steps(0, results)) == pack(">ih1shh1sh", 2, 1, b"a", 0, 1, b"b", 40)
+    assert at_once(created_topics.encode_in_steps(1, results)) == pack(
+        ">ih1shhh1shh3s", 2, 1, b"a", 0, -1, 1, b"b", 40, 3, b"why"
+    )

@@ -40,6 +40,12 @@ def test_delete_topics_version_0_has_no_throttle_time() -> None:
     assert written == pack(">i", 2) + text("a") + pack(">h", 0) + text("b") + pack(">h", 3)
 
 
+def test_describe_log_dirs_version_0_is_asked_as_version_1_is() -> None:
+    """kafka-python before 3 and kafka-python-ng have no other."""
+    (topic,) = control.decode_request(35, 0, pack(">i", 1) + text("a") + pack(">iii", 2, 0, 7)).topics
+    assert (topic.topic, list(topic.partitions)) == ("a", [0, 7])
+
+
 def test_describe_configs_version_0_says_default_instead_of_a_source() -> None:
     body = pack(">i", 1) + pack(">b", 2) + text("clicks") + pack(">i", 1) + text("retention.ms")
     request = control.decode_request(32, 0, body + b"\1")
