@@ -1,20 +1,12 @@
 """An answer's body that remembers which error codes were written into it, so that whoever sends it can count them. Pure."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 
 class AnswerBytes(bytes):
     """The bytes, and `errors`: every error code in them but 0, each time it stands there."""
 
     errors: tuple[int, ...]
-
-    @classmethod
-    def of(cls, body: bytes, message: Any) -> bytes:
-        """Return `body`, encoded from `message` (a mapping, see `control.make`): as it is where it holds no error."""
-        errors: list[int] = []
-        _collect(message, errors)
-        return cls.holding(body, errors)
 
     @classmethod
     def holding(cls, body: bytes, errors: Sequence[int]) -> bytes:
@@ -24,16 +16,3 @@ class AnswerBytes(bytes):
         answer = cls(body)
         answer.errors = tuple(errors)
         return answer
-
-
-def _collect(value: Any, errors: list[int]) -> None:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            if name == "error_code":
-                if inner:
-                    errors.append(int(inner))
-            elif isinstance(inner, list | tuple | Mapping):
-                _collect(inner, errors)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _collect(inner, errors)

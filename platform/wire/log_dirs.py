@@ -43,4 +43,4 @@ def encode_response(
         each = [pack(index, size_bytes, *behind) for index, size_bytes in partitions]
         parts += [string(topic, flexible=flexible), count(len(each), flexible=flexible), *each, tags]
     parts.append(LONG.pack(total_bytes) + LONG.pack(usable_bytes) if version >= 4 else b"")
-    return AnswerBytes.of(b"".join((*parts, tags, tags)), {"error_code": error})
+    return AnswerBytes.holding(b"".join((*parts, tags, tags)), [error] if error else [])
