@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import GroupSubscribedToTopicError
+from kafka.errors import GroupSubscribedToTopicError, KafkaConnectionError
 from kafka.structs import OffsetAndMetadata
 
 from headrace.client.zk_consumer import ZooKeeperConsumer
@@ -148,7 +148,12 @@ class KafkaPythonReader:
     def _run(self) -> None:
         client = self._client_of()
         while not self._stop.is_set():
-            for records in client.poll(timeout_ms=100).values():
+            try:
+                polled = client.poll(timeout_ms=100)
+            except KafkaConnectionError:  # let out by its poll when it looks for the coordinator of a broker that is down
+                self._stop.wait(0.1)
+                continue
+            for records in polled.values():
                 self.values.extend(record.value.decode() for record in records)
             self.partitions = {one.partition for one in client.assignment()}
         client.close()
