@@ -1,10 +1,10 @@
 /* The yardstick for latency: what threads, wake-ups and sockets take by themselves, with a broker that only passes on.
  *
  * usage: bare_relay PER_S SECONDS SIZE
- * As in rdkafka_latency, a tick each millisecond makes its share of messages, each with the time it was due at. From there the way
- * is that of a Kafka client's threads: a thread that is woken by a pipe sends what there is; a child process receives it, hands it
- * to a reader that has asked, then acknowledges it; a thread receives it, asks for more, and wakes the one that takes the time.
- * Nothing is parsed, checked or written. The first second is not counted. */
+ * As in rdkafka_latency, a tick each millisecond makes its share of messages. From there the way is that of a Kafka client's threads:
+ * a thread that is woken by a pipe sends what there is; a child process receives it, hands it to a reader that has asked, then
+ * acknowledges it; a thread receives it, asks for more, and wakes the one that takes the time. Nothing is parsed, checked or
+ * written. The first second is not counted. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -15,14 +15,13 @@
 #include <unistd.h>
 
 #include "driver.h"
+#include "latency.h"
 
 #define ASKED 88 /* bytes of a fetch of one partition, and of an acknowledgement */
 #define ANSWERED 52
 #define ROOM (1 << 20)
 
 static size_t size;
-static long long wanted, warm, got;
-static double *took_ms;
 static int to_sender[2], producer, consumer;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t arrived = PTHREAD_COND_INITIALIZER;
@@ -137,31 +136,20 @@ static void *note(void *unused) {
         memcpy(batch + bytes, come, come_bytes);
         bytes += come_bytes, come_bytes = 0;
         pthread_mutex_unlock(&lock);
-        double now = now_s(), sent;
+        double now = now_s();
         size_t at = 0;
-        for (; at + size <= bytes; at += size) {
-            memcpy(&sent, batch + at, sizeof sent);
-            if (got++ >= warm) took_ms[got - warm - 1] = (now - sent) * 1e3;
-        }
+        for (; at + size <= bytes; at += size) message_came(now, batch + at);
         memmove(batch, batch + at, bytes -= at);
     }
     return NULL;
-}
-
-static int ascending(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
-
-static double percentile(double part) {
-    long long at = (long long)(part * (double)wanted);
-    return took_ms[at < wanted ? at : wanted - 1];
 }
 
 int main(int count, char **words) {
     if (count != 4) fail("usage: %s PER_S SECONDS SIZE", words[0]);
     long long per_s = atoll(words[1]), share = per_s / 1000;
     size = (size_t)atol(words[3]);
-    warm = per_s, wanted = per_s * atoll(words[2]);
+    expect(per_s, atoll(words[2]));
     if (share * (long long)size > ROOM / 8 || size < sizeof(double)) fail("no room for so many bytes a millisecond");
-    took_ms = malloc((size_t)wanted * sizeof *took_ms);
     struct sockaddr_in address;
     int listener = listening(&address);
     producer = connected(&address), consumer = connected(&address);
@@ -172,7 +160,7 @@ int main(int count, char **words) {
         relay(from, to);
     }
     close(from), close(to);
-    char payload[size], more[256];
+    char payload[size];
     memset(payload, 'm', size);
     pthread_t threads[3];
     if (pipe(to_sender)) fail("no pipe");
@@ -184,11 +172,7 @@ int main(int count, char **words) {
     struct timespec tick;
     clock_gettime(CLOCK_MONOTONIC, &tick);
     for (long long sent = 0; sent < wanted + warm; sent += share) {
-        tick.tv_nsec += 1000000;
-        if (tick.tv_nsec >= 1000000000) tick.tv_sec++, tick.tv_nsec -= 1000000000;
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &tick, NULL);
-        double stamp = (double)tick.tv_sec + (double)tick.tv_nsec / 1e9;
-        memcpy(payload, &stamp, sizeof stamp);
+        next_tick(&tick, payload);
         pthread_mutex_lock(&lock);
         if (made_bytes + (size_t)share * size > sizeof made) fail("nobody sends what is made");
         for (long long i = 0; i < share; i++, made_bytes += size) memcpy(made + made_bytes, payload, size);
@@ -198,9 +182,6 @@ int main(int count, char **words) {
     pthread_join(threads[2], NULL);
     shutdown(producer, SHUT_RDWR), shutdown(consumer, SHUT_RDWR);
     waitpid(child, NULL, 0);
-    qsort(took_ms, (size_t)wanted, sizeof *took_ms, ascending);
-    snprintf(more, sizeof more, ", \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"p999_ms\": %.3f, \"max_ms\": %.3f", percentile(0.5),
-             percentile(0.99), percentile(0.999), took_ms[wanted - 1]);
-    report(wanted + warm, more);
+    report_latency("");
     return 0;
 }

@@ -48,7 +48,7 @@ class Slices:
             steps.close()
             why = f"long requests of {self.waiting_bytes} bytes wait already (at most {MOST_WAITING_BYTES}): ask for less at once"
             raise FrameRefused(f"{why}, or later", "overloaded")
-        later = _Following(self._loop, steps)
+        later = _Following(self._loop)
         self._put(_Job(steps, later, request_bytes))
         return later
 
@@ -94,12 +94,11 @@ class _Job(NamedTuple):
 class _Following(Later):
     """The answer that steps will make; where they make one that comes later still, it is that one."""
 
-    __slots__ = ("_inner", "_is_hurried", "_loop", "_steps")
+    __slots__ = ("_inner", "_is_hurried", "_loop")
 
-    def __init__(self, loop: Loop, steps: Steps) -> None:
+    def __init__(self, loop: Loop) -> None:
         super().__init__()
         self._loop = loop
-        self._steps = steps
         self._inner: Later | None = None
         self._is_hurried = False
 
@@ -124,7 +123,6 @@ class _Following(Later):
             self._inner.hurry()
 
     def abandon(self) -> None:
-        self._steps.close()
         if self._inner is not None:
             self._inner.abandon()
         super().abandon()

@@ -1,19 +1,16 @@
-"""Every API but Produce and Fetch, through kio's generated message classes; and plain mappings turned into them.
+"""Every API but Produce and Fetch: read into kio's generated classes, written from plain mappings (`message_writer`).
 
-kio names: module `kio.schema.<api>.v<version>.request|response`, fields in snake case, durations as `timedelta` without `_ms`,
-error codes as an enum. Callers need none of that to write: they give mappings with Kafka's own names, and numbers. Holds no
-table of what a server supports: that is the broker's.
+What is read has kio's names: fields in snake case, durations as `timedelta` without `_ms`, error codes as an enum. Holds no table
+of what a server supports: that is the broker's.
 """
 
-import io
 import sys
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from kio.schema.errors import ErrorCode as KioErrorCode
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
 from . import old_versions
 from .answer_bytes import AnswerBytes
@@ -28,7 +25,7 @@ from .headers import (
     write_request_header,
     write_response_header,
 )
-from .message_types import Side, known_fields, message_type, names_in_any_version
+from .message_types import Side, message_type
 from .message_writer import Layout, layout_of, write_in_steps
 from .primitives import Body
 from .steps import at_once
@@ -37,8 +34,6 @@ Fields = Mapping[str, Any]
 
 MOST_ELEMENTS = 50_000
 """Of all arrays of one request together. Ten thousand partitions, each a topic of its own, are 20,000."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode_request(api_key: int, version: int, body: Body) -> Any:
@@ -63,18 +58,18 @@ def decode_response(api_key: int, version: int, body: Body) -> Any:
     return at_once(_decode("response", api_key, version, body))
 
 
-def encode_request(api_key: int, version: int, message: Any) -> bytes:
-    """Return the request's body from kio's dataclass or a mapping (see `make`). Raises `UnsupportedVersion`, `MalformedFrame`."""
-    return _encode("request", api_key, version, message)
+def encode_request(api_key: int, version: int, message: Fields) -> bytes:
+    """Return the request's body. Raises `UnsupportedVersion`, `MalformedFrame`.
 
-
-def encode_response(api_key: int, version: int, message: Any) -> bytes:
-    """Return the response's body from kio's dataclass or a mapping (see `make`); `AnswerBytes` where a mapping holds errors.
-
-    Raises as `encode_request` does.
+    `message` has Kafka's field names in snake case, numbers for durations and instants (`…_ms`) and for error codes. Fields that
+    other versions have and this one has not are dropped, so one mapping serves all versions; names that no version has are
+    refused, and so are missing ones without a default.
     """
-    if not isinstance(message, Mapping):
-        return _encode("response", api_key, version, message)
+    return at_once(write_in_steps(_layout("request", api_key, version), message, []))
+
+
+def encode_response(api_key: int, version: int, message: Fields) -> bytes:
+    """Return the response's body from a mapping as `encode_request` takes it; `AnswerBytes` where it holds errors."""
     return at_once(encode_in_steps(api_key, version, message))
 
 
@@ -82,20 +77,11 @@ def encode_in_steps(api_key: int, version: int, message: Fields) -> Generator[No
     """Return what `encode_response` does, with a pause after each element of an array. Arrays may be iterables of any kind: what
     makes an element runs between two pauses. Raises as `encode_request` does, when it is gone through.
     """
-    layout = old_versions.LAYOUTS.get((api_key, version)) or _layout("response", api_key, version)
+    old = (api_key, version)
+    layout = old_versions.LAYOUTS.get(old) or _layout("response", api_key, old_versions.ANSWERED_AS.get(old, version))
     errors: list[int] = []
     body = yield from write_in_steps(layout, message, errors)
     return AnswerBytes.holding(body, errors)
-
-
-def make(side: Side, api_key: int, version: int, message: Fields) -> Any:
-    """Return kio's dataclass made from a mapping with Kafka's field names in snake case; nested lists of mappings too.
-
-    Fields that other versions have and this one has not are dropped, so one mapping serves all versions; names that no version
-    has are refused, and so are missing ones without a default. Durations are given as `…_ms`, error codes as numbers, instants
-    in ms.
-    """
-    return _make(message_type(side, api_key, version), message)
 
 
 def milliseconds(duration: timedelta) -> int:
@@ -143,54 +129,6 @@ def _layout(side: Side, api_key: int, version: int) -> Layout:
     return layout_of(entity_type)
 
 
-def _encode(side: Side, api_key: int, version: int, message: Any) -> bytes:
-    if isinstance(message, Mapping):
-        return at_once(write_in_steps(_layout(side, api_key, version), message, []))
-    if not isinstance(message, message_type(side, api_key, version)):
-        raise MalformedFrame(f"{type(message).__module__} is no {side} of API {api_key} version {version}")
-    out = io.BytesIO()
-    try:
-        entity_writer(type(message))(out, message)
-    except Exception as error:
-        raise MalformedFrame(f"cannot write a {type(message).__name__} v{version}: {error!r}") from error
-    return out.getvalue()
-
-
-def _make(entity_type: Any, message: Fields) -> Any:
-    known = known_fields(entity_type)
-    values = {}
-    for name, value in message.items():
-        found = known.get(name)
-        if found is None:
-            if name not in names_in_any_version(entity_type.__api_key__):
-                raise MalformedFrame(f"{entity_type.__name__} has no field {name!r} in any version")
-            continue
-        own_name, kind, inner = found
-        values[own_name] = _value(kind, inner, value)
-    try:
-        return entity_type(**values)
-    except TypeError as error:
-        raise MalformedFrame(f"cannot make a {entity_type.__name__} v{entity_type.__version__}: {error}") from error
-
-
-def _value(kind: str, inner: type[Any] | None, value: Any) -> Any:
-    if inner is not None and isinstance(value, Mapping):
-        return _make(inner, value)
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | memoryview):
-        return tuple(_value(kind, inner, one) for one in value)
-    if value is None:
-        return None
-    match kind:
-        case "error_code":
-            return KioErrorCode(int(value))
-        case "timedelta_i32" | "timedelta_i64" if not isinstance(value, timedelta):
-            return timedelta(milliseconds=value)
-        case "datetime_i64" if not isinstance(value, datetime):
-            # Kafka's 'no time' is -1, kio's is None.
-            return None if value == -1 else _EPOCH + timedelta(milliseconds=value)
-    return value
-
-
 __all__ = [
     "API_VERSIONS_KEY",
     "RequestHeader",
@@ -203,7 +141,6 @@ __all__ = [
     "encode_request",
     "encode_response",
     "is_flexible",
-    "make",
     "message_type",
     "milliseconds",
     "read_request_header",

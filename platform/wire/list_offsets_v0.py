@@ -1,27 +1,24 @@
-"""ListOffsets version 0, read and written by hand: kio begins at 1, and librdkafka before 1.6 asks for begin and end with it.
+"""ListOffsets version 0, read by hand: kio begins at 1, and librdkafka before 1.6 asks for begin and end with it. Its answer
+is in `old_versions`.
 
 Pure.
 
-Source: Kafka's ListOffsetsRequest.json and -Response.json.
+Source: Kafka's ListOffsetsRequest.json.
 
     request   replica id int32 · topics: count int32, each
                   name string · partitions: count int32, each
                       partition int32 · time int64, ms, -1 end, -2 begin · most offsets wanted int32
-    response  topics: count int32, each
-                  name string · partitions: count int32, each
-                      partition int32 · error code int16 · offsets: count int32, each int64, the latest first
 """
 
 import struct
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from typing import NamedTuple
 
 from .control import MOST_ELEMENTS
-from .errors import ErrorCode, MalformedFrame
-from .primitives import INT, Body, read_count, read_name, string
+from .errors import MalformedFrame
+from .primitives import INT, Body, read_count, read_name
 
 _WANTED = struct.Struct(">iqi")
-_FOUND = struct.Struct(">ihi")
 _SMALLEST_TOPIC = 2 + 4
 
 
@@ -31,14 +28,6 @@ class Wanted(NamedTuple):
     partition: int
     timestamp_ms: int
     most_offsets: int
-
-
-class Found(NamedTuple):
-    """What one partition is answered with."""
-
-    partition: int
-    error: ErrorCode
-    offsets: Sequence[int]
 
 
 def decode_in_steps(body: Body) -> Generator[None, None, list[tuple[str, list[Wanted]]]]:
@@ -63,18 +52,3 @@ def decode_in_steps(body: Body) -> Generator[None, None, list[tuple[str, list[Wa
     except (struct.error, IndexError):
         raise MalformedFrame(f"a ListOffsets v0 of {len(body)} bytes is cut") from None
     return topics
-
-
-def encode_in_steps(topics: Sequence[tuple[str, Sequence[Found]]]) -> Generator[None, None, bytes]:
-    """Return the answer's body, with a pause after each partition."""
-    pieces = [INT.pack(len(topics))]
-    for name, each in topics:
-        pieces += (string(name, flexible=False), INT.pack(len(each)))
-        for found in each:
-            pieces.append(_found(found))
-            yield
-    return b"".join(pieces)
-
-
-def _found(one: Found) -> bytes:
-    return _FOUND.pack(one.partition, one.error, len(one.offsets)) + struct.pack(f">{len(one.offsets)}q", *one.offsets)

@@ -5,15 +5,13 @@ Straight to bytes, a tenth of the time that making kio's objects and having them
 makes an element runs when its turn has come. An element of an array may be bytes that were written before. Source of the
 layouts: kio's schema classes; of the encodings: Kafka's protocol guide, KIP-482, KIP-893."""
 
-import io
 import struct
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from kio.serial import entity_writer
 from kio.serial._introspect import (
     EntityField,
     EntityTupleField,
@@ -25,8 +23,7 @@ from kio.serial._introspect import (
 
 from .errors import MalformedFrame
 from .message_types import names_in_any_version
-from .primitives import INT, SHORT, count, string, tags
-from .varint import unsigned
+from .primitives import SHORT, count, string, tags
 
 Fields = Mapping[str, Any]
 Write = Callable[[Any], bytes]
@@ -66,7 +63,6 @@ class Layout:
     is_flexible: bool = False
     known: frozenset[str] | None = None
     """Every name that may be given, those that are only written in other versions too; None: any."""
-    entity_type: Any = None
 
 
 def write_in_steps(layout: Layout, message: Fields, errors: list[int]) -> Generator[None, None, bytes]:
@@ -79,10 +75,7 @@ def write_in_steps(layout: Layout, message: Fields, errors: list[int]) -> Genera
     return b"".join(pieces)
 
 
-def _steps(layout: Layout, message: Any, pieces: list[bytes], errors: list[int]) -> Generator[None, None, None]:
-    if not isinstance(message, Mapping):
-        pieces.append(_by_kio(layout, message))
-        return
+def _steps(layout: Layout, message: Fields, pieces: list[bytes], errors: list[int]) -> Generator[None, None, None]:
     if layout.known is not None and not message.keys() <= layout.known:
         (first, *_) = message.keys() - layout.known
         raise MalformedFrame(f"{layout.name} has no field {first!r} in any version")
@@ -149,15 +142,6 @@ def _not_given(layout: Layout, part: Part, message: Fields) -> Any:
     return value
 
 
-def _by_kio(layout: Layout, entity: Any) -> bytes:
-    out = io.BytesIO()
-    try:
-        entity_writer(layout.entity_type)(out, entity)
-    except Exception as error:
-        raise MalformedFrame(f"cannot write a {layout.name}: {error!r}") from error
-    return out.getvalue()
-
-
 @cache
 def layout_of(entity_type: Any) -> Layout:
     """Return the layout of one of kio's classes."""
@@ -169,7 +153,6 @@ def layout_of(entity_type: Any) -> Layout:
         tagged=tuple(part for part in each if part.tag is not None),
         is_flexible=flexible,
         known=names_in_any_version(entity_type.__api_key__),
-        entity_type=entity_type,
     )
 
 
@@ -204,10 +187,9 @@ def _array(each: Write, flexible: bool) -> Write:
 
 def _primitive(kafka_type: str, flexible: bool, *, optional: bool) -> Write:
     match kafka_type:
-        case "string":
-            return _texts[flexible, optional]
-        case "bytes" | "records":
-            return _blobs[flexible, optional]
+        case "string" | "bytes" | "records":
+            write = partial(string if kafka_type == "string" else _blob, flexible=flexible)
+            return write if optional else _not_null(write)
         case "timedelta_i32" | "timedelta_i64":
             pack = _NUMBERS[kafka_type].pack
             return lambda value: pack(round(value / _MILLISECOND) if isinstance(value, timedelta) else value)
@@ -235,48 +217,18 @@ def _instant(value: datetime | int | None) -> bytes:
     return _NUMBERS["datetime_i64"].pack(round((value - _EPOCH) / _MILLISECOND) if isinstance(value, datetime) else value)
 
 
-def _compact_text(text: str) -> bytes:
-    encoded = text.encode()
-    return unsigned(len(encoded) + 1) + encoded
-
-
-def _plain_text(text: str) -> bytes:
-    if text is None:
-        raise TypeError("a null where a text must stand")
-    return string(text, flexible=False)
-
-
-_texts: Mapping[tuple[bool, bool], Write] = {
-    (True, False): _compact_text,
-    (True, True): lambda text: string(text, flexible=True),
-    (False, False): _plain_text,
-    (False, True): lambda text: string(text, flexible=False),
-}
-
-
-def _compact_blob(data: bytes | None) -> bytes:
-    return b"\0" if data is None else unsigned(len(data) + 1) + data
-
-
-def _plain_blob(data: bytes | None) -> bytes:
-    return INT.pack(-1) if data is None else INT.pack(len(data)) + data
+def _blob(data: bytes | None, *, flexible: bool) -> bytes:
+    size = -1 if data is None else len(data)
+    return count(size, flexible=flexible) + (data or b"")
 
 
 def _not_null(write: Write) -> Write:
-    def write_given(data: Any) -> bytes:
-        if data is None:
-            raise TypeError("a null where bytes must stand")
-        return write(data)
+    def write_given(value: Any) -> bytes:
+        if value is None:
+            raise TypeError("a null where something must stand")
+        return write(value)
 
     return write_given
-
-
-_blobs: Mapping[tuple[bool, bool], Write] = {
-    (True, False): _not_null(_compact_blob),
-    (True, True): _compact_blob,
-    (False, False): _not_null(_plain_blob),
-    (False, True): _plain_blob,
-}
 
 
 def array_of(name: str, layout: Layout) -> Part:
@@ -286,9 +238,14 @@ def array_of(name: str, layout: Layout) -> Part:
 
 def text(name: str) -> Part:
     """Return a field that is a nullable text in the old encoding."""
-    return Part(name=name, write=_texts[False, True])
+    return Part(name=name, write=partial(string, flexible=False))
 
 
 def number(name: str, layout: struct.Struct = SHORT) -> Part:
     """Return a field that is a number."""
     return Part(name=name, write=layout.pack)
+
+
+def numbers(name: str, layout: struct.Struct) -> Part:
+    """Return a field that is an array of numbers in the old encoding."""
+    return Part(name=name, write=_array(layout.pack, flexible=False))

@@ -1,29 +1,34 @@
-"""The oldest versions of four admin messages, which kio no longer has: read and written by hand, beside the next one up.
+"""The oldest versions of admin messages, which kio no longer has: requests completed to the next version up, answers described by
+hand.
 
 They are advertised because some clients take a server for too old or too new without them (facts, trap 1), and what is advertised
 is served. Each is the next version with something left out, so a request is completed and read as that one, and an answer is made
 from the same mapping.
 
+    ListOffsets     request  v0 is read by `list_offsets_v0`
+                    answer   v0: [name, [partition, error code, [offset]]]
     CreateTopics    request  v0 = v2 without validate_only; v1 = v2
+                    answer   v0: [name, error code]; v1: [name, error code, error message]
     DeleteTopics    request  v0 = v1
                     answer   v0: [name, error code]
     DescribeConfigs request  v0 = v1 without include_synonyms
                     answer   v0: throttle · [error code, error message, type, name, [name, value, read only, default, sensitive]]
     DescribeLogDirs request  v0 = v1
+                    answer   v0 = v1
 
-Source: Kafka's CreateTopics-, DeleteTopics-, DescribeConfigs-Request.json and -Response.json.
+Source: Kafka's definitions of these messages, <name>Request.json and <name>Response.json.
 """
 
 import struct
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .message_writer import Layout, Part, array_of, number, text
-from .primitives import INT
+from .message_writer import Layout, Part, array_of, number, numbers, text
+from .primitives import INT, LONG
 
 Fields = Mapping[str, Any]
 
-CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS = 19, 20, 32, 35
+LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, DESCRIBE_LOG_DIRS = 2, 19, 20, 32, 35
 
 _DEFAULT_CONFIG = 5
 _FLAG = struct.Struct(">?")
@@ -74,12 +79,26 @@ _RESOURCE = Layout(
         array_of("configs", _CONFIG),
     ),
 )
-_DELETED = Layout(name="a topic of DeleteTopics v0", parts=(text("name"), number("error_code")))
+_NAME_AND_ERROR = (text("name"), number("error_code"))
+_FOUND = Layout(
+    name="a partition of ListOffsets v0",
+    parts=(number("partition_index", INT), number("error_code"), numbers("old_style_offsets", LONG)),
+)
+
+
+def _of_topics(name: str, field: str, parts: tuple[Part, ...]) -> Layout:
+    return Layout(name=name, parts=(array_of(field, Layout(name=f"a topic of {name}", parts=parts)),))
+
 
 LAYOUTS: Mapping[tuple[int, int], Layout] = {
-    (DELETE_TOPICS, 0): Layout(name="DeleteTopics v0", parts=(array_of("responses", _DELETED),)),
+    (LIST_OFFSETS, 0): _of_topics("ListOffsets v0", "topics", (text("name"), array_of("partitions", _FOUND))),
+    (CREATE_TOPICS, 0): _of_topics("CreateTopics v0", "topics", _NAME_AND_ERROR),
+    (CREATE_TOPICS, 1): _of_topics("CreateTopics v1", "topics", (*_NAME_AND_ERROR, text("error_message"))),
+    (DELETE_TOPICS, 0): _of_topics("DeleteTopics v0", "responses", _NAME_AND_ERROR),
     (DESCRIBE_CONFIGS, 0): Layout(
         name="DescribeConfigs v0", parts=(number("throttle_time_ms", INT), array_of("results", _RESOURCE))
     ),
 }
-"""Answers. That to CreateTopics is `created_topics`' to write."""
+"""Answers that kio has no version for."""
+ANSWERED_AS: Mapping[tuple[int, int], int] = {(DESCRIBE_LOG_DIRS, 0): 1}
+"""Answers that are those of another version, byte for byte."""

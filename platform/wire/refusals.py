@@ -38,7 +38,7 @@ def refusal(api_key: int, version: int, error: ErrorCode, why: str) -> tuple[byt
 
 
 def empty_fields(entity_type: Any) -> dict[str, Any]:
-    """Return every field that must be given, with nothing in it, for `control.make`."""
+    """Return every field that must be given, with nothing in it, for `control.encode_response`."""
     values: dict[str, Any] = {}
     for field in fields(entity_type):
         shape = classify_field(field)

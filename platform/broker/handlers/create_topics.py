@@ -3,12 +3,12 @@
 One replica a partition; where each lies may be said by hand. Settings are checked against the table of `topic_settings`, and
 every fault is named in the answer's message."""
 
+from collections.abc import Generator, Iterable, Mapping
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ...wire import control, created_topics
-from ...wire.created_topics import Result
+from ...wire import control
 from ...wire.errors import ErrorCode
 from .. import topic_name, topic_settings
 from ..catalog import Places
@@ -24,6 +24,9 @@ KEY = 19
 BY_DEFAULT = -1
 
 
+Result = Mapping[str, Any]
+
+
 class _Wanted(NamedTuple):
     partition_count: int
     config: dict[str, str]
@@ -36,39 +39,39 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     refused, granted = yield from placement.sorted_out(
         required(request.topics), partial(_refusal, context), partial(_partition_count, context)
     )
-    results = {name: Result(name, *refusal) for name, refusal in refused.items()}
+    results = {name: _result(name, *refusal) for name, refusal in refused.items()}
     to_make = {}
     for name, topic in granted.items():
         to_make[name] = _wanted(context, topic)
         yield
     if request.validate_only or not to_make:
-        made = (_made(context, version, name, wanted) for name, wanted in to_make.items())
-        return (yield from created_topics.encode_in_steps(version, chain(results.values(), made)))
+        made = (_made(context, name, wanted) for name, wanted in to_make.items())
+        return (yield from _answer(version, chain(results.values(), made)))
     gathering = Gathering[str, Result](
         context,
         to_make,
         timeout_ms=control.milliseconds(request.timeout),
-        overdue=lambda name: Result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
-        answer=lambda made: created_topics.encode_in_steps(version, chain(results.values(), made.values())),
+        overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
+        answer=lambda made: _answer(version, chain(results.values(), made.values())),
     )
 
     def begin(name: str) -> None:
         wanted = to_make[name]
 
         def done(outcome: bool | Exception) -> None:
-            gathering.put(name, _outcome(context, version, name, wanted, outcome))
+            gathering.put(name, _outcome(context, name, wanted, outcome))
 
         context.topics.create(name, wanted.partition_count, wanted.config, done, wanted.places)
 
     return gathering.start(begin)
 
 
-def _outcome(context: Context, version: int, name: str, wanted: _Wanted, outcome: bool | Exception) -> Result:
+def _outcome(context: Context, name: str, wanted: _Wanted, outcome: bool | Exception) -> Result:
     if outcome is True:
-        return _made(context, version, name, wanted)
+        return _made(context, name, wanted)
     if outcome is False:
-        return Result(name, ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
-    return Result(name, code_of(outcome), f"topic {name!r} could not be made now: {outcome}")
+        return _result(name, ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
+    return _result(name, code_of(outcome), f"topic {name!r} could not be made now: {outcome}")
 
 
 def _wanted(context: Context, topic: Any) -> _Wanted:
@@ -122,14 +125,24 @@ def _placed_wrongly(context: Context, topic: Any) -> Refusal | None:
     return placement.fault_of([by_index[index] for index in sorted(by_index)], context.broker_ids)
 
 
-def _made(context: Context, version: int, name: str, wanted: _Wanted) -> Result:
-    if version < created_topics.FIRST_FLEXIBLE:
-        return Result(name)
-    settings = _settings(tuple(wanted.config.items()), tuple(context.settings.topic_defaults.items()))
-    return Result(name, partition_count=wanted.partition_count, replication_factor=1, settings=settings)
+def _made(context: Context, name: str, wanted: _Wanted) -> Result:
+    configs = _configs(tuple(wanted.config.items()), tuple(context.settings.topic_defaults.items()))
+    return _result(name) | {"num_partitions": wanted.partition_count, "replication_factor": 1, "configs": configs}
+
+
+def _result(name: str, error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> dict[str, Any]:
+    nothing = {"topic_id": None, "num_partitions": -1, "replication_factor": -1, "configs": ()}
+    return {"name": name, "error_code": error, "error_message": message, **nothing}
 
 
 @lru_cache(100)
-def _settings(own: tuple[tuple[str, str], ...], defaults: tuple[tuple[str, str], ...]) -> bytes:
-    values = topic_settings.values_in_force(dict(own), dict(defaults))
-    return created_topics.settings((name, value, source) for name, (value, source) in values.items())
+def _configs(own: tuple[tuple[str, str], ...], defaults: tuple[tuple[str, str], ...]) -> tuple[Mapping[str, Any], ...]:
+    always = {"read_only": False, "is_sensitive": False}
+    return tuple(
+        {"name": name, "value": value, "config_source": source, **always}
+        for name, (value, source) in topic_settings.values_in_force(dict(own), dict(defaults)).items()
+    )
+
+
+def _answer(version: int, results: Iterable[Result]) -> Generator[None, None, bytes]:
+    return control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": results})

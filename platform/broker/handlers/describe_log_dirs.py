@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from ...wire import control, log_dirs
+from ...wire import control
 from ...wire.errors import ErrorCode
 from ..slices import Steps
 from .context import Context, required
@@ -25,16 +25,27 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     except OSError:
         error = ErrorCode.KAFKA_STORAGE_ERROR
     sizes = {} if error else (yield from _sizes(context, request.topics))
-    return log_dirs.encode_response(
-        version, error=error, folder=str(folder), sizes=sizes, total_bytes=total_bytes, usable_bytes=usable_bytes
+    topics = (
+        {"name": name, "partitions": (_partition(index, size_bytes) for index, size_bytes in each)}
+        for name, each in sizes.items()
     )
+    result = {"error_code": error, "log_dir": str(folder), "topics": topics}
+    room_there = {"total_bytes": total_bytes, "usable_bytes": usable_bytes}
+    message = {"throttle_time_ms": 0, "error_code": ErrorCode.NONE, "results": [result | room_there]}
+    return (yield from control.encode_in_steps(KEY, version, message))
+
+
+def _partition(index: int, size_bytes: int) -> dict[str, Any]:
+    return {"partition_index": index, "partition_size": size_bytes, "offset_lag": 0, "is_future_key": False}
 
 
 def _sizes(context: Context, wanted: Any) -> Generator[None, None, dict[str, list[tuple[int, int]]]]:
     table = context.partitions
     asked: dict[str, Iterable[int]] = {}
     if wanted is None:
-        asked = {topic: list(table.of_topic(topic)) for topic in table.topics()}
+        for name in list(table.topics()):
+            asked[name] = list(table.of_topic(name))
+            yield
     else:
         for topic in wanted:
             asked[str(topic.topic)] = dict.fromkeys(int(index) for index in required(topic.partitions))

@@ -10,13 +10,12 @@ Version 0 knows no records' times: it gives where segments begin that were last 
 Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from ...wire import control, list_offsets_v0
-from ...wire.answer_bytes import AnswerBytes
 from ...wire.errors import ErrorCode
-from ...wire.list_offsets_v0 import Found, Wanted
+from ...wire.list_offsets_v0 import Wanted
 from ..log import FolderFault
 from ..partitions import Partition
 from ..slices import Steps
@@ -87,25 +86,21 @@ def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms:
 
 def _handle_v0(context: Context, body: memoryview) -> Generator[None, None, bytes]:
     now_ms = context.now_ms()
-    topics: list[tuple[str, list[Found]]] = []
-    errors: list[int] = []
-    for name, wanted in (yield from list_offsets_v0.decode_in_steps(body)):
-        topics.append((name, []))
-        for one in wanted:
-            found = _found_v0(context, name, one, now_ms)
-            topics[-1][1].append(found)
-            if found.error:
-                errors.append(int(found.error))
-            yield
-    return AnswerBytes.holding((yield from list_offsets_v0.encode_in_steps(topics)), errors)
+    asked = yield from list_offsets_v0.decode_in_steps(body)
+    topics = (
+        {"name": name, "partitions": (_found_v0(context, topic, one, now_ms) for topic in (name,) for one in wanted)}
+        for name, wanted in asked
+    )
+    return (yield from control.encode_in_steps(KEY, 0, {"topics": topics}))
 
 
-def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> Found:
-    partition = context.partitions.get(topic, wanted.partition)
+def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> dict[str, Any]:
+    index = wanted.partition
+    partition = context.partitions.get(topic, index)
     if partition is None:
-        return Found(wanted.partition, context.not_here(topic, wanted.partition), ())
+        return _result_v0(index, context.not_here(topic, index))
     if wanted.timestamp_ms < EARLIEST:
-        return Found(wanted.partition, ErrorCode.INVALID_REQUEST, ())
+        return _result_v0(index, ErrorCode.INVALID_REQUEST)
     log, high_watermark = partition.log, partition.high_watermark
     starts = [(max(one.base_offset, log.log_start_offset), one.last_append_ms) for one in log.segments]
     if starts[-1][0] < log.log_end_offset:
@@ -116,4 +111,8 @@ def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> Foun
         while starts and starts[-1][1] > wanted.timestamp_ms:
             starts.pop()
     offsets = [min(offset, high_watermark) for offset, _ in reversed(starts)]
-    return Found(wanted.partition, ErrorCode.NONE, list(dict.fromkeys(offsets))[: max(wanted.most_offsets, 0)])
+    return _result_v0(index, ErrorCode.NONE, list(dict.fromkeys(offsets))[: max(wanted.most_offsets, 0)])
+
+
+def _result_v0(index: int, error: ErrorCode, offsets: Sequence[int] = ()) -> dict[str, Any]:
+    return {"partition_index": index, "error_code": error, "old_style_offsets": offsets}

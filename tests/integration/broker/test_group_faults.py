@@ -17,7 +17,17 @@ from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from headrace.wire import control
 from headrace.wire.errors import ErrorCode
-from tests.integration.broker.test_groups import PARTITIONS, SETTINGS, KafkaPythonReader, Reader, kcat_member, produce, texts
+from tests.integration.broker.test_groups import (
+    PARTITIONS,
+    SETTINGS,
+    KafkaPythonReader,
+    Reader,
+    described,
+    kcat_member,
+    members,
+    produce,
+    texts,
+)
 from tests.integration.broker.test_outage import own_zookeeper  # noqa: F401 - a fixture
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
@@ -106,7 +116,7 @@ def test_whoever_dies_or_freezes_each_record_is_read_and_no_offset_goes_back(
         return kcats[-1]
 
     def settles(number: int, share: int) -> None:
-        eventually(lambda: len(members(broker)) == number, what=f"a stable group of {number}")
+        eventually(lambda: len(members(broker, GROUP)) == number, what=f"a stable group of {number}")
         eventually(lambda: len(readers[0].partitions) == share, what="an even share")
 
     try:
@@ -125,7 +135,7 @@ def test_whoever_dies_or_freezes_each_record_is_read_and_no_offset_goes_back(
         settles(2, 3)
         writes("when-it-is-awake")
         readers.append(Reader(broker, GROUP, TOPIC, **config))
-        eventually(lambda: described(broker).group_state == "PreparingRebalance", every_ms=1, what="a rebalance under way")
+        eventually(lambda: described(broker, GROUP).group_state == "PreparingRebalance", every_ms=1, what="a rebalance under way")
         broker.kill()
         broker.restart()
         writes("after-the-brokers-death")
@@ -148,7 +158,7 @@ def test_kafka_pythons_members_go_on_after_the_brokers_death(broker: BrokerProce
         return {value for reader in readers for value in reader.values} >= set(values)
 
     try:
-        eventually(lambda: len(members(broker)) == 2, what="two members")
+        eventually(lambda: len(members(broker, GROUP)) == 2, what="two members")
         before, after = texts("before", 60), texts("after", 60)
         produce(broker, TOPIC, before)
         eventually(lambda: have_read(before), what="everything read before the death")
@@ -157,10 +167,10 @@ def test_kafka_pythons_members_go_on_after_the_brokers_death(broker: BrokerProce
         end = ends(broker)
         produce(broker, TOPIC, after)
         eventually(lambda: have_read(after), what="everything read after the death")
-        eventually(lambda: len(members(broker)) == 2, what="two members again")
+        eventually(lambda: len(members(broker, GROUP)) == 2, what="two members again")
         eventually(lambda: watch.is_beyond(end), what="commits of what was written last")
         assert watch.steps_back == []
-        assert described(broker).group_state == "Stable", "they came back, and stay"
+        assert described(broker, GROUP).group_state == "Stable", "they came back, and stay"
     finally:
         for reader in readers:
             reader.close()
@@ -223,17 +233,6 @@ def ends(broker: BrokerProcess) -> dict[tuple[str, int], int]:
     with RawClient(broker.port) as client:
         answer = client.ask(2, 5, {"replica_id": -1, "isolation_level": 0, "topics": [{"name": TOPIC, "partitions": wanted}]})
     return {(TOPIC, int(one.partition_index)): int(one.offset) for one in answer.topics[0].partitions}
-
-
-def described(broker: BrokerProcess) -> Any:
-    with RawClient(broker.port) as client:
-        return client.ask(15, 5, {"groups": [GROUP], "include_authorized_operations": False}).groups[0]
-
-
-def members(broker: BrokerProcess) -> list[Any]:
-    """Return the members of the group once it is stable, none before."""
-    group = described(broker)
-    return list(group.members) if group.group_state == "Stable" else []
 
 
 def join(name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from headrace.wire import list_offsets_v0
 from headrace.wire.control import MOST_ELEMENTS
 from headrace.wire.errors import ErrorCode, MalformedFrame
-from headrace.wire.list_offsets_v0 import Found, Wanted
+from headrace.wire.list_offsets_v0 import Wanted
 from headrace.wire.steps import at_once
 from tests.support.raw_kafka import RawClient, batch
 from tests.unit.broker.serving import NOW_MS, ServingBroker
@@ -96,10 +96,3 @@ def test_no_partitions_array_is_null_or_endless(count: int) -> None:
     body = struct.pack(">ii", -1, 1) + text("t") + struct.pack(">i", count) + bytes(16 * max(count, 0))
     with pytest.raises(MalformedFrame):
         at_once(list_offsets_v0.decode_in_steps(body))
-
-
-def test_the_answer_is_written_as_kafka_writes_it() -> None:
-    written = at_once(
-        list_offsets_v0.encode_in_steps([("t", [Found(1, ErrorCode.NONE, [9, 0]), Found(2, ErrorCode.INVALID_REQUEST, [])])])
-    )
-    assert written == struct.pack(">i", 1) + text("t") + struct.pack(">iihiqqihi", 2, 1, 0, 2, 9, 0, 2, 42, 0)

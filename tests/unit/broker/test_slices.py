@@ -271,6 +271,30 @@ def test_an_answer_that_comes_later_still_is_hurried_expires_and_is_abandoned_th
     assert gone == ["abandoned"]
 
 
+def test_a_connection_may_end_while_its_own_answer_is_being_made(one_step_a_slice: None) -> None:
+    """What steps do can close the connection that waits for them; they are closed when they have paused, not while they run."""
+    loop = HandLoop()
+    waiting = Slices(loop)  # type: ignore[arg-type]
+    made: list[Later] = []
+    ended: list[str] = []
+
+    def steps() -> Generator[None, None, bytes]:
+        try:
+            yield
+            made[0].abandon()
+            yield
+        finally:
+            ended.append("closed")
+        return b"nobody waits"
+
+    later = waiting.answer(steps(), 9)
+    assert isinstance(later, Later)
+    made.append(later)
+    for _ in range(3):
+        loop.turn()
+    assert (ended, later.answer, len(waiting), waiting.waiting_bytes) == (["closed"], None, 0, 0)
+
+
 def test_settings_beyond_what_is_looked_at_are_refused_and_a_message_names_the_first_faults(broker: ServingBroker) -> None:
     def alter(number: int) -> Any:
         configs = [{"name": f"x{one}", "value": "1"} for one in range(number)]

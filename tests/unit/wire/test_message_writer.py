@@ -1,13 +1,11 @@
 """Messages written from mappings are, byte for byte, what kio writes of its own objects."""
 
 import dataclasses
-import io
 import random
 import uuid
 from typing import Any
 
 import pytest
-from kio.serial import entity_writer
 from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTupleField, classify_field, is_optional
 
 from headrace.broker.router import SUPPORTED
@@ -16,6 +14,7 @@ from headrace.wire.errors import MalformedFrame
 from headrace.wire.message_types import message_type
 from headrace.wire.message_writer import layout_of, write_in_steps
 from headrace.wire.steps import at_once
+from tests.support import kio_messages
 
 SERVED = [
     (key, version)
@@ -70,9 +69,8 @@ def test_every_message_is_written_as_kio_writes_it(api: tuple[int, int]) -> None
         entity_type: Any = message_type(side, *api)  # type: ignore[arg-type]
         for _ in range(20):
             message = filled(entity_type, rng)
-            out = io.BytesIO()
-            entity_writer(entity_type)(out, control.make(side, *api, message))  # type: ignore[arg-type]
-            assert at_once(write_in_steps(layout_of(entity_type), message, [])) == out.getvalue(), (side, message)
+            expected = kio_messages.written(kio_messages.made(side, *api, message))  # type: ignore[arg-type]
+            assert at_once(write_in_steps(layout_of(entity_type), message, [])) == expected, (side, message)
 
 
 def test_arrays_may_come_one_by_one_and_errors_in_them_are_told() -> None:
