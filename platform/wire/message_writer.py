@@ -2,8 +2,9 @@
 long one may do other things between two of its elements.
 
 Straight to bytes, a tenth of the time that making kio's objects and having them written takes. Arrays may be any iterable: what
-makes an element runs when its turn has come. An element of an array may be bytes that were written before. Source of the
-layouts: kio's schema classes; of the encodings: Kafka's protocol guide, KIP-482, KIP-893."""
+makes an element runs when its turn has come. An element of an array may be bytes that were written before, or a generator that
+pauses and returns it. Source of the layouts: kio's schema classes; of the encodings: Kafka's protocol guide, KIP-482, KIP-893.
+"""
 
 import struct
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -123,6 +124,8 @@ def _inner(layout: Layout, part: Part, value: Any, pieces: list[bytes], errors: 
     pieces.append(b"")
     number, joined = 0, len(pieces)
     for one in value:
+        if isinstance(one, Generator):
+            one = yield from one
         if isinstance(one, bytes):
             pieces.append(one)
         else:

@@ -1,7 +1,7 @@
 """ListOffsets, key 2, versions 0-7: where a partition begins, where it ends, and where a time is found (0: in which segment).
 
 A partition that one request names twice is refused there, as Kafka does: finding a time may open a batch, which costs a thousand
-times what asking costs.
+times what asking costs. The search pauses, so that others are let in.
 
 Trap: while it is not known who leads, the answer is the retriable error, never offset 0 or -1, which would make clients begin
 anew. Leader epochs are -1. A time that no record reaches is answered with offset -1 and no error.
@@ -26,6 +26,8 @@ KEY = 2
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 NOT_FOUND = -1
 
+Result = dict[str, Any]
+
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return one offset and its timestamp for each partition asked about."""
@@ -37,7 +39,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         for one in required(topic.partitions):
             named[str(topic.name), int(one.partition_index)] += 1
             yield
-    # Not lists: a time is searched for when its turn to be written has come, and others are let in after each.
+    # Not lists: a time is searched for when its turn to be written has come.
     topics = (
         {
             "name": topic.name,
@@ -54,7 +56,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
 
 
-def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
+def _partition(context: Context, topic: str, wanted: Any) -> Result | Generator[None, None, Result]:
     index = int(wanted.partition_index)
     partition = context.partitions.get(topic, index)
     if partition is None:
@@ -69,10 +71,10 @@ def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
     return _at_time(partition, index, timestamp_ms)
 
 
-def _at_time(partition: Partition, index: int, timestamp_ms: int) -> dict[str, Any]:
+def _at_time(partition: Partition, index: int, timestamp_ms: int) -> Generator[None, None, Result]:
     log = partition.log
     try:
-        found = log.largest_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_for_time(timestamp_ms)
+        found = yield from log.largest_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_for_time(timestamp_ms)
     except FolderFault:
         return _result(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None or found[0] >= partition.high_watermark:
@@ -80,7 +82,7 @@ def _at_time(partition: Partition, index: int, timestamp_ms: int) -> dict[str, A
     return _result(index, ErrorCode.NONE, *found)
 
 
-def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms: int = -1) -> dict[str, Any]:
+def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms: int = -1) -> Result:
     return {"partition_index": index, "error_code": error, "timestamp": timestamp_ms, "offset": offset, "leader_epoch": -1}
 
 
@@ -94,7 +96,7 @@ def _handle_v0(context: Context, body: memoryview) -> Generator[None, None, byte
     return (yield from control.encode_in_steps(KEY, 0, {"topics": topics}))
 
 
-def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> dict[str, Any]:
+def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> Result:
     index = wanted.partition
     partition = context.partitions.get(topic, index)
     if partition is None:
@@ -114,5 +116,5 @@ def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> dict
     return _result_v0(index, ErrorCode.NONE, list(dict.fromkeys(offsets))[: max(wanted.most_offsets, 0)])
 
 
-def _result_v0(index: int, error: ErrorCode, offsets: Sequence[int] = ()) -> dict[str, Any]:
+def _result_v0(index: int, error: ErrorCode, offsets: Sequence[int] = ()) -> Result:
     return {"partition_index": index, "error_code": error, "old_style_offsets": offsets}

@@ -8,8 +8,9 @@ Invariants: segments ascend and do not overlap; the last one is active, always t
 the log end never changes its bytes; `flushed_offset` never goes back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from ...wire.record_batch import BatchHeader, place, read_header
 from . import folder as folders
@@ -27,7 +28,7 @@ from .log_end import LogEnd
 from .log_name import LogName
 from .log_start import LogStart, erase_now
 from .mirrored_append import MirroredAppend
-from .offset_time import first_at_or_after, largest
+from .offset_time import Found, first_at_or_after, largest
 from .producer_state import ProducerStates
 from .recovery import RecoveryReport, recover
 from .retention import SegmentFacts
@@ -35,6 +36,8 @@ from .segment import Segment, file_name
 from .segment_scrub import SegmentScrub
 from .segments import DeletedSegment, Segments
 from .start_job import StartJob
+
+T = TypeVar("T")
 
 
 class PartitionLog:
@@ -412,20 +415,28 @@ class PartitionLog:
         except OSError as error:
             raise self._name.fault(error) from error
 
-    def offset_for_time(self, timestamp_ms: int) -> tuple[int, int] | None:
-        """Return (offset, timestamp) of the first record at `timestamp_ms` or later, None for none. Raises `FolderFault`."""
-        try:
-            return first_at_or_after(self._segments.from_offset(self.log_start_offset), timestamp_ms, self.log_start_offset)
-        except OSError as error:
-            raise self._name.fault(error) from error
+    def offset_for_time(self, timestamp_ms: int) -> Found:
+        """Return (offset, timestamp) of the first record at `timestamp_ms` or later, None for none, with pauses. Raises
+        `FolderFault`.
+        """
+        return self._searched(lambda segments, start: first_at_or_after(segments, timestamp_ms, start))
 
-    def largest_timestamp(self) -> tuple[int, int] | None:
-        """Return (offset, timestamp) of the first record with the largest timestamp, None for none. Raises `FolderFault`."""
-        try:
-            peak_ms = largest(self._segments.from_offset(self.log_start_offset), self.log_start_offset)
-        except OSError as error:
-            raise self._name.fault(error) from error
-        return None if peak_ms is None else self.offset_for_time(peak_ms)
+    def largest_timestamp(self) -> Found:
+        """Return (offset, timestamp) of the first record with the largest timestamp, None for none, with pauses. Raises
+        `FolderFault`.
+        """
+        peak_ms = yield from self._searched(largest)
+        return None if peak_ms is None else (yield from self.offset_for_time(peak_ms))
+
+    def _searched(self, search: Callable[[Iterator[Segment], int], Generator[None, None, T]]) -> Generator[None, None, T]:
+        while True:
+            start_offset = self.log_start_offset
+            try:
+                return (yield from search(self._segments.held_from(start_offset), start_offset))
+            except OSError as error:
+                # Else a segment was deleted in a pause, and the search begins anew.
+                if self.log_start_offset == start_offset:
+                    raise self._name.fault(error) from error
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
         return self._name.out_of_range(offset, self.log_start_offset, self.log_end_offset)

@@ -56,6 +56,11 @@ class Segments:
         for at in range(bisect_right(self._bases, offset) - 1, len(self._row)):
             yield self._warmed(self._row[at])
 
+    def held_from(self, offset: int) -> Iterator[Segment]:
+        """Yield what `from_offset` does, those of now: they may be rolled and deleted while they are gone through."""
+        for segment in self._row[bisect_right(self._bases, offset) - 1 :]:
+            yield self._warmed(segment)
+
     def begin(self, base_offset: int, now_ms: int, *, index_interval_bytes: int) -> Segment:
         """Close the active segment and return the new one at `base_offset`. The folder's entry is not flushed."""
         closed = self.active

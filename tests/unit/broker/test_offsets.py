@@ -183,6 +183,20 @@ def test_a_cut_commit_of_version_1_is_malformed_at_every_byte() -> None:
             at_once(offset_commit_v1.as_v2_in_steps(body[:end]))
 
 
+@pytest.mark.parametrize("topics", [1, 10])
+def test_a_commit_of_version_1_has_a_bounded_number_of_elements_in_all_its_arrays_together(topics: int) -> None:
+    def body(elements: int) -> bytes:
+        partitions = (elements - topics) // topics
+        each = b"\0\1t" + struct.pack(">i", partitions) + (struct.pack(">iqq", 0, 5, 0) + b"\xff\xff") * partitions
+        return b"\0\1g" + struct.pack(">i", -1) + b"\0\0" + struct.pack(">i", topics) + each * topics
+
+    most = control.MOST_ELEMENTS
+    read = control.decode_request(8, 2, at_once(offset_commit_v1.as_v2_in_steps(body(most))))
+    assert sum(1 + len(topic.partitions) for topic in read.topics) == most
+    with pytest.raises(MalformedFrame, match=f"elements in an OffsetCommit v1: at most {most}"):
+        at_once(offset_commit_v1.as_v2_in_steps(body(most + topics)))
+
+
 def test_the_offsets_of_a_deleted_topic_are_not_those_of_a_later_one_of_its_name(
     broker: ServingBroker, client: RawClient
 ) -> None:
