@@ -1,6 +1,7 @@
 """Real processes for tests: started on free loopback ports, awaited by a condition with a deadline, ended by their own id."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -11,13 +12,26 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+LOWEST_PORT = 20_000
+"""Below are the ports that services are known by."""
+
 
 def free_port() -> int:
-    """Return a loopback port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Return a loopback port that nothing listens on now and that the system gives to no client as its own.
+
+    Else a client that calls a server while it is down could be given the server's port, be connected to itself, and keep the
+    server from coming back.
+    """
+    clients = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for _ in range(1_000):
+        with socket.socket() as probe:
+            port = secrets.randbelow(clients - LOWEST_PORT) + LOWEST_PORT if clients > LOWEST_PORT else 0
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise RuntimeError(f"no free port from {LOWEST_PORT} to {clients}")
 
 
 def eventually(ask: Callable[[], T], *, within_ms: int = 20_000, every_ms: int = 50, what: str = "condition") -> T:
