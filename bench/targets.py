@@ -141,8 +141,8 @@ def verdicts(found: Medians) -> list[Verdict]:
             theirs = figure("latency", "Kafka", "10,000 a second", f"{name}_ms")
             words = f"{ratio(ours, theirs):.2f} × ({ours:.2f} against {theirs:.2f} ms)"
             with contextlib.suppress(NotMeasured):
-                alone = figure("latency", "bare relay", "10,000 a second", f"{name}_ms")
-                words += f"; threads and sockets alone: {alone:.2f} ms"
+                alone = figure("latency", "bare broker", "10,000 a second", f"{name}_ms")
+                words += f"; a broker that only hands on: {alone:.2f} ms"
             return ratio(ours, theirs) <= 0.5, words
 
         row(f"latency produce → consume at 10 k msg/s, {name.replace('999', '99.9')}", "≤ 0.5 × Kafka", slower)

@@ -11,6 +11,7 @@
  * can be asked. `--bare` is the yardstick: a child sends the same file by sendfile(2) in chunks over loopback TCP, without a question,
  * to the same receiving code. Waits for the start signal and prints one JSON object as every driver does (driver.h). */
 #define _GNU_SOURCE
+#include "big_endian.h"
 #include "driver.h"
 
 #include <errno.h>
@@ -36,16 +37,6 @@ static uint32_t asked, answered;
 static int64_t asked_at[MOST_IN_FLIGHT]; /* fetch offsets under way, by correlation id */
 static long long batches, records, payload, received;
 static double seconds;
-
-static void put(char **at, uint64_t value, int bytes) {
-    for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) *(*at)++ = (char)(value >> shift);
-}
-
-static uint64_t get(const char *at, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value = value << 8 | (uint8_t)at[i];
-    return value;
-}
 
 static uint64_t get_unsigned(const char **at) {
     uint64_t value = 0;

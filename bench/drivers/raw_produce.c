@@ -9,6 +9,8 @@
  * base offsets ascending per partition. acks=0 ends with a round trip (ApiVersions v0). Prints one JSON object; exit code 1 and one
  * line on stderr where something is wrong. The topic must exist.
  */
+#include "big_endian.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -56,16 +58,6 @@ static double now_s(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static void put(char **at, uint64_t value, int bytes) {
-    for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) *(*at)++ = (char)(value >> shift);
-}
-
-static uint64_t get(const char *at, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value = value << 8 | (uint8_t)at[i];
-    return value;
 }
 
 static void put_unsigned(char **at, uint64_t value) {

@@ -1,14 +1,16 @@
 /* Send PER_S messages of SIZE bytes a second for SECONDS and read them back in the same process: one clock for both ends.
  *
  * usage: rdkafka_latency TOPIC PER_S SECONDS SIZE name=value...
- * A tick each millisecond sends its share with linger.ms=0. The first second warms up and is not counted. */
+ * A tick each millisecond sends its share with linger.ms=0; each message carries its own time. The first second warms up and is not
+ * counted. The time of a message is the one it was due at, so a stalled producer does not hide its stall. */
 #include <pthread.h>
 
 #include "driver.h"
-#include "latency.h"
 #include "rdkafka_abi.h"
 
 static const char *topic;
+static long long wanted, warm, got;
+static double *took_ms;
 static rd_kafka_t *consumer;
 static rd_kafka_queue_t *queue;
 
@@ -18,10 +20,11 @@ static void *consume(void *unused) {
     double deadline = now_s() + 150;
     while (got < wanted + warm) {
         ssize_t found = rd_kafka_consume_batch_queue(queue, 1, messages, 1000);
-        double now = now_s();
+        double now = now_s(), sent;
         for (ssize_t i = 0; i < found; i++) {
             if (messages[i]->err) fail("consume: %s", rd_kafka_err2str(messages[i]->err));
-            message_came(now, messages[i]->payload);
+            memcpy(&sent, messages[i]->payload, sizeof sent);
+            if (got++ >= warm) took_ms[got - warm - 1] = (now - sent) * 1e3;
             rd_kafka_message_destroy(messages[i]);
         }
         if (now > deadline) fail("only %lld of %lld came", got, wanted + warm);
@@ -29,12 +32,20 @@ static void *consume(void *unused) {
     return NULL;
 }
 
+static int ascending(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
+
+static double percentile(double part) {
+    long long at = (long long)(part * (double)wanted);
+    return took_ms[at < wanted ? at : wanted - 1];
+}
+
 int main(int count, char **words) {
     if (count < 6) fail("usage: %s TOPIC PER_S SECONDS SIZE name=value...", words[0]);
     topic = words[1];
     long long per_s = atoll(words[2]);
     size_t size = (size_t)atol(words[4]);
-    expect(per_s, atoll(words[3]));
+    warm = per_s, wanted = per_s * atoll(words[3]);
+    took_ms = malloc((size_t)wanted * sizeof *took_ms);
     char error[512], more[256];
     rd_kafka_conf_t *conf = conf_from_words(words + 5, count - 5);
     char *producing[] = {strdup("linger.ms=0"), strdup("acks=1"), strdup("socket.nagle.disable=true")};
@@ -67,13 +78,19 @@ int main(int count, char **words) {
     struct timespec tick;
     clock_gettime(CLOCK_MONOTONIC, &tick);
     for (long long sent = 0, due; sent < wanted + warm;) {
-        next_tick(&tick, payload);
+        tick.tv_nsec += 1000000;
+        if (tick.tv_nsec >= 1000000000) tick.tv_sec++, tick.tv_nsec -= 1000000000;
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &tick, NULL);
+        double stamp = (double)tick.tv_sec + (double)tick.tv_nsec / 1e9;
+        memcpy(payload, &stamp, sizeof stamp);
         for (due = sent + per_s / 1000; sent < due && sent < wanted + warm; sent++)
             if (rd_kafka_produce(handle, 0, 2, payload, size, NULL, 0, NULL)) fail("produce: %s", rd_kafka_err2str(rd_kafka_last_error()));
         rd_kafka_poll(producer, 0);
     }
     pthread_join(reader, NULL);
-    snprintf(more, sizeof more, ", \"client\": \"librdkafka %s\"", rd_kafka_version_str());
-    report_latency(more);
+    qsort(took_ms, (size_t)wanted, sizeof *took_ms, ascending);
+    snprintf(more, sizeof more, ", \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"p999_ms\": %.3f, \"max_ms\": %.3f, \"client\": \"librdkafka %s\"",
+             percentile(0.5), percentile(0.99), percentile(0.999), took_ms[wanted - 1], rd_kafka_version_str());
+    report(wanted + warm, more);
     return 0;
 }

@@ -1,20 +1,22 @@
 """From a message's due time in the producer to its arrival in the consumer, at 10,000 messages a second, both in one
-process with one clock; and what of it threads, wake-ups and sockets take alone.
+process with one clock; and what of it the client and a broker that only hands on take.
 """
 
+import tempfile
 from contextlib import contextmanager
+from pathlib import Path
 
+from ..child import Child, free_port
 from ..drivers.build import built
-from ..drivers.run import Driven, drive
+from ..drivers.run import Driven
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..peers.peer import MESSAGE_BYTES
 from ..stage import KAFKA, KAFKA_TUNED, OURS, Stage
 from .measure import Case, CaseStream, Figures
 
 PER_S = 10_000
 SHAPE = "10,000 a second"
-RELAY = "bare relay"
+BARE = "bare broker"
 
 
 class Latency:
@@ -34,7 +36,7 @@ class Latency:
             server = stage.kafka_like(name)
             if server is not None:
                 found.append(_case(name, server, seconds))
-        found.append(_relay(seconds))
+        found.append(_bare(seconds))
         yield found
 
 
@@ -42,20 +44,27 @@ def _case(name: str, server: SpeaksKafka, seconds: int) -> Case:
     def run(turn: int) -> Figures:
         topic = f"latency-{turn}"
         kafka_clients.make_topic(server, topic)
-        driven = kafka_clients.latency(server, topic, PER_S, seconds)
+        driven = kafka_clients.send_and_read(server.bootstrap, server.pids, topic, PER_S, seconds)
         kafka_clients.delete_topic(server, topic)
-        return {**_percentiles(driven), "server_busy": driven.server_cpu_s / driven.seconds}
+        return _figures(driven)
 
     return Case(subject=name, shape=SHAPE, run=run, how="librdkafka, C, linger.ms=0, acks=1; one producer and one consumer")
 
 
-def _relay(seconds: int) -> Case:
-    def run(_: int) -> Figures:
-        return _percentiles(drive([str(built("bare_relay")), str(PER_S), str(seconds), str(MESSAGE_BYTES)], lambda: []))
+def _bare(seconds: int) -> Case:
+    def run(turn: int) -> Figures:
+        with tempfile.TemporaryDirectory() as folder:
+            port = free_port()
+            server = Child([str(built("bare_broker")), str(port)], Path(folder) / "log", port=port).start()
+            try:
+                return _figures(kafka_clients.send_and_read(f"127.0.0.1:{port}", [server.pid], f"latency-{turn}", PER_S, seconds))
+            finally:
+                server.kill()
 
-    how = "C: as many threads and sockets, and a process between them that only passes on: no broker can be faster here"
-    return Case(subject=RELAY, shape=SHAPE, run=run, how=how)
+    how = "the same client, and a broker in C that keeps one partition in memory and only hands on: nobody is faster here"
+    return Case(subject=BARE, shape=SHAPE, run=run, how=how)
 
 
-def _percentiles(driven: Driven) -> Figures:
-    return {name: float(driven.more[name]) for name in ("p50_ms", "p99_ms", "p999_ms", "max_ms")}
+def _figures(driven: Driven) -> Figures:
+    percentiles = {name: float(driven.more[name]) for name in ("p50_ms", "p99_ms", "p999_ms", "max_ms")}
+    return {**percentiles, "server_busy": driven.server_cpu_s / driven.seconds}

@@ -135,10 +135,10 @@ def consume(server: SpeaksKafka, topic: str, count: int, fetch_bytes: int) -> Dr
     return drive([str(built("rdkafka_consume")), *words], lambda: server.pids)
 
 
-def latency(server: SpeaksKafka, topic: str, per_s: int, seconds: int) -> Driven:
+def send_and_read(bootstrap: str, server_pids: Sequence[int], topic: str, per_s: int, seconds: int) -> Driven:
     """Send `per_s` messages a second for `seconds` and read them back in the same process; percentiles are in `more`."""
-    words = [topic, str(per_s), str(seconds), str(MESSAGE_BYTES), f"bootstrap.servers={server.bootstrap}"]
-    return drive([str(built("rdkafka_latency")), *words], lambda: server.pids)
+    words = [topic, str(per_s), str(seconds), str(MESSAGE_BYTES), f"bootstrap.servers={bootstrap}"]
+    return drive([str(built("rdkafka_latency")), *words], lambda: server_pids)
 
 
 def raw_produce(
