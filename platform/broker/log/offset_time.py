@@ -7,6 +7,7 @@ that whoever runs it may do other things in between; the log may grow and lose i
 
 import os
 from collections.abc import Generator, Iterator
+from threading import Lock
 
 from ...wire.errors import WireError
 from ...wire.record_batch import BatchHeader, iter_timestamps
@@ -18,6 +19,10 @@ OPENED_RECORDS = 100_000
 """Nor is one with more records, half a microsecond each: a batch of 1.6 KB with 2.4 million took 1.3 s."""
 RECORDS_A_STEP = 1_000
 """Between two pauses, half a millisecond. What is never divided is unpacking the batch."""
+_paused_batch = Lock()
+"""Held by the one search that pauses inside its batch, and so keeps up to `OPENED_BYTES` in memory for as long as its peer's turn
+takes to come again. All others go through theirs without a pause.
+"""
 
 Found = Generator[None, None, tuple[int, int] | None]
 """Pauses now and then; returns (offset, timestamp), None where there is none."""
@@ -66,11 +71,11 @@ def largest(segments: Iterator[Segment], from_offset: int) -> Generator[None, No
 
 def _in_batch(segment: Segment, header: BatchHeader, timestamp_ms: int, from_offset: int) -> Found:
     """Return the record, None when all that are as late as this stand before the log's start."""
-    for number, (offset, record_ms) in enumerate(_timestamps(segment, header), 1):
-        if record_ms >= timestamp_ms and offset >= from_offset:
-            return offset, record_ms
-        if number % RECORDS_A_STEP == 0:
+    for one in _timestamps(segment, header):
+        if one is None:
             yield
+        elif one[1] >= timestamp_ms and one[0] >= from_offset:
+            return one
     # A header that promises more than its records hold still has a place in time.
     return None if header.base_offset < from_offset else (header.base_offset, header.max_timestamp_ms)
 
@@ -79,25 +84,34 @@ def _peak_in_batch(segment: Segment, header: BatchHeader, from_offset: int) -> G
     if header.base_offset >= from_offset:
         return header.max_timestamp_ms
     peak: int | None = None
-    for number, (offset, record_ms) in enumerate(_timestamps(segment, header), 1):
-        if offset >= from_offset and (peak is None or record_ms > peak):
-            peak = record_ms
-        if number % RECORDS_A_STEP == 0:
+    for one in _timestamps(segment, header):
+        if one is None:
             yield
+        elif one[0] >= from_offset and (peak is None or one[1] > peak):
+            peak = one[1]
     return peak
 
 
-def _timestamps(segment: Segment, header: BatchHeader) -> Iterator[tuple[int, int]]:
-    """Yield (offset, timestamp) of each record, of the first alone (early, never late) where the batch is not to be opened."""
+def _timestamps(segment: Segment, header: BatchHeader) -> Iterator[tuple[int, int] | None]:
+    """Yield (offset, timestamp) of each record, of the first alone (early, never late) where the batch is not to be opened.
+
+    None stands for: pause here.
+    """
     yielded = 0
     if header.size_bytes <= OPENED_BYTES and header.record_count <= OPENED_RECORDS:
-        file = segment.file()
-        batch = os.pread(file.fd, header.size_bytes, header.base_offset - segment.base_offset)
+        may_pause = _paused_batch.acquire(blocking=False)
         try:
+            file = segment.file()
+            batch = os.pread(file.fd, header.size_bytes, header.base_offset - segment.base_offset)
             for record_ms in iter_timestamps(batch, max_decompressed_bytes=OPENED_BYTES):
                 yield header.base_offset + yielded, record_ms
                 yielded += 1
+                if may_pause and yielded % RECORDS_A_STEP == 0:
+                    yield None
             return
         except WireError:
             pass  # The producer's records cannot be read; its batch still has a place in time.
+        finally:
+            if may_pause:
+                _paused_batch.release()
     yield header.base_offset, header.max_timestamp_ms

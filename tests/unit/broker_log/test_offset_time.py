@@ -96,6 +96,22 @@ def test_a_search_pauses_in_a_batch_of_many_records(tmp_path: Path) -> None:
     assert (pauses >= 2 * 4, found) == (True, (last, 100 + last)), "to know the largest, then to find it"
 
 
+def test_of_many_searches_one_pauses_inside_its_batch_and_keeps_it_in_memory(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    log.append(batch(*[b"x"] * (2 * RECORDS_A_STEP + 1), timestamp_ms=100, codec=Codec.ZSTD), NOW_MS)
+    last = 2 * RECORDS_A_STEP
+    first = log.offset_for_time(100 + last)
+    next(first)
+    next(first)
+    assert steps_of(log.offset_for_time(100 + last)) == (1, (last, 100 + last)), "at the segment alone"
+    assert steps_of(first) == (1, (last, 100 + last))
+    abandoned = log.offset_for_time(100 + last)
+    next(abandoned)
+    next(abandoned)
+    abandoned.close()
+    assert steps_of(log.offset_for_time(100 + last)) == (1 + 2, (last, 100 + last)), "its place is free again"
+
+
 @pytest.fixture
 def four_closed(tmp_path: Path) -> PartitionLog:
     """A log of four segments of two records, 69 bytes and a millisecond apart, none of whose files is open."""
