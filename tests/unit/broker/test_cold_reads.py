@@ -102,6 +102,35 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
     assert cache.copy(head) == path.read_bytes()[5:50_005]
 
 
+@pytest.mark.parametrize("has_proc", [True, False])
+def test_what_is_brought_is_read_through_an_opening_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
+) -> None:
+    """Through the log's own the loop's reads and two threads' looked like jumps to the system, which read nothing ahead."""
+    path = tmp_path / "file"
+    path.write_bytes(bytes(100_000))
+    file = OpenFile(path, os.O_RDONLY)
+    path.unlink()
+    sent: list[int] = []
+    send, open_file = os.sendfile, os.open
+
+    def sendfile(sink: int, fd: int, position: int, count: int) -> int:
+        os.lseek(fd, 1 + len(sent), os.SEEK_SET)
+        sent.append(send(sink, fd, position, count))
+        return sent[-1]
+
+    def opened(name: str, flags: int) -> int:
+        if not has_proc and name.startswith("/proc"):
+            raise FileNotFoundError(name)
+        return open_file(name, flags)
+
+    monkeypatch.setattr(os, "sendfile", sendfile)
+    monkeypatch.setattr(os, "open", opened)
+    page_cache.bring(FileSlice(file, 0, 100_000), 0, 200_000)
+    assert sum(sent) == 100_000
+    assert (os.lseek(file.fd, 0, os.SEEK_CUR) == 0) is has_proc, "without /proc there is no second opening of a deleted file"
+
+
 def test_a_fetch_of_cold_data_gets_all_of_it(made_cold: ServingBroker) -> None:
     with made_cold.client() as client:
         assert values(client.fetch("cold", 0).records) == [bytes([number]) * BATCH for number in range(COUNT)]
