@@ -98,5 +98,5 @@ def _opened_again(fd: int) -> int:
     """
     try:
         return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # no /proc
+    except OSError:  # no /proc, or a file that may be opened no longer
         return os.dup(fd)

@@ -2,7 +2,7 @@
 
 A class is `kio.schema.<api>.v<version>.request|response`; fields are in snake case, durations are a `timedelta` without `_ms`."""
 
-from dataclasses import fields
+from dataclasses import Field, fields
 from functools import cache
 from typing import Any, Literal
 
@@ -28,18 +28,10 @@ def message_type(side: Side, api_key: int, version: int) -> type[Any]:
         ) from None
 
 
-@cache
-def known_fields(entity_type: Any) -> dict[str, tuple[str, str, type[Any] | None]]:
-    """Return, by every name that a caller may use, the field's own name, its Kafka type and the class inside it."""
-    known: dict[str, tuple[str, str, type[Any] | None]] = {}
-    for field in fields(entity_type):
-        shape = classify_field(field)
-        inner = shape.type_ if isinstance(shape, EntityField | EntityTupleField) else None
-        kind = str(field.metadata.get("kafka_type", ""))
-        known[field.name] = (field.name, kind, inner)
-        if kind.startswith(("timedelta", "datetime")):
-            known[f"{field.name}_ms"] = known[field.name]
-    return known
+def names_of(field: Field[Any]) -> set[str]:
+    """Return what a caller may call a field: by its own name, and with `_ms` where it holds a duration or an instant."""
+    is_time = str(field.metadata.get("kafka_type", "")).startswith(("timedelta", "datetime"))
+    return {field.name, f"{field.name}_ms"} if is_time else {field.name}
 
 
 @cache
@@ -50,8 +42,9 @@ def names_in_any_version(api_key: int) -> frozenset[str]:
     for version in schema_name_map[api_key_map[api_key]]:
         pending += (message_type("request", api_key, version), message_type("response", api_key, version))
     while pending:
-        for name, (_, _, inner) in known_fields(pending.pop()).items():
-            names.add(name)
-            if inner is not None:
-                pending.append(inner)
+        for field in fields(pending.pop()):
+            names |= names_of(field)
+            shape = classify_field(field)
+            if isinstance(shape, EntityField | EntityTupleField):
+                pending.append(shape.type_)
     return frozenset(names)

@@ -2,8 +2,8 @@
 long one may do other things between two of its elements.
 
 Straight to bytes, a tenth of the time that making kio's objects and having them written takes. Arrays may be any iterable: what
-makes an element runs when its turn has come. An element of an array may be bytes that were written before, or a generator that
-pauses and returns it. Source of the layouts: kio's schema classes; of the encodings: Kafka's protocol guide, KIP-482, KIP-893.
+makes an element runs when its turn has come; it may be a generator that pauses and returns it. Source of the layouts: kio's
+schema classes; of the encodings: Kafka's protocol guide, KIP-482, KIP-893.
 """
 
 import struct
@@ -126,10 +126,7 @@ def _inner(layout: Layout, part: Part, value: Any, pieces: list[bytes], errors: 
     for one in value:
         if isinstance(one, Generator):
             one = yield from one
-        if isinstance(one, bytes):
-            pieces.append(one)
-        else:
-            yield from _steps(inner, one, pieces, errors)
+        yield from _steps(inner, one, pieces, errors)
         number += 1
         if len(pieces) - joined > MOST_PIECES:
             pieces[joined:] = [b"".join(pieces[joined:])]

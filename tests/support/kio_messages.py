@@ -2,13 +2,15 @@
 
 import io
 from collections.abc import Iterable, Mapping
+from dataclasses import Field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
+from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 
-from headrace.wire.message_types import Side, known_fields, message_type
+from headrace.wire.message_types import Side, message_type, names_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,18 +28,19 @@ def written(entity: Any) -> bytes:
 
 
 def _made(entity_type: Any, message: Mapping[str, Any]) -> Any:
-    known = known_fields(entity_type)
-    return entity_type(**{known[name][0]: _value(*known[name][1:], value) for name, value in message.items() if name in known})
+    known = {name: field for field in fields(entity_type) for name in names_of(field)}
+    return entity_type(**{known[name].name: _value(known[name], value) for name, value in message.items() if name in known})
 
 
-def _value(kind: str, inner: type[Any] | None, value: Any) -> Any:
-    if inner is not None and isinstance(value, Mapping):
-        return _made(inner, value)
+def _value(field: Field[Any], value: Any) -> Any:
+    shape = classify_field(field)
+    if isinstance(shape, EntityField | EntityTupleField) and isinstance(value, Mapping):
+        return _made(shape.type_, value)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return tuple(_value(kind, inner, one) for one in value)
+        return tuple(_value(field, one) for one in value)
     if value is None:
         return None
-    match kind:
+    match field.metadata.get("kafka_type"):
         case "error_code":
             return ErrorCode(int(value))
         case "timedelta_i32" | "timedelta_i64":
