@@ -83,11 +83,10 @@ def test_a_name_that_is_no_topics_is_refused_and_not_made(broker: ServingBroker,
     assert set(broker.topics.catalog.topics) == {"clicks"}
 
 
-def test_while_zookeeper_does_not_answer_metadata_waits_a_bounded_time_and_says_so(
-    broker: ServingBroker, client: RawClient
-) -> None:
+def test_while_zookeeper_does_not_answer_metadata_waits_a_bounded_time_and_says_so(broker: ServingBroker) -> None:
     broker.topics.never_answers = True
-    answer = metadata(client, "fresh", "clicks")
+    with RawClient(broker.port, timeout_ms=5_000) as client:
+        answer = metadata(client, "fresh", "clicks")
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NONE]
 
 
