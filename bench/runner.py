@@ -1,10 +1,13 @@
 """Runs measures: cases interleaved within each round, so that whatever the machine does meanwhile happens to all; medians
 at the end.
 
-The order within a round turns with the round. A case that fails is reported by name with its reason, and the rest goes on.
+Each case begins on a machine at rest, and the order within a round is drawn by lot: with one that only turned, a case would
+always follow the same neighbour, and pay for what that leaves behind. A case that fails is reported by name with its reason, and
+the rest goes on.
 """
 
 import fcntl
+import random
 import statistics
 import sys
 import time
@@ -15,6 +18,7 @@ from typing import IO, Any
 
 from .measures.measure import Case, Figures, Measure
 from .missing import Missing
+from .rest import settle
 from .stage import Stage
 
 
@@ -24,10 +28,9 @@ def medians(samples: Sequence[Figures]) -> dict[str, float]:
     return {name: statistics.median([sample[name] for sample in samples if name in sample]) for name in names}
 
 
-def turned(cases: Sequence[Case], turn: int) -> list[Case]:
-    """Return the cases of one round: neighbours stay neighbours, the first moves on by one each round."""
-    start = turn % len(cases) if cases else 0
-    return [*cases[start:], *cases[:start]]
+def shuffled(cases: Sequence[Case], turn: int) -> list[Case]:
+    """Return the cases of one round in its order, which is the same in every run."""
+    return random.Random(turn + 1).sample(cases, len(cases))
 
 
 class Lock:
@@ -97,12 +100,13 @@ def _rows(measure: Measure, stage: Stage, rounds: int, lock: Lock) -> list[dict[
         absent: set[tuple[str, str]] = set()
         warm_ups = 0 if stage.quick else measure.warm_ups
         for turn in range(-warm_ups, rounds):
-            for case in turned(cases, max(turn, 0)):
+            for case in shuffled(cases, turn):
                 key = (case.subject, case.shape)
                 if key in failed or key in absent:
                     continue
                 try:
                     with lock.held():
+                        settle(stage.folder)
                         figures = case.run(turn + warm_ups)
                 except Missing as reason:
                     absent.add(key)

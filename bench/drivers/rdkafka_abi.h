@@ -54,6 +54,7 @@ rd_kafka_topic_partition_t *rd_kafka_topic_partition_list_add(rd_kafka_topic_par
 int rd_kafka_assign(rd_kafka_t *, const rd_kafka_topic_partition_list_t *);
 rd_kafka_queue_t *rd_kafka_queue_get_consumer(rd_kafka_t *);
 ssize_t rd_kafka_consume_batch_queue(rd_kafka_queue_t *, int timeout_ms, rd_kafka_message_t **, size_t size);
+rd_kafka_message_t *rd_kafka_consumer_poll(rd_kafka_t *, int timeout_ms);
 void rd_kafka_message_destroy(rd_kafka_message_t *);
 const char *rd_kafka_err2str(int);
 const char *rd_kafka_version_str(void);

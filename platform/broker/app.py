@@ -32,6 +32,7 @@ from .group_traces import GroupTraces
 from .handlers.context import Context
 from .http_server import HttpServer
 from .identity import FolderLock, identify
+from .kernel_flush import kernel_flush
 from .loop import Loop
 from .metrics import UNKNOWN_API
 from .observer import Observer, Parts
@@ -137,7 +138,7 @@ class Broker:
         desk = Worker("zookeeper-desk", loop.post)
         flushers = Worker("flush-desk", loop.post, threads=FLUSH_THREADS)
         disk = Worker("disk-desk", loop.post)
-        upkeep = Upkeep(loop, disk, flushers, settings, self._clock.now_ms)
+        upkeep = Upkeep(loop, disk, flushers, settings, self._clock.now_ms, kernel_flush(loop, FLUSH_THREADS))
         table = PartitionTable()
         keeper = TopicKeeper(
             data=settings.data,

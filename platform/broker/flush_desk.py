@@ -1,4 +1,4 @@
-"""Which logs go to the disk next: flushes are asked for on the loop's thread and run on the disk threads.
+"""Which logs go to the disk next: flushes are asked for on the loop's thread and run in the kernel or on the disk threads.
 
 Group commit comes of this: a log has one flush under way at a time, it takes all that is in the log when it begins, and whoever
 asks while it runs gathers for the next. An idle log's begins at the end of the loop's turn, so that it takes all that this turn
@@ -9,6 +9,7 @@ Never two at once for one log: the system tells of a failed write once, and the 
 from collections import OrderedDict
 
 from ..runtime.logs import get_logger
+from .kernel_flush import KernelFlush
 from .log import FlushJob, LogError
 from .loop import Loop
 from .metrics import Durations, clock_ns
@@ -35,8 +36,9 @@ class _Lane:
 class FlushDesk:
     """Lives on the loop thread. Has at most as many flushes under way as its workers have threads."""
 
-    def __init__(self, loop: Loop, flushers: Worker, quiet: Worker) -> None:
-        """`flushers` run what acknowledgements and readers wait for, `quiet` what nobody waits for and may be long."""
+    def __init__(self, loop: Loop, flushers: Worker, quiet: Worker, kernel: KernelFlush | None = None) -> None:
+        """`kernel`, or else `flushers`, run what acknowledgements and readers wait for, `quiet` what may be long: nobody waits."""
+        self._kernel = kernel
         self._loop = loop
         self._awaited = _Lane(flushers)
         self._quiet = _Lane(quiet)
@@ -91,20 +93,24 @@ class FlushDesk:
             partition.flushed()
             return
 
-        def run() -> int:
-            begun_ns = clock_ns()
-            job.run()
-            return clock_ns() - begun_ns
+        asked_ns = clock_ns()
 
-        def done(took_ns: int) -> None:
-            self.durations.add(took_ns)
+        def done(_: object = None) -> None:
+            self.durations.add(clock_ns() - asked_ns)
             self._done(partition, lane, job)
 
         def failed(error: Exception) -> None:
             self.failed_count += 1
             self._failed(partition, lane, error)
 
-        if not lane.worker.submit(run, done, failed):
+        def ended(error: OSError | None) -> None:
+            if error is None:
+                done()
+            else:
+                failed(error)
+
+        kernel = self._kernel if lane is self._awaited else None
+        if not (kernel is not None and kernel.submit(job, ended)) and not lane.worker.submit(job.run, done, failed):
             self._not_begun(partition, "too much waits for the disk already")
             return
         self._running[partition] = None

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from ..runtime.logs import get_logger
 from .flush_desk import FlushDesk
+from .kernel_flush import KernelFlush
 from .log import DeletedSegment, ExpireJob, LogError, erase_now
 from .loop import Loop
 from .metrics import Durations
@@ -26,12 +27,21 @@ PARTITIONS_A_TURN = 100
 class Upkeep:
     """Lives on the loop thread but for `dispose`, which may be called from any."""
 
-    def __init__(self, loop: Loop, worker: Worker, flushers: Worker, settings: BrokerSettings, now_ms: Callable[[], int]) -> None:
-        """`worker` does what nobody waits for, `flushers` the flushes that acknowledgements and readers wait for."""
+    def __init__(
+        self,
+        loop: Loop,
+        worker: Worker,
+        flushers: Worker,
+        settings: BrokerSettings,
+        now_ms: Callable[[], int],
+        kernel: KernelFlush | None = None,
+    ) -> None:
+        """`worker` does what nobody waits for, `kernel` and `flushers` the flushes that acknowledgements and readers wait for."""
         self._loop = loop
         self._worker = worker
         self._flushers = flushers
-        self._flushes = FlushDesk(loop, flushers, worker)
+        self._kernel = kernel
+        self._flushes = FlushDesk(loop, flushers, worker, kernel)
         self._settings = settings
         self._now_ms = now_ms
         self._table = PartitionTable()
@@ -45,6 +55,8 @@ class Upkeep:
         self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
 
     def stop(self) -> None:
+        if self._kernel is not None:
+            self._kernel.stop()
         self._flushers.stop()
         self._worker.stop()
 

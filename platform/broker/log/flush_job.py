@@ -27,19 +27,25 @@ class FlushJob:
         # Opened here and not in `run`: no descriptor being left is no reason to distrust the disk.
         self._folders = [OpenFile(folder, os.O_RDONLY | os.O_DIRECTORY) for folder in folders]
 
-    def run(self) -> None:
-        """Wait for the disk. From any thread. Raises OSError: what was to be flushed may then be lost whatever is tried again.
+    @property
+    def only_fd(self) -> int | None:
+        """The descriptor whose fdatasync is all there is to `run`; None when there is more."""
+        return self._files[0].fd if len(self._files) == 1 and not self._folders else None
 
-        The next start is told (`flush_mark`).
-        """
+    def run(self) -> None:
+        """Wait for the disk. From any thread. Raises OSError: what was to be flushed may then be lost whatever is tried again."""
         try:
             for file in self._files:
                 os.fdatasync(file.fd)
             for folder in self._folders:
                 os.fsync(folder.fd)
         except OSError:
-            flush_mark.leave(self._folder)
+            self.mark_failed()
             raise
+
+    def mark_failed(self) -> None:
+        """Tell the next start that this flush failed (`flush_mark`). From any thread."""
+        flush_mark.leave(self._folder)
 
     def done(self) -> list[Segment]:
         """Take note in the segments that the job has run, on their own thread; return them."""
