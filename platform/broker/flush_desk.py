@@ -37,7 +37,7 @@ class FlushDesk:
     """Lives on the loop thread. Has at most as many flushes under way as its workers have threads."""
 
     def __init__(self, loop: Loop, flushers: Worker, quiet: Worker, kernel: KernelFlush | None = None) -> None:
-        """`kernel`, or else `flushers`, run what acknowledgements and readers wait for, `quiet` what may be long: nobody waits."""
+        """`kernel`, or else `flushers`, run what acknowledgements and readers wait for; `quiet` what nobody waits for."""
         self._kernel = kernel
         self._loop = loop
         self._awaited = _Lane(flushers)
