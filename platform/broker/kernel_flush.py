@@ -80,10 +80,14 @@ class KernelFlush:
         self._syscall = ctypes.PyDLL(None, use_errno=True).syscall
         self._syscall.restype = ctypes.c_long
         self._context = ctypes.c_ulong(0)
-        self._call(calls.setup, ctypes.c_uint(places), ctypes.byref(self._context))
         self._events = (_Event * places)()
         self._no_wait = _Time(0, 0)
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            self._call(calls.setup, ctypes.c_uint(places), ctypes.byref(self._context))
+        except OSError:
+            os.close(self._eventfd)
+            raise
         self._request = _Request(opcode=_FDSYNC, flags=_TELL_EVENTFD, eventfd=self._eventfd)
         self._requests = (ctypes.POINTER(_Request) * 1)(ctypes.pointer(self._request))
         self._free = list(range(places))

@@ -1,4 +1,4 @@
-"""KafkaJS on Node (its tests are in js/)."""
+"""KafkaJS and @platformatic/kafka on Node (their tests are in js/)."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ def run(folder: Path, environment: Mapping[str, str], *command: str) -> None:
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
 
 
-def test_kafkajs(broker: BrokerProcess, build_folder: Path) -> None:
+def test_clients_of_node(broker: BrokerProcess, build_folder: Path) -> None:
     folder = build_folder / "js"
     shutil.copytree(JS, folder)
     environment = {**os.environ, "BOOTSTRAP": broker.address}
