@@ -58,7 +58,6 @@ class Bare:
         def bare_receive(_: int) -> Figures:
             scratch = stage.folder / "bare-receive"
             driven = drive([str(built("bare_receive")), str(scratch), str(size), str(batches)], lambda: [])
-            scratch.unlink()  # a new file each round, as a topic's is: writing over the pages of an old one is quicker
             return {"mb_per_s": driven.more["mb_per_s"]}
 
         found.append(Case(subject=BARE, shape=PRODUCING, run=bare_receive, how="recv of a whole block, one write"))
