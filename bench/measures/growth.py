@@ -63,7 +63,9 @@ class Growth:
         else:
             shapes, fetches = list(LOG), list(LOG_FETCH)
         for shape, fetch_shape, server, start in zip(shapes, fetches, (small, long), (0, end), strict=True):
-            found.append(_appended(server, shape, stage.scaled(1_500_000)))
+            appended = _appended(server, shape, stage.scaled(1_500_000))
+            appended.run(0)  # else there is nothing at the long one's end to fetch, should that come first
+            found.append(appended)
             found.append(_fetched(server, fetch_shape, 0.5 if stage.quick else 1.0, start))
         yield found
         stage.keep_only(set())
