@@ -14,7 +14,7 @@ Result = Mapping[str, Any]
 _INTRODUCTION = """# Benchmarks
 Written by `make bench` from `{source}`; do not edit. Everything below was measured side by side in one run on one machine:
 the cases of a measure take turns within each round, in an order drawn by lot and each on a machine at rest, so that
-whatever the machine did meanwhile happened to all of them; figures are medians of the rounds. Client and server share one machine.
+whatever the machine did meanwhile happened to all of them; figures are medians of the rounds. Client and server share it.
 Run it on yours: `make bench` (about {minutes:.0f} minutes here), `python -m bench --quick` for a first look,
 `python -m bench --only produce,consume` for a part of it.
 
