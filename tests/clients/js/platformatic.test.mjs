@@ -1,4 +1,4 @@
-// @platformatic/kafka, which many move to from KafkaJS: asks at the newest versions that a server has, flexible ones throughout.
+// @platformatic/kafka 1, which many move to from KafkaJS (2 wants Node 22): asks at the newest versions that a server has, flexible ones throughout.
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import zlib from 'node:zlib'
