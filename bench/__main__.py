@@ -38,11 +38,18 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a fifth of the messages, one round: does it all run?")
     parser.add_argument("--ours", action="store_true", help="measure no peer; nothing is written to docs/")
     parser.add_argument("--json", type=Path, help=f"where the result is written (default: {_RESULT} for a full run)")
-    parser.add_argument("--draw", type=Path, metavar="JSON", help="measure nothing: figures and page from this result")
+    parser.add_argument(
+        "--draw",
+        type=Path,
+        nargs="+",
+        metavar="JSON",
+        help="measure nothing: figures and page from this result, with the measures of further ones instead of its own, marked so",
+    )
     parser.add_argument("--lock", type=Path, help="hold this file locked while something is measured, where others measure too")
     arguments = parser.parse_args()
     if arguments.draw is not None:
-        _publish(json.loads(arguments.draw.read_text()), arguments.draw)
+        whole, *later = [json.loads(path.read_text()) for path in arguments.draw]
+        _publish(document.with_later(whole, later), arguments.draw[0])
         return 0
     wanted = [word for word in arguments.only.split(",") if word]
     unknown = [word for word in wanted if word not in names]

@@ -39,6 +39,14 @@ def write(result: Result, path: Path, *, source: str, figures: Sequence[Path]) -
     path.write_text(page(result, source=source, figures=[figure.relative_to(path.parent).as_posix() for figure in figures]))
 
 
+def with_later(whole: Result, later: Sequence[Result]) -> dict[str, Any]:
+    """Return the result of a whole run with the measures of later ones in place of its own; each of those says when it began."""
+    measures = dict(whole["measures"])
+    for result in later:
+        measures |= {name: {**measure, "measured_again": result["at"]} for name, measure in result["measures"].items()}
+    return {**whole, "measures": measures}
+
+
 def page(result: Result, *, source: str, figures: Sequence[str]) -> str:
     """Return the page. `figures` are paths relative to it."""
     verdicts = targets.verdicts(targets.medians_of(result["measures"]))
@@ -47,6 +55,10 @@ def page(result: Result, *, source: str, figures: Sequence[str]) -> str:
         parts.append(
             "**This was a quick run** (`--quick`): few rounds of few messages. It shows that everything runs, little else.\n"
         )
+    if again := [
+        f"{name} ({measure['measured_again']})" for name, measure in result["measures"].items() if "measured_again" in measure
+    ]:
+        parts.append(f"**Not of that one run, but measured again later, whole and by themselves**: {', '.join(again)}.\n")
     parts.append("## What was to be reached\n" + f"{targets.summary(verdicts)}.\n\n" + verdict_table(verdicts))
     shown = {Path(figure).stem: figure for figure in figures}
     parts.append("## The paper's two figures\n" + _images(shown, ("producer", "consumer")))

@@ -7,6 +7,8 @@ appended; no timer plays a part. What waits is bounded by the number of partitio
 Never two at once for one log: the system tells of a failed write once, and the other flush would report success for lost data."""
 
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
 
 from ..runtime.logs import get_logger
 from .kernel_flush import KernelFlush
@@ -25,12 +27,17 @@ RETRY_MS = 1_000
 class _Lane:
     """Partitions that wait for one worker, in the order of asking."""
 
-    __slots__ = ("due", "running_count", "worker")
+    __slots__ = ("_kernel", "due", "running_count", "worker")
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, kernel: KernelFlush | None = None) -> None:
         self.worker = worker
+        self._kernel = kernel
         self.due: OrderedDict[Partition, None] = OrderedDict()
         self.running_count = 0
+
+    def submit(self, job: FlushJob, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
+        """Have `job` run, by the kernel where that can, then `done` or `failed` on the loop. Return False when it will not."""
+        return (self._kernel is not None and self._kernel.submit(job, done, failed)) or self.worker.submit(job.run, done, failed)
 
 
 class FlushDesk:
@@ -38,9 +45,8 @@ class FlushDesk:
 
     def __init__(self, loop: Loop, flushers: Worker, quiet: Worker, kernel: KernelFlush | None = None) -> None:
         """`kernel`, or else `flushers`, run what acknowledgements and readers wait for; `quiet` what nobody waits for."""
-        self._kernel = kernel
         self._loop = loop
-        self._awaited = _Lane(flushers)
+        self._awaited = _Lane(flushers, kernel)
         self._quiet = _Lane(quiet)
         self._running: dict[Partition, _Lane | None] = {}
         """Whose flush is under way, and the lane in which another was asked for meanwhile."""
@@ -95,7 +101,7 @@ class FlushDesk:
 
         asked_ns = clock_ns()
 
-        def done(_: object = None) -> None:
+        def done(_: object) -> None:
             self.durations.add(clock_ns() - asked_ns)
             self._done(partition, lane, job)
 
@@ -103,14 +109,7 @@ class FlushDesk:
             self.failed_count += 1
             self._failed(partition, lane, error)
 
-        def ended(error: OSError | None) -> None:
-            if error is None:
-                done()
-            else:
-                failed(error)
-
-        kernel = self._kernel if lane is self._awaited else None
-        if not (kernel is not None and kernel.submit(job, ended)) and not lane.worker.submit(job.run, done, failed):
+        if not lane.submit(job, done, failed):
             self._not_begun(partition, "too much waits for the disk already")
             return
         self._running[partition] = None

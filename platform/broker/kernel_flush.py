@@ -7,19 +7,26 @@ they make 232; this makes 161. Lives on the loop thread. Bounded: so many are un
 import ctypes
 import os
 import select
-import time
+import struct
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from ..runtime.logs import get_logger
 from .log import FlushJob
-from .loop import Loop
+from .loop import Loop, monotonic_ms
 
 log = get_logger(__name__)
 
-STOP_S = 10
+STOP_MS = 10_000
 """How long a stop waits for what is under way."""
 _FDSYNC, _TELL_EVENTFD = 3, 1
+_REQUEST = struct.Struct("<QIIHhIQQqQII")
+"""`struct iocb` of linux/aio_abi.h: data, -, -, what to do, -, descriptor, -, -, -, -, flags, eventfd."""
+_EVENT = struct.Struct("<QQqq")
+"""`struct io_event`: data, -, 0 or minus the error's number, -."""
+_NO_TIME = bytes(16)
+"""`struct timespec`."""
 
 
 class _Calls(NamedTuple):
@@ -34,39 +41,6 @@ class _Calls(NamedTuple):
 _CALLS: Mapping[str, _Calls] = {"x86_64": _Calls(206, 207, 209, 208), "aarch64": _Calls(0, 1, 2, 4)}
 
 
-class _Request(ctypes.Structure):
-    """`struct iocb` of linux/aio_abi.h, little-endian."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("key", ctypes.c_uint32),
-        ("rw_flags", ctypes.c_uint32),
-        ("opcode", ctypes.c_uint16),
-        ("priority", ctypes.c_int16),
-        ("fd", ctypes.c_uint32),
-        ("buffer", ctypes.c_uint64),
-        ("length", ctypes.c_uint64),
-        ("offset", ctypes.c_int64),
-        ("reserved", ctypes.c_uint64),
-        ("flags", ctypes.c_uint32),
-        ("eventfd", ctypes.c_uint32),
-    )
-
-
-class _Event(ctypes.Structure):
-    """`struct io_event`."""
-
-    _fields_ = (("data", ctypes.c_uint64), ("request", ctypes.c_uint64), ("result", ctypes.c_int64), ("result2", ctypes.c_int64))
-
-
-class _Time(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
-
-
-Ended = Callable[[OSError | None], None]
-"""Called on the loop with why the flush failed, None when all is on disk."""
-
-
 class KernelFlush:
     """Flushes of single files."""
 
@@ -79,42 +53,44 @@ class KernelFlush:
         # Keeps the GIL: no call here waits.
         self._syscall = ctypes.PyDLL(None, use_errno=True).syscall
         self._syscall.restype = ctypes.c_long
-        self._context = ctypes.c_ulong(0)
-        self._events = (_Event * places)()
-        self._no_wait = _Time(0, 0)
         self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._context = ctypes.c_ulong(0)
         try:
             self._call(calls.setup, ctypes.c_uint(places), ctypes.byref(self._context))
         except OSError:
             os.close(self._eventfd)
             raise
-        self._request = _Request(opcode=_FDSYNC, flags=_TELL_EVENTFD, eventfd=self._eventfd)
-        self._requests = (ctypes.POINTER(_Request) * 1)(ctypes.pointer(self._request))
+        self._request = ctypes.create_string_buffer(_REQUEST.size)
+        self._requests = ctypes.c_void_p(ctypes.addressof(self._request))
+        self._events = ctypes.create_string_buffer(places * _EVENT.size)
+        self._places = ctypes.c_long(places)
         self._free = list(range(places))
-        self._under_way: dict[int, tuple[FlushJob, Ended]] = {}
+        self._under_way: dict[int, tuple[FlushJob, Callable[[Any], None], Callable[[Exception], None]]] = {}
         loop.register(self._eventfd, select.EPOLLIN, self._reap)
 
-    def submit(self, job: FlushJob, ended: Ended) -> bool:
-        """Have `job` run, then `ended` called. Return False when it is not for here: more than one file, or all places taken."""
+    def submit(self, job: FlushJob, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
+        """Have `job` run, then `done(None)` or `failed(error)` on the loop. Return False when it is not for here: more than one
+        file, or all places taken.
+        """
         fd = job.only_fd
         if fd is None or not self._free:
             return False
         place = self._free[-1]
-        self._request.data, self._request.fd = place, fd
+        _REQUEST.pack_into(self._request, 0, place, 0, 0, _FDSYNC, 0, fd, 0, 0, 0, 0, _TELL_EVENTFD, self._eventfd)
         try:
-            self._call(self._calls.submit, self._context, ctypes.c_long(1), self._requests)
+            self._call(self._calls.submit, self._context, ctypes.c_long(1), ctypes.byref(self._requests))
         except OSError:  # the file system knows no such request
             return False
         self._free.pop()
-        self._under_way[place] = job, ended
+        self._under_way[place] = job, done, failed
         return True
 
     def stop(self) -> None:
         """Wait for what is under way, within a bound; nobody is told any more. After the loop has ended."""
-        ended, deadline = select.poll(), time.monotonic() + STOP_S
+        ended, deadline_ms = select.poll(), monotonic_ms() + STOP_MS
         ended.register(self._eventfd, select.POLLIN)
-        while self._under_way and (left_s := deadline - time.monotonic()) > 0:
-            if ended.poll(left_s * 1000):
+        while self._under_way and (left_ms := deadline_ms - monotonic_ms()) > 0:
+            if ended.poll(left_ms):
                 self._take()
         if self._under_way:
             log.warning("flush_stuck", waiting=len(self._under_way))
@@ -123,23 +99,24 @@ class KernelFlush:
         os.close(self._eventfd)
 
     def _reap(self, _: int) -> None:
-        for ended, error in self._take():
-            ended(error)
+        for tell in self._take():
+            tell()
 
-    def _take(self) -> list[tuple[Ended, OSError | None]]:
-        """Return what has ended; a failure is marked in the log's folder."""
+    def _take(self) -> list[Callable[[], None]]:
+        """Return what tells of those that have ended; a failure is marked in the log's folder."""
         os.eventfd_read(self._eventfd)
-        places, events = ctypes.c_long(len(self._events)), ctypes.byref(self._events)
-        count = self._call(self._calls.get_events, self._context, ctypes.c_long(0), places, events, ctypes.byref(self._no_wait))
-        taken: list[tuple[Ended, OSError | None]] = []
-        for event in self._events[:count]:
-            job, ended = self._under_way.pop(event.data)
-            self._free.append(event.data)
-            error = OSError(-event.result, os.strerror(-event.result)) if event.result else None
-            if error is not None:
+        count = self._call(self._calls.get_events, self._context, ctypes.c_long(0), self._places, self._events, _NO_TIME)
+        tells: list[Callable[[], None]] = []
+        for at in range(count):
+            place, _, result, _ = _EVENT.unpack_from(self._events, at * _EVENT.size)
+            job, done, failed = self._under_way.pop(place)
+            self._free.append(place)
+            if result == 0:
+                tells.append(partial(done, None))
+            else:
                 job.mark_failed()
-            taken.append((ended, error))
-        return taken
+                tells.append(partial(failed, OSError(-result, os.strerror(-result))))
+        return tells
 
     def _call(self, *words: object) -> int:
         result: int = self._syscall(*words)

@@ -20,6 +20,14 @@ _RESULT = result(
 )
 
 
+def test_what_was_measured_in_another_run_is_named() -> None:
+    later = {**result(latency=[row("Headrace", "10,000 a second", {"p50_ms": 0.5})]), "at": "2026-11-22T10:57:07Z"}
+    both = document.page(document.with_later(_RESULT, [later]), source="x", figures=[])
+    assert "measured again later, whole and by themselves**: latency (2026-11-22T10:57:07Z)." in both
+    assert "| 0.50 |" in both
+    assert "measured again" not in document.page(_RESULT, source="x", figures=[])
+
+
 def _row(value: float, label: str = "a") -> Row:
     return Row(subject="Headrace", label=label, value=value, low=value / 2, high=value * 2, text="x")
 

@@ -32,9 +32,7 @@ def loop() -> Iterator[Loop]:
 
 @pytest.fixture
 def kernel(loop: Loop) -> Iterator[KernelFlush]:
-    made = kernel_flush.kernel_flush(loop, PLACES)
-    if made is None:
-        pytest.skip("this system has no Linux AIO, or does not let us use it")
+    made = KernelFlush(loop, PLACES)
     yield made
     made.stop()
 
@@ -64,10 +62,10 @@ def until(loop: Loop, told: Sized, count: int) -> None:
 
 
 def test_a_flush_ends_on_the_loop_and_its_place_is_free_again(loop: Loop, kernel: KernelFlush, tmp_path: Path) -> None:
-    log, told = opened(tmp_path), list[OSError | None]()
+    log, told = opened(tmp_path), list[Exception | None]()
     for number in range(1, 3 * PLACES):
         job = flush_of(log)
-        assert kernel.submit(job, told.append)
+        assert kernel.submit(job, told.append, told.append)
         until(loop, told, number)
         log.flush_done(job)
         assert log.flushed_offset == log.log_end_offset
@@ -76,10 +74,10 @@ def test_a_flush_ends_on_the_loop_and_its_place_is_free_again(loop: Loop, kernel
 
 def test_who_finds_no_place_is_told(loop: Loop, kernel: KernelFlush, tmp_path: Path) -> None:
     logs = [opened(tmp_path / str(number)) for number in range(PLACES + 1)]
-    jobs, told = [flush_of(log) for log in logs], list[OSError | None]()
-    assert [kernel.submit(job, told.append) for job in jobs] == [True] * PLACES + [False]
+    jobs, told = [flush_of(log) for log in logs], list[Exception | None]()
+    assert [kernel.submit(job, told.append, told.append) for job in jobs] == [True] * PLACES + [False]
     until(loop, told, PLACES)
-    assert kernel.submit(jobs[-1], told.append)
+    assert kernel.submit(jobs[-1], told.append, told.append)
 
 
 def test_a_flush_with_a_folder_or_several_files_is_not_for_the_kernel(kernel: KernelFlush, tmp_path: Path) -> None:
@@ -89,7 +87,7 @@ def test_a_flush_with_a_folder_or_several_files_is_not_for_the_kernel(kernel: Ke
     job = log.flush_job()
     assert job is not None
     assert job.only_fd is None
-    assert not kernel.submit(job, lambda _: None)
+    assert not kernel.submit(job, print, print)
 
 
 def failing(kernel: KernelFlush, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +98,8 @@ def failing(kernel: KernelFlush, monkeypatch: pytest.MonkeyPatch) -> None:
         result: int = real(number, *words)
         if number == kernel._calls.get_events:
             for at in range(result):
-                kernel._events[at].result = -errno.EIO
+                place, request, _, more = kernel_flush._EVENT.unpack_from(kernel._events, at * kernel_flush._EVENT.size)
+                kernel_flush._EVENT.pack_into(kernel._events, at * kernel_flush._EVENT.size, place, request, -errno.EIO, more)
         return result
 
     monkeypatch.setattr(kernel, "_syscall", call)
@@ -109,9 +108,9 @@ def failing(kernel: KernelFlush, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_flush_that_fails_says_why_and_is_marked_for_the_next_start(
     loop: Loop, kernel: KernelFlush, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, told = opened(tmp_path), list[OSError | None]()
+    log, told = opened(tmp_path), list[Exception | None]()
     failing(kernel, monkeypatch)
-    assert kernel.submit(flush_of(log), told.append)
+    assert kernel.submit(flush_of(log), told.append, told.append)
     until(loop, told, 1)
     assert isinstance(told[0], OSError)
     assert told[0].errno == errno.EIO
@@ -119,15 +118,25 @@ def test_a_flush_that_fails_says_why_and_is_marked_for_the_next_start(
 
 
 def test_a_failure_that_a_stop_meets_is_marked_as_well(loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = kernel_flush.kernel_flush(loop, PLACES)
-    if kernel is None:
-        pytest.skip("this system has no Linux AIO, or does not let us use it")
-    log, told = opened(tmp_path), list[OSError | None]()
+    kernel = KernelFlush(loop, PLACES)
+    log, told = opened(tmp_path), list[Exception | None]()
     failing(kernel, monkeypatch)
-    assert kernel.submit(flush_of(log), told.append)
+    assert kernel.submit(flush_of(log), told.append, told.append)
     kernel.stop()
     assert not told
     assert (tmp_path / "flush-failed").exists()
+
+
+def test_a_stop_waits_for_a_flush_that_does_not_end_no_longer_than_its_bound(
+    loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kernel, told = KernelFlush(loop, PLACES), list[Exception | None]()
+    monkeypatch.setattr(kernel_flush, "STOP_MS", 20)
+    monkeypatch.setattr(kernel, "_take", lambda: [])  # the kernel never says that one has ended
+    assert kernel.submit(flush_of(opened(tmp_path)), told.append, told.append)
+    kernel.stop()
+    assert not told
+    assert "flush_stuck" in caplog.text
 
 
 def test_a_log_whose_flush_failed_in_the_kernel_takes_no_more(
@@ -159,7 +168,7 @@ def test_a_file_that_cannot_be_flushed_so_is_left_to_threads(kernel: KernelFlush
     reading, writing = os.pipe()
     try:
         job = OfPipe(tmp_path, up_to_offset=0, segments=[], folders=[], entries_made=0)
-        assert not kernel.submit(job, lambda _: None)
+        assert not kernel.submit(job, print, print)
     finally:
         os.close(reading)
         os.close(writing)
