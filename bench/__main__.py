@@ -43,7 +43,7 @@ def main() -> int:
         type=Path,
         nargs="+",
         metavar="JSON",
-        help="measure nothing: figures and page from this result, with the measures of further ones instead of its own, marked so",
+        help="measure nothing: figures and page of one result, with the measures of further ones instead of its own, marked so",
     )
     parser.add_argument("--lock", type=Path, help="hold this file locked while something is measured, where others measure too")
     arguments = parser.parse_args()
