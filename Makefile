@@ -10,7 +10,7 @@ LOG           ?=
 KEEP          ?=
 export PORT_SHIFT HEADRACE_HOME KEEP
 
-.PHONY: install demo up down status test lint unit contract fuzz integration crash e2e test-clients bench
+.PHONY: install demo up down status test lint unit contract fuzz integration crash power e2e test-clients bench
 .DEFAULT_GOAL := install
 
 install: $(STAMP)
@@ -28,7 +28,7 @@ demo: install
 up down status: install
 	@$(BIN)/headrace $@
 
-test: lint unit contract fuzz integration crash e2e
+test: lint unit contract fuzz integration crash power e2e
 
 lint: install
 	$(BIN)/ruff format --check .
@@ -39,6 +39,11 @@ lint: install
 # A worker a core, each with its own ZooKeeper and brokers; the end-to-end tests share one platform.
 unit contract fuzz integration crash: install
 	$(BIN)/pytest tests/$@ -n 2 --dist loadfile
+
+# Power cuts of a real disk: ext4 on a recorded block device.
+power: install
+	@if [ -w /dev/fuse ] && [ -w /dev/loop-control ]; then $(BIN)/pytest tests/power; \
+	else echo "power: left out, wants root, /dev/fuse and loop devices: sudo make power"; fi
 
 e2e: install
 	$(BIN)/pytest tests/e2e

@@ -7,6 +7,7 @@ import shutil
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from headrace.broker.log import LogConfig, PartitionLog
 from headrace.wire import produce
@@ -43,8 +44,15 @@ class Told:
     data: bytes
 
 
-def produce_all(port: int, topic: str, disk: RecordedDisk) -> None:
-    batches = [numbered(topic, number) for number in range(BATCHES) for _ in range(_times(topic))]
+class Notes(Protocol):
+    """Where is noted what was known at which moment of a disk."""
+
+    def mark(self, fact: object) -> None: ...
+
+
+def produce_all(port: int, topic: str, disk: Notes, life: int = 0) -> None:
+    """Send what this life of the broker is to be told."""
+    batches = [numbered(topic, number, life) for number in range(BATCHES) for _ in range(_times(topic))]
     with RawClient(port) as client:
         for number in range(len(batches) + IN_FLIGHT):
             if number < len(batches):
@@ -61,15 +69,16 @@ def _times(topic: str) -> int:
     return 2 if topic == SENT_TWICE else 1
 
 
-def numbered(topic: str, number: int) -> bytes:
-    value = b"%s %04d" % (topic.encode(), number)
-    return batch(value, producer_id=7, epoch=0, sequence=number) if topic == SENT_TWICE else batch(value)
+def numbered(topic: str, number: int, life: int) -> bytes:
+    value = b"%s %d %04d" % (topic.encode(), life, number)
+    return batch(value, producer_id=7 + life, epoch=0, sequence=number) if topic == SENT_TWICE else batch(value)
 
 
-def consume_all(port: int, topic: str, disk: RecordedDisk) -> None:
+def consume_all(port: int, topic: str, disk: Notes, wanted: int = BATCHES) -> None:
+    """Read so many batches from the beginning."""
     offset, seen = 0, 0
     with RawClient(port) as client:
-        while seen < BATCHES:
+        while seen < wanted:
             for header, data in whole_batches(client.fetch(topic, offset, max_wait_ms=1_000).records):
                 disk.mark(Told(topic, header.base_offset, bytes(data)))
                 offset, seen = header.next_offset, seen + 1

@@ -3,7 +3,7 @@ same folder and port.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.runtime.status import read_status
@@ -25,7 +25,9 @@ class BrokerProcess:
         broker_id: int = 1,
         settings: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
+        within: Sequence[str] = (),
     ) -> None:
+        """`within`: the words of a command that does something and then becomes the one it is given."""
         self.folder = folder
         self.data = folder / "data"
         self.port = free_port() if port is None else port
@@ -34,7 +36,7 @@ class BrokerProcess:
         words = [word for name, value in (settings or {}).items() for word in ("--set", f"{name}={_word(value)}")]
         command = [sys.executable, "-m", "headrace.cli.main", "broker", "run", "--port", str(self.port), "--data", str(self.data)]
         command += ["--zookeeper", zookeeper, "--id", str(broker_id), "--status-file", str(self._status), *words]
-        self.process = Process(command, folder / "log", environment)
+        self.process = Process([*within, *command], folder / "log", environment)
 
     @property
     def address(self) -> str:
