@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from ..audit.model.windows import WINDOW_MS
 from .errors import WarehouseError
@@ -36,15 +37,15 @@ def count_written(files: Sequence[Path], ranges: Sequence[OffsetRange], window_m
     return counts
 
 
-def _add(windows: dict[int, int], timestamps_ms: "np.ndarray[tuple[int], np.dtype[np.int64]]", window_ms: int) -> None:
+def _add(windows: dict[int, int], timestamps_ms: NDArray[np.int64], window_ms: int) -> None:
     # The same rule as audit.model.windows.window_start_ms: all times before 1970 are one window.
     starts = np.where(timestamps_ms < 0, -window_ms, timestamps_ms - timestamps_ms % window_ms)
     for start, count in zip(*np.unique(starts, return_counts=True), strict=True):
         windows[int(start)] = windows.get(int(start), 0) + int(count)
 
 
-def _check(path: Path, bounds: OffsetRange | None, partition: int, offsets: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> None:
-    low, high = int(offsets.min()), int(offsets.max())
+def _check(path: Path, bounds: OffsetRange | None, partition: int, offsets: NDArray[np.int64]) -> None:
+    low, high = int(np.min(offsets)), int(np.max(offsets))
     if bounds is None or low < bounds.from_offset or high >= bounds.to_offset:
         raise WarehouseError(
             f"{path} holds offsets {low} to {high} of partition {partition}, and its load read "
