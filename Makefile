@@ -40,9 +40,9 @@ lint: install
 unit contract fuzz integration crash: install
 	$(BIN)/pytest tests/$@ -n 2 --dist loadfile
 
-# Power cuts of a real disk: ext4 on a recorded block device.
+# Power cuts of a real disk: ext4 on a recorded block device. What is mounted goes with the last process of its namespace.
 power: install
-	@if [ -w /dev/fuse ] && [ -w /dev/loop-control ]; then $(BIN)/pytest tests/power; \
+	@if [ -w /dev/fuse ] && [ -w /dev/loop-control ]; then unshare --mount $(BIN)/pytest tests/power; \
 	else echo "power: left out, wants root, /dev/fuse and loop devices: sudo make power"; fi
 
 e2e: install

@@ -59,23 +59,21 @@ class BlockDisk:
             self._counted = mmap.mmap(counted.fileno(), recorder.COUNT.size, prot=mmap.PROT_READ)
         words = [str(path) for path in (self._fuse, self._file, self._journal, self._count)]
         self._recorder = Process([sys.executable, "-m", "tests.power.recorder", *words], folder / "recorder.log")
-        self._device = ""
         self._lock = threading.Lock()
 
     def __enter__(self) -> "BlockDisk":
         self._recorder.start()
         try:
             eventually(self._is_served, what="the recorded file")
-            self._device = _run("losetup", "--find", "--show", str(self._fuse / recorder.NAME)).strip()
-            _run("mount", "-t", "ext4", self._device, str(self.mounted))
+            _mount(self._fuse / recorder.NAME, self.mounted)
         except BaseException:
             self.__exit__(None, None, None)
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for command in (["umount", self.mounted], ["losetup", "--detach", self._device], ["umount", self._fuse]):
-            subprocess.run(command, capture_output=True, timeout=60)
+        for path in (self.mounted, self._fuse):
+            subprocess.run(["umount", path], capture_output=True, timeout=60)
         self._recorder.kill()
 
     def mark(self, fact: object) -> None:
@@ -129,7 +127,7 @@ class PowerCuts:
 def mounted(image: Path, at: Path) -> Iterator[Path]:
     """Have the file system in `image` at the folder `at`."""
     at.mkdir(parents=True, exist_ok=True)
-    _run("mount", "-t", "ext4", "-o", "loop", str(image), str(at))
+    _mount(image, at)
     try:
         yield at
     finally:
@@ -144,6 +142,10 @@ def _left(pending: list[tuple[int, bytes]], chance: random.Random | None) -> Ite
         for at in range(0, len(data), SECTOR_BYTES):
             if fate == "there" or (fate == "torn" and chance.random() < 0.5):
                 yield position + at, data[at : at + SECTOR_BYTES]
+
+
+def _mount(image: Path, at: Path) -> None:
+    _run("mount", "-t", "ext4", "-o", "loop", str(image), str(at))
 
 
 def _run(*command: str) -> str:
