@@ -72,9 +72,11 @@ class BlockDisk:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for path in (self.mounted, self._fuse):
-            subprocess.run(["umount", path], capture_output=True, timeout=60)
-        self._recorder.kill()
+        try:
+            refused = [path for path in (self.mounted, self._fuse) if path.is_mount() and not _is_unmounted(path)]
+        finally:
+            self._recorder.kill()
+        assert error is not None or not refused, f"still mounted: {refused}"
 
     def mark(self, fact: object) -> None:
         """Note what is known now. From any thread."""
@@ -146,6 +148,10 @@ def _left(pending: list[tuple[int, bytes]], chance: random.Random | None) -> Ite
 
 def _mount(image: Path, at: Path) -> None:
     _run("mount", "-t", "ext4", "-o", "loop", str(image), str(at))
+
+
+def _is_unmounted(path: Path) -> bool:
+    return subprocess.run(["umount", str(path)], capture_output=True, timeout=60).returncode == 0
 
 
 def _run(*command: str) -> str:
