@@ -30,6 +30,10 @@ class LoggerDouble:
         self.log_error: HeadraceError | None = None
         self.is_closed = False
 
+    @property
+    def acknowledged_count(self) -> int:
+        return len(self.events)
+
     def log(self, event: dict[str, Any], /, *, event_time_ms: int) -> bool:
         if self.log_error is not None:
             raise self.log_error
