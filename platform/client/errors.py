@@ -187,10 +187,13 @@ class FlushTimedOut(ClientError):
 
     retriable: ClassVar[bool] = True
 
-    def __init__(self, record_count: int, timeout_ms: int) -> None:
+    def __init__(self, record_count: int, timeout_ms: int, last: HeadraceError | None = None) -> None:
         self.record_count = record_count
+        self.last = last
+        """What the latest try met; None where none has failed yet."""
+        why = f"; the latest try: {last}" if last is not None else ""
         super().__init__(
-            f"flush: {record_count} records still wait for an acknowledgement after {timeout_ms} ms; they are still being sent"
+            f"flush: {record_count} records still wait for an acknowledgement after {timeout_ms} ms and are still being sent{why}"
         )
 
 

@@ -9,11 +9,11 @@ from typing import Any
 from ..client.delivery import Delivery
 from ..client.errors import ClientError
 from ..client.producer import Producer
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_library_logger
 from ..wire.quarantine_record import QuarantineRecord, quarantine_topic
 from .open_windows import OpenWindows
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 Lost = Callable[[str, int, str, int], None]
 """Topic, window start (ms), the loss's name, how many."""
