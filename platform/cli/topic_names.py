@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterable
 
 from ..client.cluster import Cluster
+from ..client.errors import ClientError
 from ..runtime.layout import QUARANTINE_SUFFIX, is_internal
 from ..wire.topic_name import LONGEST, fault_of
 from .errors import AskedWrongly
@@ -42,6 +43,14 @@ def topics_of(bootstrap: str) -> list[str]:
         return cluster.topics()
     finally:
         cluster.close()
+
+
+def topics_if_reachable(bootstrap: str) -> list[str] | None:
+    """Return the names of a cluster's topics, None when no broker answers: for advice, which must not fail on its own."""
+    try:
+        return topics_of(bootstrap)
+    except ClientError:
+        return None
 
 
 def check_known(
