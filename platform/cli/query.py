@@ -8,7 +8,6 @@ from itertools import islice
 
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
-from .errors import AskedWrongly
 from .topic_names import topics_if_reachable, unknown_topic
 
 HELP = """ask the warehouse in SQL: a topic's name is the view of its published hours, <topic>_all shows every row
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     except BadQuery as error:
         missing = NO_SUCH_TABLE.search(str(error))
         if missing is None:
-            raise AskedWrongly(str(error)) from error
+            raise
         raise _no_such_table(missing[1], warehouse.topics(), layout) from error
     if arguments.json:
         sys.stdout.write("[")

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -38,7 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [(topic, minute, count) for topic, minutes in rates.items() for minute, count in list(minutes.items())[latest]]
     if not rows:
         nothing = _why_nothing(arguments.topic, counted_topics(arguments.home), arguments.bootstrap)
-        print(nothing, file=sys.stderr if arguments.json else sys.stdout)
+        if not arguments.json:
+            print(nothing)
     if arguments.json:
         print(json.dumps([{"topic": topic, "minute_start_ms": minute, "requests": count} for topic, minute, count in rows]))
         return 0

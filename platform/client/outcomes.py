@@ -67,7 +67,9 @@ class Outcomes:
         kind = ("produce_failed", address, type(error))
         if self._seldom.is_told(kind, self._clock.monotonic_ms()):
             more = self._seldom.left_out(kind)
-            log.warning("produce_failed", broker=address, batches=len(taken), reason=str(error), **more)
+            # One that is tried again is told in full by whoever waits for it, and as given up if it comes to that.
+            tell = log.info if error.retriable else log.warning
+            tell("produce_failed", broker=address, batches=len(taken), reason=str(error), **more)
         for queue, batch in taken:
             self._again_or_never(queue, batch, error, is_uncertain=was_sent)
 
