@@ -122,7 +122,7 @@ class EventLogger:
             clock=self._clock,
         )
         self._reporter = ProducerReporter(instance=self.instance, sender=self._side, clock=self._clock)
-        self._quarantine = Quarantine(topic, self._side, self._windows, self._reporter.lost)
+        self._quarantine = Quarantine(topic, self._side, self._windows, self._reporter.lost, self._clock)
         self._keeper = Keeper(
             topic=topic,
             subject=f"{topic}-value",

@@ -8,10 +8,12 @@ the reason, and once when it is back (`outage`).
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from ..audit.publisher import ProducerReporter, ReportNotSent, see_to_audit_topic
 from ..client.cluster import Cluster
 from ..client.producer import Producer
+from ..client.seldom import Seldom
 from ..errors import HeadraceError
 from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
@@ -22,6 +24,7 @@ from .outage import Outages
 
 log = get_library_logger(__name__)
 
+FAULT_EVERY_MS = 60_000
 STEP_TIMEOUT_MS = 5_000
 """How long one rung waits before it counts as failed for now."""
 
@@ -59,6 +62,7 @@ class Keeper:
         self._on_schema_id = on_schema_id
         self._backoff = Backoff(longest_ms=1_000)
         self._outages = Outages()
+        self._seldom = Seldom(FAULT_EVERY_MS)
         self._stopping = threading.Event()
         self._climbed = threading.Event()
         self._announced_ids: tuple[int, ...] | None = None
@@ -130,7 +134,7 @@ class Keeper:
                 self._refuse(error)
             return False
         except Exception:
-            log.error("logger_start_failed", topic=self._topic, step=rung.__name__.strip("_"), exc_info=True)
+            self._fault("logger_start_failed", step=rung.__name__.strip("_"))
             return False
         self._works(what)
         return True
@@ -153,6 +157,11 @@ class Keeper:
         away_ms = self._outages.works(what, self._clock.monotonic_ms())
         if away_ms is not None:
             log.warning("logger_goes_on", topic=self._topic, waited_for=what, away_ms=away_ms)
+
+    def _fault(self, event: str, **fields: Any) -> None:
+        """Tell a fault of ours, called from where it was caught; the same one again after a while only."""
+        if self._seldom.is_told(event, self._clock.monotonic_ms()):
+            log.error(event, topic=self._topic, **fields, **self._seldom.left_out(event), exc_info=True)
 
     def _refuse(self, error: HeadraceError) -> None:
         url = self._registry.url
@@ -188,4 +197,4 @@ class Keeper:
             self._fails(self._cluster_name, error)
         except Exception:
             # The reporter keeps the counts; whatever failed is tried again with the next beat.
-            log.error("report_failed", topic=self._topic, exc_info=True)
+            self._fault("report_failed")
