@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         common,
         "delete",
         "delete a topic with all its records",
-        "The records go for good. Only this cluster's: the offline copy, the warehouse's table and the audit's books stay.",
+        "The records go for good.\n"
+        "Only this cluster's: the offline copy, the warehouse's table and the audit's books stay, and go on from the\n"
+        "offsets they know. So give a new topic another name: under this one it would not be mirrored.",
         example="headrace topic delete clicks",
     )
     delete.add_argument("name", metavar="NAME")
@@ -232,6 +235,12 @@ def _delete(cluster: Cluster, arguments: argparse.Namespace) -> int:
         )
     topic_admin.delete_topic(cluster, name)
     print(json.dumps({"name": name, "is_deleted": True}) if arguments.json else f"{name} is deleted")
+    if arguments.bootstrap is None and arguments.cluster == "live" and not is_internal(name):
+        print(
+            f"headrace topic: {name} stays offline, in the warehouse and in the audit's books, which know its old offsets: "
+            "give a new topic another name",
+            file=sys.stderr,
+        )
     return 0
 
 
