@@ -70,8 +70,15 @@ class Keeper:
         self._thread: threading.Thread | None = None
         self.refusal: HeadraceError | None = None
         """Why the logger can never come up."""
-        self.trouble: HeadraceError | None = None
-        """What the latest try met; None where it did not fail."""
+        self._troubles: dict[str, HeadraceError] = {}
+        """What is away → what the latest try met."""
+
+    @property
+    def trouble(self) -> HeadraceError | None:
+        """Return what the latest try met of what is away now, None where nothing is: a cluster that answers says nothing of the
+        registry.
+        """
+        return next(iter(list(self._troubles.values())), None)
 
     @property
     def is_announced(self) -> bool:
@@ -148,12 +155,12 @@ class Keeper:
         return f"the schema registry at {self._registry.url}"
 
     def _fails(self, what: str, error: HeadraceError) -> None:
-        self.trouble = error
+        self._troubles[what] = error
         if self._outages.failed(what, self._clock.monotonic_ms()):
             log.warning("logger_waits", topic=self._topic, waits_for=what, reason=str(error), meanwhile="events are buffered")
 
     def _works(self, what: str) -> None:
-        self.trouble = None
+        self._troubles.pop(what, None)
         away_ms = self._outages.works(what, self._clock.monotonic_ms())
         if away_ms is not None:
             log.warning("logger_goes_on", topic=self._topic, waited_for=what, away_ms=away_ms)

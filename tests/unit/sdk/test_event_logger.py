@@ -392,7 +392,7 @@ def test_a_cluster_that_is_away_is_told_once_with_address_and_reason_however_oft
     registry: ScriptedRegistry, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     with HangsUp() as nobody:
-        make(bootstrap=nobody.address, start_timeout_ms=10)
+        make(bootstrap=nobody.address, start_timeout_ms=1_000)
         eventually(lambda: nobody.calls >= 5, what="several tries")
         (told,) = _told(caplog, "logger_waits")
         assert f"waits_for=the cluster at {nobody.address}" in told
@@ -408,10 +408,13 @@ def test_a_registry_that_is_away_is_told_once_with_address_and_reason(
     broker: ScriptedBroker, make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     port = free_port()
-    make(registry_url=f"http://127.0.0.1:{port}", start_timeout_ms=10)
+    logger = make(registry_url=f"http://127.0.0.1:{port}", start_timeout_ms=3_000)
     reported = len(_reports(broker))
     # It beats on while it waits, so that many beats are many tries.
     eventually(lambda: len(_reports(broker)) > reported + 20, what="tries")
+    assert _told(caplog, "logger_not_up_yet") == []
+    with pytest.raises(FlushTimedOut, match=f"the latest try: POST http://127.0.0.1:{port}/"):
+        logger.flush(timeout_ms=10)
     (told,) = _told(caplog, "logger_waits")
     assert f"waits_for=the schema registry at http://127.0.0.1:{port}" in told
     assert "Connection refused" in told
