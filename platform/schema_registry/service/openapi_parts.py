@@ -53,7 +53,7 @@ def object_of(required: dict[str, Schema], optional: dict[str, Schema] | None = 
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required), **more}
 
 
-SUBJECT: Schema = {"type": "string", "minLength": 1, "maxLength": SUBJECT_LIMIT, "format": "subject"}
+SUBJECT: Schema = {"type": "string", "minLength": 1, "maxLength": SUBJECT_LIMIT}
 NUMBER: Schema = {"type": "integer", "minimum": 1, "maximum": ID_LIMIT}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 TEXT: Schema = {"type": "string"}
