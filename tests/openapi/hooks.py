@@ -1,7 +1,7 @@
 """What schemathesis should make up for the registry's own format: loaded by schemathesis, in its own environment.
 
-Schemas are Avro, mostly, so that registering goes all the way. Subjects have no format: any text is one, and a made-up one would be
-taken for a rule that the registry breaks.
+Schemas are Avro, mostly, so that registering goes all the way. Subjects have no format: any text is one, and schemathesis would
+take a made-up one for a rule that the registry breaks.
 """
 
 import json
