@@ -80,7 +80,7 @@ TABLE: Mapping[int, Api] = {
     produce.KEY: Api("Produce", 0, 9, 3, produce.handle, produce.handle_old),
     fetch.KEY: Api("Fetch", 4, 12, 4, fetch.handle),
     list_offsets.KEY: Api("ListOffsets", 0, 7, 0, list_offsets.handle),
-    metadata.KEY: Api("Metadata", 0, 9, 0, metadata.handle),
+    metadata.KEY: Api("Metadata", 0, 12, 0, metadata.handle),
     offset_commit.KEY: Api("OffsetCommit", 1, 8, 1, offset_commit.handle),
     offset_fetch.KEY: Api("OffsetFetch", 1, 8, 1, offset_fetch.handle),
     find_coordinator.KEY: Api("FindCoordinator", 0, 4, 0, find_coordinator.handle),
@@ -107,7 +107,7 @@ TABLE: Mapping[int, Api] = {
     offset_delete.KEY: Api("OffsetDelete", 0, 0, 0, offset_delete.handle),
     describe_cluster.KEY: Api("DescribeCluster", 0, 1, 0, describe_cluster.handle),
 }
-"""API key to what is done about it. Transactions, topic ids, newer group protocols: absent, so no client tries them."""
+"""API key to what is done about it. Transactions, newer group protocols: absent, so no client tries them."""
 
 SUPPORTED: Mapping[int, tuple[int, int]] = {key: (api.lowest, api.highest) for key, api in TABLE.items()}
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 EVERYWHERE: Mapping[str, str] = {
     "* | *leader_epoch": "leader epochs are -1: nobody is to validate positions by them",
-    "* | *topic_id": "topic ids are not served",
+    "* | *topic_id": "ids are each server's own",
     "* | *configs:item": "settings that would do nothing here are not shown; `flush.ack` and `headrace.mirror` are ours",
     "* | *.config_source": "Kafka keeps min.insync.replicas as a setting of all brokers",
 }
