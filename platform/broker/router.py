@@ -15,6 +15,7 @@ from ..wire.answer_bytes import AnswerBytes
 from ..wire.errors import ErrorCode
 from ..wire.headers import FIRST_FLEXIBLE, NEVER
 from .handlers import (
+    acls,
     alter_configs,
     api_versions,
     create_partitions,
@@ -96,6 +97,9 @@ TABLE: Mapping[int, Api] = {
     delete_records.KEY: Api("DeleteRecords", 0, 2, 0, delete_records.handle),
     init_producer_id.KEY: Api("InitProducerId", 0, 4, 0, init_producer_id.handle),
     offset_for_leader_epoch.KEY: Api("OffsetForLeaderEpoch", 2, 4, 2, offset_for_leader_epoch.handle),
+    acls.DESCRIBE_KEY: Api("DescribeAcls", 1, 3, 1, acls.describe),
+    acls.CREATE_KEY: Api("CreateAcls", 1, 3, 1, acls.create),
+    acls.DELETE_KEY: Api("DeleteAcls", 1, 3, 1, acls.delete),
     describe_configs.KEY: Api("DescribeConfigs", 0, 4, 0, describe_configs.handle),
     alter_configs.KEY: Api("AlterConfigs", 0, 2, 0, alter_configs.handle),
     describe_log_dirs.KEY: Api("DescribeLogDirs", 0, 4, 0, describe_log_dirs.handle),
