@@ -34,6 +34,7 @@ from .http_server import HttpServer
 from .identity import FolderLock, identify
 from .kernel_flush import kernel_flush
 from .loop import Loop
+from .memory_return import MemoryReturn
 from .metrics import UNKNOWN_API
 from .observer import Observer, Parts
 from .offset_desk import OffsetDesk
@@ -203,6 +204,7 @@ class Broker:
 
         upkeep.start(table)
         started("disk worker", upkeep.stop)
+        MemoryReturn(loop, server, upkeep.dispose).start()
         checkpoints = Checkpoints(loop, Worker("log-desk", loop.post))
         checkpoints.start(table)
         started("log worker", checkpoints.stop)

@@ -6,6 +6,7 @@ Metadata is answered from here; nothing else decides by it.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from .errors import NotMorePartitions
 
@@ -21,6 +22,8 @@ class TopicEntry:
     partitions: Places
     config: Mapping[str, str]
     """The topic's own settings, not the defaults."""
+    topic_id: UUID
+    """Another one for every topic that ever had this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

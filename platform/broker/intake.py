@@ -21,6 +21,8 @@ class BufferPool:
 
     def __init__(self) -> None:
         self.lent_bytes = 0
+        self.peak_bytes = 0
+        """The most that was lent at once; who asks for it sets it back."""
         self._kept_bytes = 0
         self._free: defaultdict[int, list[bytearray]] = defaultdict(list)
 
@@ -28,6 +30,8 @@ class BufferPool:
         """Return a buffer of `at_least` bytes or more; its content is whatever was there."""
         size = max(SMALLEST_BYTES, 1 << (at_least - 1).bit_length())
         self.lent_bytes += size
+        if self.lent_bytes > self.peak_bytes:
+            self.peak_bytes = self.lent_bytes
         if free := self._free[size]:
             self._kept_bytes -= size
             return free.pop()
@@ -40,6 +44,11 @@ class BufferPool:
         if size <= LARGEST_KEPT_BYTES and self._kept_bytes + size <= KEPT_BYTES:
             self._kept_bytes += size
             self._free[size].append(buffer)
+
+    def let_go(self) -> None:
+        """Keep none of the buffers that were returned."""
+        self._free.clear()
+        self._kept_bytes = 0
 
 
 class Intake:

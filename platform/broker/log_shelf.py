@@ -9,8 +9,10 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from ..coordination.brokers import BrokerRegistry
+from ..coordination.errors import CoordinationError
 from ..coordination.topics import TopicInfo, TopicRegistry
 from ..runtime.logs import get_logger
 from . import topic_settings
@@ -24,6 +26,10 @@ log = get_logger(__name__)
 CLOSED_AT_ONCE = 16
 
 Opened = tuple[PartitionLog, TopicSettings]
+Wanted = tuple[Mapping[int, tuple[int, ...]], Mapping[str, str]]
+"""A topic to be: which brokers keep which partition, and its own settings."""
+Outcome = bool | Exception
+"""Of one topic of several: what has become of it, or why that is not so."""
 Extend = Callable[[Mapping[int, tuple[int, ...]]], Mapping[int, tuple[int, ...]]]
 """Takes a topic's partitions, returns those to add."""
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
@@ -117,18 +123,32 @@ class LogShelf:
                 log.error("log_not_opened", topic=one.entry.name, why=str(error))
         return Seen(topics={name: one.entry for name, one in known.items()}, brokers=brokers, opened=opened)
 
-    def create(self, topic: str, places: Mapping[int, tuple[int, ...]], config: Mapping[str, str]) -> tuple[bool, Seen]:
-        """Register a topic; return whether it is new, and how it stands. Raises: BeingDeleted, CoordinationError, LogError."""
-        if topic in self._retiring:
-            raise BeingDeleted(topic)
-        if topic not in self._known and self._topics.read(topic) is None:
-            self._make_room(topic, places)
-        is_new = self._topics.create(topic, places, config)
-        return is_new, self._see(topic)
+    def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], Seen]:
+        """Register topics; return of each whether it is new, or why it could not be made, and how they stand.
+
+        Raises: CoordinationError; it is then not known of any what has become of it.
+        """
+        outcomes: dict[str, Outcome] = {topic: BeingDeleted(topic) for topic in topics if topic in self._retiring}
+        wanted = {topic: one for topic, one in topics.items() if topic not in outcomes}
+        in_the_way = [topic for topic in wanted if topic not in self._known and self._leftovers(topic, wanted[topic][0])]
+        present = self._topics.read_each(in_the_way)
+        for topic in [topic for topic in in_the_way if topic not in present]:
+            try:
+                self._make_room(topic, wanted[topic][0])
+            except OSError as error:
+                outcomes[topic] = error
+                del wanted[topic]
+        infos: dict[str, TopicInfo] = {}
+        for topic, made in self._topics.create_many(wanted).items():
+            outcomes[topic] = made if isinstance(made, Exception) else made is not None
+            if isinstance(made, TopicInfo):
+                infos[topic] = made
+        found = self._topics.read_each([topic for topic in wanted if outcomes[topic] is False])
+        return outcomes, self._see({**found, **infos}, outcomes)
 
     def extend(self, topic: str, extend: Extend) -> tuple[bool, Seen]:
-        """Add partitions; return False where there is no such topic, and how it stands. Raises as `create`, and what `extend`
-        raises.
+        """Add partitions; return False where there is no such topic, and how it stands. Raises: CoordinationError, LogError, and
+        what `extend` raises.
         """
         info = None if topic in self._retiring else self._topics.read(topic)
         if info is None:
@@ -136,47 +156,57 @@ class LogShelf:
         added = extend(info.partitions)
         self._make_room(topic, added)
         existed = self._topics.add_partitions(topic, added)
-        return existed, self._see(topic)
+        return existed, self._see_one(topic)
 
     def configure(self, topic: str, change: Change) -> tuple[bool, Seen]:
-        """Change a topic's own settings; return False where there is no such topic, and how it stands. Raises as `create`."""
+        """Change a topic's own settings; return False where there is no such topic, and how it stands. Raises: CoordinationError,
+        LogError.
+        """
         if topic in self._retiring:
             return False, _NOTHING
         existed = self._topics.change_config(topic, change)
-        return existed, self._see(topic)
+        return existed, self._see_one(topic)
 
-    def unregister(self, topic: str) -> bool:
-        """Take a topic out of ZooKeeper; return whether it was there. Its logs stay until `set_aside`. Raises:
-        CoordinationError.
+    def unregister(self, topics: Mapping[str, UUID | None]) -> dict[str, Outcome]:
+        """Take topics out of ZooKeeper, those with an id only if it is theirs; return of each whether it was there, or why that
+        is not known. The logs of those that are out stay until `set_aside`. Raises: CoordinationError.
         """
-        existed = self._topics.delete(topic)
-        self._retiring.add(topic)
-        return existed
+        outcomes: dict[str, Outcome] = {**self._topics.delete_many(topics)}
+        for topic, outcome in outcomes.items():
+            if outcome is True or (outcome is False and topics[topic] is None):
+                self._retiring.add(topic)
+        return outcomes
 
-    def set_aside(self, topic: str, why: str) -> list[Path]:
-        """Close a topic's logs and rename their folders, so that a new topic of that name begins empty. Return the folders."""
-        aside = []
-        self._known.pop(topic, None)
-        for key in [key for key in self._open if key[0] == topic]:
-            partition_log = self._open.pop(key)
+    def set_aside(self, topics: Mapping[str, str]) -> dict[str, list[Path] | Exception]:
+        """Close topics' logs and rename their folders, for the reason given with each, so that new topics of these names begin
+        empty. Return the folders of each, or why they stay.
+        """
+        going = {key: self._open.pop(key) for key in [key for key in self._open if key[0] in topics]}
+        for (topic, index), error in _closed(going).items():
+            log.warning("log_not_closed", topic=topic, partition=index, why=str(error))
+        aside: dict[str, list[Path] | Exception] = {topic: [] for topic in topics}
+        for topic, index in going:
+            folders = aside[topic]
             try:
-                partition_log.close()
-            except LogError as error:
-                log.warning("log_not_closed", topic=topic, partition=key[1], why=str(error))
-            folder = self._data / f"{key[0]}-{key[1]}"
-            aside.append(self._put_aside(folder, why))
-        self._retiring.discard(topic)
+                if isinstance(folders, list):
+                    folders.append(self._put_aside(self._data / f"{topic}-{index}", topics[topic]))
+            except OSError as error:
+                aside[topic] = error
+        for topic, outcome in aside.items():
+            self._known.pop(topic, None)
+            if isinstance(outcome, list):
+                self._retiring.discard(topic)
         return aside
 
     def _make_room(self, topic: str, indices: Collection[int]) -> None:
         """Set aside what an earlier topic of this name has left: its deletion may have been cut short after it was answered."""
-        for index in indices:
-            folder = self._data / f"{topic}-{index}"
-            if (topic, index) not in self._open and folder.exists():
-                aside = self._put_aside(folder, "gone")
-                log.warning(
-                    "folder_of_unknown_topic", folder=str(aside), what_to_do="not deleted: remove it, or read it elsewhere"
-                )
+        for folder in self._leftovers(topic, indices):
+            aside = self._put_aside(folder, "gone")
+            log.warning("folder_of_unknown_topic", folder=str(aside), what_to_do="not deleted: remove it, or read it elsewhere")
+
+    def _leftovers(self, topic: str, indices: Collection[int]) -> list[Path]:
+        folders = [self._data / f"{topic}-{index}" for index in indices if (topic, index) not in self._open]
+        return [folder for folder in folders if folder.exists()]
 
     def _put_aside(self, folder: Path, why: str) -> Path:
         return folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}"))
@@ -191,26 +221,42 @@ class LogShelf:
         return found
 
     def close(self) -> None:
-        """Flush and close every log, some at a time: the disk takes flushes together. Raises: LogError, all then closed."""
-        with ThreadPoolExecutor(CLOSED_AT_ONCE) as threads:
-            closed = [threads.submit(partition_log.close) for partition_log in self._open.values()]
+        """Flush and close every log. Raises: LogError, all then closed."""
+        faults = _closed(self._open)
         self._open.clear()
-        for one in closed:
-            one.result()
+        for error in faults.values():
+            raise error
 
-    def _see(self, topic: str) -> Seen:
-        info = self._topics.read(topic)
-        if info is None:
-            return _NOTHING
-        known = self._know(info)
+    def _see_one(self, topic: str) -> Seen:
+        faults: dict[str, Outcome] = {}
+        seen = self._see(self._topics.read_each([topic]), faults)
+        if isinstance(fault := faults.get(topic), Exception):
+            raise fault
+        return seen
+
+    def _see(self, found: Mapping[str, TopicInfo | CoordinationError], outcomes: dict[str, Outcome]) -> Seen:
+        """Return how the topics stand, their logs opened; put into `outcomes` why one cannot be read or its logs not opened."""
+        entries: dict[str, TopicEntry] = {}
         opened: dict[tuple[str, int], Opened] = {}
-        self._open_all(known, opened)
-        return Seen(topics={topic: known.entry}, brokers={}, opened=opened)
+        for topic, info in found.items():
+            if isinstance(info, CoordinationError):
+                outcomes[topic] = info
+                continue
+            known = self._know(info)
+            of_topic: dict[tuple[str, int], Opened] = {}
+            try:
+                self._open_all(known, of_topic)
+            except LogError as error:
+                outcomes[topic] = error
+                continue
+            entries[topic] = known.entry
+            opened |= of_topic
+        return Seen(topics=entries, brokers={}, opened=opened)
 
     def _know(self, info: TopicInfo) -> _Known:
         known = self._known.get(info.topic)
         if known is None or known.info != info:
-            entry = TopicEntry(name=info.topic, partitions=info.partitions, config=info.config)
+            entry = TopicEntry(name=info.topic, partitions=info.partitions, config=info.config, topic_id=info.topic_id)
             settings = topic_settings.settings_of(info.config, self._defaults)
             if known is not None and known.settings == settings:
                 settings = known.settings
@@ -246,6 +292,19 @@ class LogShelf:
                 bad_ranges=[list(bad) for bad in report.bad_ranges],
             )
         return partition_log
+
+
+def _closed(logs: Mapping[tuple[str, int], PartitionLog]) -> dict[tuple[str, int], LogError]:
+    """Flush and close logs, some at a time: the disk takes flushes together. Return why some could not be flushed."""
+    faults: dict[tuple[str, int], LogError] = {}
+    with ThreadPoolExecutor(CLOSED_AT_ONCE) as threads:
+        closed = {key: threads.submit(partition_log.close) for key, partition_log in logs.items()}
+    for key, one in closed.items():
+        try:
+            one.result()
+        except LogError as error:
+            faults[key] = error
+    return faults
 
 
 _NOTHING = Seen(topics={}, brokers={}, opened={})

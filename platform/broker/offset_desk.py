@@ -39,7 +39,7 @@ class OffsetStore(Protocol):
 
     def forget(self, group: str, partitions: Collection[Position]) -> Collection[Position]: ...
 
-    def forget_topic(self, topic: str) -> None: ...
+    def forget_topics(self, topics: Collection[str]) -> None: ...
 
 
 class _Commit:
@@ -105,19 +105,19 @@ class OffsetDesk:
         """Have offsets removed, then `done` with those that were there. Return False when the worker is overloaded."""
         return self._worker.submit(lambda: self._store.forget(group, partitions), done, failed)
 
-    def forget_topic(self, topic: str) -> None:
-        """Have all groups' offsets of a deleted topic removed. What cannot be done is logged: they do no harm but to a later
+    def forget_topics(self, topics: Collection[str]) -> None:
+        """Have all groups' offsets of deleted topics removed. What cannot be done is logged: they do no harm but to a later
         topic of that name, whose readers begin where these say.
         """
 
         # What waits would be written after the removal.
         for commit in self._waiting:
-            commit.offsets = {position: one for position, one in commit.offsets.items() if position[0] != topic}
+            commit.offsets = {position: one for position, one in commit.offsets.items() if position[0] not in topics}
 
         def failed(error: Exception) -> None:
-            log.warning("offsets_of_deleted_topic_stay", topic=topic, why=str(error))
+            log.warning("offsets_of_deleted_topics_stay", topics=sorted(topics)[:10], count=len(topics), why=str(error))
 
-        if not self._worker.submit(lambda: self._store.forget_topic(topic), lambda done: None, failed):
+        if not self._worker.submit(lambda: self._store.forget_topics(topics), lambda done: None, failed):
             failed(Overloaded())
 
     def _write_next(self) -> None:

@@ -15,6 +15,7 @@ from ..wire.answer_bytes import AnswerBytes
 from ..wire.errors import ErrorCode
 from ..wire.headers import FIRST_FLEXIBLE, NEVER
 from .handlers import (
+    acls,
     alter_configs,
     api_versions,
     create_partitions,
@@ -80,7 +81,7 @@ TABLE: Mapping[int, Api] = {
     produce.KEY: Api("Produce", 0, 9, 3, produce.handle, produce.handle_old),
     fetch.KEY: Api("Fetch", 4, 12, 4, fetch.handle),
     list_offsets.KEY: Api("ListOffsets", 0, 7, 0, list_offsets.handle),
-    metadata.KEY: Api("Metadata", 0, 9, 0, metadata.handle),
+    metadata.KEY: Api("Metadata", 0, 12, 0, metadata.handle),
     offset_commit.KEY: Api("OffsetCommit", 1, 8, 1, offset_commit.handle),
     offset_fetch.KEY: Api("OffsetFetch", 1, 8, 1, offset_fetch.handle),
     find_coordinator.KEY: Api("FindCoordinator", 0, 4, 0, find_coordinator.handle),
@@ -96,6 +97,9 @@ TABLE: Mapping[int, Api] = {
     delete_records.KEY: Api("DeleteRecords", 0, 2, 0, delete_records.handle),
     init_producer_id.KEY: Api("InitProducerId", 0, 4, 0, init_producer_id.handle),
     offset_for_leader_epoch.KEY: Api("OffsetForLeaderEpoch", 2, 4, 2, offset_for_leader_epoch.handle),
+    acls.DESCRIBE_KEY: Api("DescribeAcls", 1, 3, 1, acls.describe),
+    acls.CREATE_KEY: Api("CreateAcls", 1, 3, 1, acls.create),
+    acls.DELETE_KEY: Api("DeleteAcls", 1, 3, 1, acls.delete),
     describe_configs.KEY: Api("DescribeConfigs", 0, 4, 0, describe_configs.handle),
     alter_configs.KEY: Api("AlterConfigs", 0, 2, 0, alter_configs.handle),
     describe_log_dirs.KEY: Api("DescribeLogDirs", 0, 4, 0, describe_log_dirs.handle),
@@ -107,7 +111,7 @@ TABLE: Mapping[int, Api] = {
     offset_delete.KEY: Api("OffsetDelete", 0, 0, 0, offset_delete.handle),
     describe_cluster.KEY: Api("DescribeCluster", 0, 1, 0, describe_cluster.handle),
 }
-"""API key to what is done about it. Transactions, topic ids, newer group protocols: absent, so no client tries them."""
+"""API key to what is done about it. Transactions, newer group protocols: absent, so no client tries them."""
 
 SUPPORTED: Mapping[int, tuple[int, int]] = {key: (api.lowest, api.highest) for key, api in TABLE.items()}
 

@@ -24,6 +24,8 @@ SWEEP_EVERY_MS = 1_000
 ACCEPTS_A_TURN = 64
 FINISH_MS, FINISH_LOOK_MS = 2_000, 5
 """How long a stop waits for answers under way, and how often it looks."""
+CONNECTION_BYTES = 4 << 10
+"""What a connection takes beside its buffers, roughly."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -44,6 +46,8 @@ class Server:
         """Memory held by answers that peers have not taken yet, file slices left out: of connections whose socket is full."""
         self.accepted_count = 0
         """Connections taken so far; for metrics."""
+        self._most_connections = 0
+        self._most_held_bytes = 0
         self._listener: socket.socket | None = None
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         """Given up for a moment to accept and close a connection when no descriptor is left, else the loop would spin."""
@@ -63,6 +67,17 @@ class Server:
     def input_bytes(self) -> int:
         """Memory held by requests that are still arriving."""
         return self._pool.lent_bytes
+
+    def take_peak(self) -> int:
+        """Return the most memory that connections, requests and answers took since the last call, roughly."""
+        peak_bytes = self._most_connections * CONNECTION_BYTES + self._pool.peak_bytes + self._most_held_bytes
+        self._most_connections, self._most_held_bytes = len(self._connections), self.held_bytes
+        self._pool.peak_bytes = self._pool.lent_bytes
+        return peak_bytes
+
+    def give_back(self) -> None:
+        """Let go of the buffers that are kept for the next request."""
+        self._pool.let_go()
 
     @property
     def output_bytes(self) -> int:
@@ -125,6 +140,7 @@ class Server:
         self.held_bytes += held_bytes - self._held.pop(connection, 0)
         if held_bytes:
             self._held[connection] = held_bytes
+        self._most_held_bytes = max(self._most_held_bytes, self.held_bytes)
         while self.held_bytes > self._settings.unread_answers_max_bytes:
             most = max(self._held, key=self._held.__getitem__)
             why = f"of {self.held_bytes} bytes of answers in memory that nobody reads {self._held[most]} are for this connection"
@@ -160,6 +176,7 @@ class Server:
             connection = Connection(accepted, peer, self)
             self._connections[connection.fd] = connection
             self.accepted_count += 1
+            self._most_connections = max(self._most_connections, len(self._connections))
             connection.start()
 
     def _turn_away(self) -> None:

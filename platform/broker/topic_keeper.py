@@ -4,22 +4,28 @@ What may take long is `log_shelf`'s and runs on the worker's thread, one job aft
 tables here, in the same order."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
 
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.topics import TopicRegistry
 from ..runtime.logs import get_logger
+from .batched_jobs import BatchedJobs, Kind
 from .catalog import Catalog, Places, assignment, extension
-from .errors import Overloaded
-from .log_shelf import Change, LogShelf, Seen, log_config
+from .log_shelf import Change, LogShelf, Outcome, Seen, log_config
 from .partitions import AskFlush, Partition, PartitionTable
 from .worker import Worker
 
 log = get_logger(__name__)
 
 Done = Callable[[bool | Exception], None]
+
+CHANGE_COST = 10
+"""Of one change of a topic, for `BatchedJobs`: it is read and written by calls of its own."""
 
 
 class TopicKeeper:
@@ -47,8 +53,13 @@ class TopicKeeper:
         self._worker = worker
         self._ask_flush = ask_flush
         self._dispose = dispose
+        self._jobs = BatchedJobs(worker)
         self._shelf = LogShelf(data=data, broker_id=broker_id, defaults=defaults, topics=topics, brokers=brokers, now_ms=now_ms)
         self._creating: dict[str, list[Done]] = {}
+        self._creation = Kind(self._create, self._created, self._not_created)
+        self._deletion = Kind(self._unregister, self._unregistered, self._not_unregistered)
+        self._setting_aside = Kind(self._set_aside, self._are_aside, self._not_set_aside)
+        self._change = Kind(self._carry_out, self._changed, self._not_changed)
         self._stale: set[str] = set()
         """Topics that may have changed since they were read."""
         self._is_looking = False
@@ -102,72 +113,128 @@ class TopicKeeper:
         self._creating[topic] = [done]
         if places is None:
             places = assignment(partition_count, self._broker_ids, first=len(self.catalog.topics))
-        where = places
-        if not self._worker.submit(
-            lambda: self._shelf.create(topic, where, config),
-            lambda created: self._created(topic, *created),
-            lambda error: self._tell(topic, error),
-        ):
-            self._tell(topic, Overloaded())
+        self._jobs.put(self._creation, _Creation(topic, places, config), cost=len(places))
 
     def extend(self, topic: str, partition_count: int, places: Sequence[tuple[int, ...]] | None, done: Done) -> None:
         """Add partitions until there are so many, open their logs, then tell `done`: True, False where there is no such topic, or
         the error (`NotMorePartitions`). `places` has the brokers of each new one; without it they go round.
         """
         broker_ids = self._broker_ids
-        if not self._worker.submit(
-            lambda: self._shelf.extend(topic, lambda present: extension(topic, present, partition_count, broker_ids, places)),
-            lambda extended: self._changed(topic, "topic_extended", done, *extended),
-            done,
-        ):
-            done(Overloaded())
+
+        def extend() -> tuple[bool, Seen]:
+            return self._shelf.extend(topic, lambda present: extension(topic, present, partition_count, broker_ids, places))
+
+        self._jobs.put(self._change, _Changing(topic, "topic_extended", extend, done), cost=CHANGE_COST + partition_count)
 
     def configure(self, topic: str, change: Change, done: Done) -> None:
         """Change the topic's own settings, have its open partitions go by them, then tell `done`: True, False where there is no
         such topic, or the error.
         """
-        if not self._worker.submit(
-            lambda: self._shelf.configure(topic, change),
-            lambda configured: self._changed(topic, "topic_configured", done, *configured),
-            done,
-        ):
-            done(Overloaded())
+        changing = _Changing(topic, "topic_configured", lambda: self._shelf.configure(topic, change), done)
+        self._jobs.put(self._change, changing, cost=CHANGE_COST)
 
-    def delete(self, topic: str, done: Done) -> None:
+    def delete(self, topic: str, done: Done, topic_id: UUID | None = None) -> None:
         """Take the topic out of ZooKeeper and delete its data here, then tell `done`: True, False where there was none, or
-        the error.
+        the error. With `topic_id` a topic that has another id is not it.
         """
-
-        def unregistered(existed: bool) -> None:
-            self._remove(topic, "deleted")
-            done(existed)
-
-        if not self._worker.submit(lambda: self._shelf.unregister(topic), unregistered, done):
-            done(Overloaded())
+        self._jobs.put(self._deletion, _Deletion(topic, topic_id, done))
 
     @property
     def _broker_ids(self) -> set[int]:
         return {self._broker_id, *self.catalog.brokers}
 
-    def _created(self, topic: str, is_new: bool, seen: Seen) -> None:
-        self._take_in(seen, only=topic)
-        if is_new:
-            entry = self.catalog.topics.get(topic)
-            log.info("topic_created", topic=topic, partitions=len(entry.partitions) if entry else 0)
-        self._tell(topic, is_new)
+    # Several topics at a time: what is done on the worker's thread, and what then becomes of it on the loop's.
+
+    def _create(self, wanted: Sequence["_Creation"]) -> tuple[dict[str, Outcome], Seen]:
+        return self._shelf.create({one.topic: (one.places, one.config) for one in wanted})
+
+    def _created(self, wanted: Sequence["_Creation"], created: tuple[dict[str, Outcome], Seen]) -> None:
+        outcomes, seen = created
+        self._take_in(seen, is_whole=False)
+        for one in wanted:
+            outcome = outcomes[one.topic]
+            if outcome is True:
+                entry = self.catalog.topics.get(one.topic)
+                log.info("topic_created", topic=one.topic, partitions=len(entry.partitions) if entry else 0)
+            self._tell(one.topic, outcome)
+
+    def _not_created(self, wanted: Sequence["_Creation"], error: Exception) -> None:
+        for one in wanted:
+            self._tell(one.topic, error)
+
+    def _unregister(self, deletions: Sequence["_Deletion"]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        while len(outcomes) < len(deletions):
+            some: dict[str, UUID | None] = {}
+            for one in deletions[len(outcomes) :]:
+                if one.topic in some:
+                    break  # asked for twice: the second finds what the first has left
+                some[one.topic] = one.topic_id
+            outcomes += self._shelf.unregister(some).values()
+        return outcomes
+
+    def _unregistered(self, deletions: Sequence["_Deletion"], outcomes: Sequence[Outcome]) -> None:
+        told = list(zip(deletions, outcomes, strict=True))
+        # An id that no topic has says nothing of the topic that has the name.
+        self._remove(
+            {one.topic for one, outcome in told if outcome is True or (outcome is False and one.topic_id is None)}, "deleted"
+        )
+        for one, outcome in told:
+            one.done(outcome)
+
+    def _not_unregistered(self, deletions: Sequence["_Deletion"], error: Exception) -> None:
+        for one in deletions:
+            one.done(error)
+
+    def _set_aside(self, going: Sequence["_Going"]) -> dict[str, list[Path] | Exception]:
+        return self._shelf.set_aside({one.topic: one.why for one in going})
+
+    def _are_aside(self, going: Sequence["_Going"], aside: Mapping[str, list[Path] | Exception]) -> None:
+        to_erase: list[Path] = []
+        for one in going:
+            folders = aside[one.topic]
+            if isinstance(folders, Exception):
+                self._not_set_aside((one,), folders)
+            elif one.why == "deleted":
+                to_erase += folders
+        if to_erase:
+            self._dispose(partial(_erase, to_erase))
+        self.refresh()  # they may have been registered anew meanwhile
+
+    def _not_set_aside(self, going: Sequence["_Going"], error: Exception) -> None:
+        for one in going:
+            log.error("topic_not_set_aside", topic=one.topic, why=str(error))
+
+    def _carry_out(self, changes: Sequence["_Changing"]) -> list[tuple[bool, Seen] | Exception]:
+        results: list[tuple[bool, Seen] | Exception] = []
+        for one in changes:
+            try:
+                results.append(one.change())
+            except Exception as error:
+                results.append(error)
+        return results
+
+    def _changed(self, changes: Sequence["_Changing"], results: Sequence[tuple[bool, Seen] | Exception]) -> None:
+        for one, result in zip(changes, results, strict=True):
+            if isinstance(result, Exception):
+                one.done(result)
+                continue
+            existed, seen = result
+            self._take_in(seen, is_whole=False)
+            entry = self.catalog.topics.get(one.topic)
+            if existed and entry is not None:
+                log.info(one.event, topic=one.topic, partitions=len(entry.partitions), config=dict(entry.config))
+            one.done(existed)
+
+    def _not_changed(self, changes: Sequence["_Changing"], error: Exception) -> None:
+        for one in changes:
+            one.done(error)
 
     def _tell(self, topic: str, outcome: bool | Exception) -> None:
         if isinstance(outcome, Exception):
             log.warning("topic_not_created", topic=topic, why=str(outcome))
         for done in self._creating.pop(topic, []):
             done(outcome)
-
-    def _changed(self, topic: str, event: str, done: Done, existed: bool, seen: Seen) -> None:
-        self._take_in(seen, only=topic)
-        entry = self.catalog.topics.get(topic)
-        if existed and entry is not None:
-            log.info(event, topic=topic, partitions=len(entry.partitions), config=dict(entry.config))
-        done(existed)
 
     def _looked(self, seen: Seen) -> None:
         self._take_in(seen)
@@ -179,15 +246,14 @@ class TopicKeeper:
             self._look_again = False
             self.refresh()
 
-    def _take_in(self, seen: Seen, only: str | None = None) -> None:
-        """Put what was seen into the tables; with `only`, nothing is concluded from other topics' absence."""
+    def _take_in(self, seen: Seen, *, is_whole: bool = True) -> None:
+        """Put what was seen into the tables; when that is not the `whole`, nothing is concluded from other topics' absence."""
         known = self.catalog.topics
-        if only is not None:
+        if not is_whole:
             if any(known.get(name) is not entry for name, entry in seen.topics.items()):
                 self.catalog = replace(self.catalog, topics={**known, **seen.topics})
         elif seen.topics != known or seen.brokers != self.catalog.brokers:
-            for gone in known.keys() - seen.topics.keys():
-                self._remove(gone, "gone")
+            self._remove(known.keys() - seen.topics.keys(), "gone")
             self.catalog = replace(self.catalog, topics=seen.topics, brokers=seen.brokers)
         for (topic, index), (partition_log, settings) in seen.opened.items():
             present = self._table.get(topic, index)
@@ -197,22 +263,50 @@ class TopicKeeper:
                 present.log.config = log_config(settings)
                 present.configure(settings)
 
-    def _remove(self, topic: str, why: str) -> None:
-        """Serve the topic no more; then have its logs closed and set aside, where nobody on the loop uses them any longer."""
-        topics = {name: entry for name, entry in self.catalog.topics.items() if name != topic}
-        self.catalog = replace(self.catalog, topics=topics)
-        removed = self._table.remove_topic(topic)
-        if removed:
-            log.info("topic_removed", topic=topic, partitions=len(removed), data=why)
+    def _remove(self, topics: Collection[str], why: str) -> None:
+        """Serve the topics no more; then have their logs closed and set aside, where nobody on the loop uses them any longer."""
+        if not topics:
+            return
+        left = {name: entry for name, entry in self.catalog.topics.items() if name not in topics}
+        self.catalog = replace(self.catalog, topics=left)
+        for topic in topics:
+            removed = self._table.remove_topic(topic)
+            if removed:
+                log.info("topic_removed", topic=topic, partitions=len(removed), data=why)
+            self._jobs.put(self._setting_aside, _Going(topic, why), cost=len(removed), is_asked=False)
 
-        def set_aside(folders: list[Path]) -> None:
-            if why == "deleted":
-                for folder in folders:
-                    self._dispose(lambda folder=folder: shutil.rmtree(folder))  # type: ignore[misc]
-            self.refresh()  # it may have been registered anew meanwhile
 
-        def failed(error: Exception) -> None:
-            log.error("topic_not_set_aside", topic=topic, why=str(error))
+def _erase(folders: Sequence[Path]) -> None:
+    """Remove the folders with all that is in them. Raises OSError for the last that cannot be, all others then gone."""
+    fault: OSError | None = None
+    for folder in folders:
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            fault = error
+    if fault is not None:
+        raise fault
 
-        if not self._worker.submit(lambda: self._shelf.set_aside(topic, why), set_aside, failed):
-            failed(Overloaded())
+
+class _Creation(NamedTuple):
+    topic: str
+    places: Places
+    config: Mapping[str, str]
+
+
+class _Deletion(NamedTuple):
+    topic: str
+    topic_id: UUID | None
+    done: Done
+
+
+class _Going(NamedTuple):
+    topic: str
+    why: str
+
+
+class _Changing(NamedTuple):
+    topic: str
+    event: str
+    change: Callable[[], tuple[bool, Seen]]
+    done: Done

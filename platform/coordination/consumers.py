@@ -180,11 +180,13 @@ class OffsetRegistry:
         self._session.tree.delete_many(f"{root}/{topic}" for topic in {topic for topic, _ in partitions})
         return {wanted[path] for path in gone}
 
-    def forget_topic(self, topic: str) -> None:
-        """Remove every group's offsets of a topic that was deleted: one of its name that comes later has other records."""
+    def forget_topics(self, topics: Collection[str]) -> None:
+        """Remove every group's offsets of topics that were deleted: one of such a name that comes later has other records."""
         tree = self._session.tree
+        steps = {paths.topic_step(topic) for topic in topics}
         groups = map(paths.group_of, tree.children(paths.CONSUMERS))
-        roots = [f"{paths.group_offsets(group)}/{paths.topic_step(topic)}" for group in groups]
+        read = tree.children_many(paths.group_offsets(group) for group in groups)
+        roots = [f"{root}/{name}" for root, names in read.items() for name in names if name in steps]
         below = tree.children_many(roots)
         tree.delete_many(f"{root}/{name}" for root, names in below.items() for name in names)
         tree.delete_many(root for root, names in below.items() if names)

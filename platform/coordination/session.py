@@ -9,7 +9,7 @@ may block there (for a bounded time), and while one does, no other runs.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -71,7 +71,7 @@ class Session:
         # A fifth less than the server's own count: clocks of two machines do not run at quite the same speed.
         self._standing = Standing(lease_ms=session_timeout_ms * 4 // 5)
         self._listeners: list[Callable[[SessionState], None]] = []
-        self._watches: list[_Watch] = []
+        self._watches: dict[_Watch, None] = {}
         self._renewables: dict[Renewable, int] = {}
         self._probe: tuple[int, int] | None = None  # connection, sent at: one question under way at a time
         self._wake = threading.Event()
@@ -191,13 +191,12 @@ class Session:
 
     def _add_watch(self, watch: _Watch) -> Callable[[], None]:
         with self._lock:
-            self._watches.append(watch)
+            self._watches[watch] = None
         self._wake.set()
 
         def end() -> None:
             with self._lock:
-                if watch in self._watches:
-                    self._watches.remove(watch)
+                self._watches.pop(watch, None)
 
         return end
 
@@ -283,31 +282,45 @@ class Session:
                         self._renewables[thing] = generation
 
     def _run_watches(self) -> None:
-        with self._lock:
-            watches = list(self._watches)
         try:
-            for watch in watches:
-                if not watch.armed:
-                    watch.armed = True
-                    try:
-                        self.tree.watch(watch.path, watch.kind, watch.fired)
-                    except BaseException:
-                        watch.armed = False
-                        raise
-                    watch.owes_call = True
-            # Armed before it is read: a change in between fires again, none falls through. One call for all that share a
-            # callback.
-            owing: dict[Callable[[], None], list[_Watch]] = {}
-            for watch in watches:
-                if watch.owes_call:
-                    owing.setdefault(watch.callback, []).append(watch)
-            for callback, owed in owing.items():
-                if self._stopping.is_set():
-                    return
-                self._call(callback, owed)
+            # Lists first: who hears that nodes are gone ends their watches, which are then not armed in vain.
+            for kind in ("children", "data"):
+                with self._lock:
+                    watches = [watch for watch in self._watches if watch.kind == kind]
+                self._arm([watch for watch in watches if not watch.armed])
+                # Armed before it is read: a change in between fires again, none falls through. One call for all that share a
+                # callback.
+                owing: dict[Callable[[], None], list[_Watch]] = {}
+                for watch in watches:
+                    if watch.owes_call:
+                        owing.setdefault(watch.callback, []).append(watch)
+                for callback, owed in owing.items():
+                    if self._stopping.is_set():
+                        return
+                    self._call(callback, owed)
         except (ConnectionUnsure, SessionClosed) as error:
             # What is not armed, or owes a call, is seen to at the next turn.
             log.info("watches_postponed", extra={"fields": {"session": self.name, "error": str(error)}})
+
+    def _arm(self, watches: Sequence[_Watch]) -> None:
+        """Have each watch fire at the next change; those for nodes' data travel together."""
+        by_path: dict[str, list[_Watch]] = {}
+        for watch in watches:
+            by_path.setdefault(watch.path, []).append(watch)
+            watch.armed = True  # before it is sent: it may fire at once
+        try:
+            for watch in watches:
+                if watch.kind == "children":
+                    self.tree.watch(watch.path, watch.kind, watch.fired)
+            self.tree.watch_data_many(
+                {path: [one.fired for one in of_path if one.kind == "data"] for path, of_path in by_path.items()}
+            )
+        except BaseException:
+            for watch in watches:
+                watch.armed = False
+            raise
+        for watch in watches:
+            watch.owes_call = True
 
     def _call(self, callback: Callable[[], None], owing: list[_Watch]) -> None:
         for watch in owing:

@@ -7,15 +7,21 @@ are read as well (they have no "config").
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from uuid import UUID
 
 from . import paths
-from .errors import UnreadableNode, VersionConflict
+from .errors import CoordinationError, UnreadableNode, VersionConflict
 from .session import Session
+from .topic_id import topic_id
 from .tree import Node
 from .values import json_bytes, read_json
 
 ATTEMPTS = 10
 """How often a change of a topic's config starts over because somebody else changed the topic meanwhile."""
+
+
+Wanted = tuple[Mapping[int, Sequence[int]], Mapping[str, str]]
+"""A topic to be: its partitions with their broker ids, and its config."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +33,9 @@ class TopicInfo:
     """Partition -> broker ids, the preferred leader first."""
     config: Mapping[str, str]
     version: int
-    """The node's version: the same version is the same value."""
+    """The node's version: of one topic, the same version is the same value."""
+    topic_id: UUID
+    """Another one for every topic that ever had this name."""
 
 
 class TopicRegistry:
@@ -38,7 +46,22 @@ class TopicRegistry:
 
     def create(self, topic: str, partitions: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> bool:
         """Register the topic; return False when it exists already (it then stays as it is). Raises InvalidName."""
-        return self._session.tree.create(paths.topic(topic), _write(partitions, config))
+        made = self.create_many({topic: (partitions, config)})[topic]
+        if isinstance(made, CoordinationError):
+            raise made
+        return made is not None
+
+    def create_many(self, topics: Mapping[str, Wanted]) -> dict[str, TopicInfo | CoordinationError | None]:
+        """Register the topics in one round of calls; return those that are new, None where there is one already (it stays as it
+        is), and why it is not known or cannot be. Raises InvalidName, none then registered.
+        """
+        values = {paths.topic(topic): _write(partitions, config) for topic, (partitions, config) in topics.items()}
+        nodes = self._session.tree.create_many(values)
+        made: dict[str, TopicInfo | CoordinationError | None] = {}
+        for topic in topics:
+            node = nodes[paths.topic(topic)]
+            made[topic] = _read(topic, node) if isinstance(node, Node) else node
+        return made
 
     def read(self, topic: str) -> TopicInfo | None:
         """Return the topic, or None when there is none."""
@@ -46,9 +69,25 @@ class TopicRegistry:
         return None if node is None else _read(topic, node)
 
     def read_many(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
-        """Return those of the topics that exist, by name; one round of calls."""
+        """Return those of the topics that exist, by name; one round of calls. Raises UnreadableNode."""
+        read: dict[str, TopicInfo] = {}
+        for topic, info in self.read_each(topics).items():
+            if isinstance(info, UnreadableNode):
+                raise info
+            read[topic] = info
+        return read
+
+    def read_each(self, topics: Sequence[str]) -> dict[str, TopicInfo | UnreadableNode]:
+        """Return those of the topics that exist, by name, or why one cannot be read; one round of calls."""
         found = self._session.tree.read_many(paths.topic(topic) for topic in topics)
-        return {topic: _read(topic, found[paths.topic(topic)]) for topic in topics if paths.topic(topic) in found}
+        read: dict[str, TopicInfo | UnreadableNode] = {}
+        for topic in topics:
+            if (node := found.get(paths.topic(topic))) is not None:
+                try:
+                    read[topic] = _read(topic, node)
+                except UnreadableNode as error:
+                    read[topic] = error
+        return read
 
     def list(self) -> list[str]:
         """Return the topics' names, sorted."""
@@ -56,7 +95,23 @@ class TopicRegistry:
 
     def delete(self, topic: str) -> bool:
         """Unregister the topic; return False when there was none. What brokers do about its data is theirs."""
-        return self._session.tree.delete(paths.topic(topic))
+        gone = self.delete_many({topic: None})[topic]
+        if isinstance(gone, CoordinationError):
+            raise gone
+        return gone
+
+    def delete_many(self, topics: Mapping[str, UUID | None]) -> dict[str, bool | CoordinationError]:
+        """Unregister the topics in one round of calls; return of each whether there was one, or why that is not known or cannot
+        be. One that is given with an id is only unregistered if it has that id.
+        """
+        versions = {paths.topic(topic): -1 for topic, wanted_id in topics.items() if wanted_id is None}
+        by_id = {topic: wanted_id for topic, wanted_id in topics.items() if wanted_id is not None}
+        for topic, info in self.read_many(list(by_id)).items():
+            if info.topic_id == by_id[topic]:
+                # A topic made anew in this moment has the same version: ZooKeeper has no condition that could tell them apart.
+                versions[paths.topic(topic)] = info.version
+        outcomes = self._session.tree.delete_each(versions)
+        return {topic: outcomes.get(paths.topic(topic), False) for topic in topics}
 
     def set_config(self, topic: str, config: Mapping[str, str]) -> bool:
         """Replace the topic's config, its partitions untouched; return False when there is no such topic."""
@@ -144,4 +199,10 @@ def _read(topic: str, node: Node) -> TopicInfo:
         config = {str(name): str(setting) for name, setting in value.get("config", {}).items()}
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UnreadableNode(paths.topic(topic), node.data, f"partitions and config are expected: {error!r}") from None
-    return TopicInfo(topic=topic, partitions=dict(sorted(partitions.items())), config=config, version=node.version)
+    return TopicInfo(
+        topic=topic,
+        partitions=dict(sorted(partitions.items())),
+        config=config,
+        version=node.version,
+        topic_id=topic_id(topic, created_zxid=node.created_zxid, created_ms=node.created_ms),
+    )

@@ -6,7 +6,7 @@ that may not (create, conditional set, transaction) is sent once and answers Con
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,9 @@ class Node:
     """The session an ephemeral node lives with; 0 for a persistent one."""
     modified_ms: int
     """When it was last written, the same value or another, by ZooKeeper's own clock."""
+    created_zxid: int
+    """The number of the transaction that made it: a node that was removed and made again has another."""
+    created_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,10 +122,8 @@ class Tree:
 
     def read_many(self, paths: Iterable[str]) -> dict[str, Node]:
         """Return those of the nodes that are there, by path; the calls travel together."""
-        wanted = list(paths)
         found: dict[str, Node] = {}
-        for start in range(0, len(wanted), PIPELINE):
-            some = wanted[start : start + PIPELINE]
+        for some in _pieces(list(paths)):
             self._open("read", some[0])
             sent = [(path, self._client.get_async(path)) for path in some]
             for path, answer in sent:
@@ -142,10 +143,8 @@ class Tree:
 
     def children_many(self, paths: Iterable[str]) -> dict[str, list[str]]:
         """Return the sorted names below each path, none where there is no such node; the calls travel together."""
-        wanted = list(paths)
         found: dict[str, list[str]] = {}
-        for start in range(0, len(wanted), PIPELINE):
-            some = wanted[start : start + PIPELINE]
+        for some in _pieces(list(paths)):
             self._open("list", some[0])
             sent = [(path, self._client.get_children_async(path)) for path in some]
             for path, answer in sent:
@@ -165,10 +164,8 @@ class Tree:
         """Remove those of the nodes that still have their version (-1: any); return those that are gone by this call. One that
         has children stays; the calls travel together.
         """
-        wanted = list(versions)
         gone: set[str] = set()
-        for start in range(0, len(wanted), PIPELINE):
-            some = wanted[start : start + PIPELINE]
+        for some in _pieces(list(versions)):
             self._open("delete", some[0])
             sent = [(path, self._client.delete_async(path, versions[path])) for path in some]
             for path, answer in sent:
@@ -194,6 +191,38 @@ class Tree:
             return False
         return True
 
+    def create_many(self, values: Mapping[str, bytes]) -> dict[str, Node | CoordinationError | None]:
+        """Make the nodes and their (persistent) parents; return those that are new, None where there is one already, and why
+        it is not known or cannot be. The calls travel together, not as one act.
+        """
+        outcomes: dict[str, Node | CoordinationError | None] = {}
+        fitting = {}
+        for path, data in values.items():
+            try:
+                self._fits(path, data)
+                fitting[path] = data
+            except ValueTooLarge as error:
+                outcomes[path] = error
+        for some in _pieces(list(fitting)):
+            self._open("create", some[0])
+            sent = [(path, self._client.create_async(path, fitting[path], makepath=True, include_data=True)) for path in some]
+            for path, (answer, why_not) in self._answers("create", sent, already=NodeExistsError).items():
+                # It answers with the path and the new node's standing.
+                outcomes[path] = why_not if answer is None else _node((fitting[path], answer[1]))
+        return outcomes
+
+    def delete_each(self, versions: Mapping[str, int]) -> dict[str, bool | CoordinationError]:
+        """Remove the nodes that have their version (-1: any); return of each whether there was one, or why that is not known or
+        cannot be. The calls travel together, not as one act.
+        """
+        outcomes: dict[str, bool | CoordinationError] = {}
+        for some in _pieces(list(versions)):
+            self._open("delete", some[0])
+            sent = [(path, self._client.delete_async(path, versions[path])) for path in some]
+            for path, (answer, error) in self._answers("delete", sent, already=NoNodeError).items():
+                outcomes[path] = answer is not None if error is None else error
+        return outcomes
+
     def write(self, path: str, data: bytes, *, version: int) -> int:
         """Write the node if it still has `version`; return the new version. Raises VersionConflict."""
         self._fits(path, data)
@@ -212,9 +241,7 @@ class Tree:
         """Have each node hold its value, made if it is not there; the calls travel together, not as one act."""
         for path, data in values.items():
             self._fits(path, data)
-        wanted = list(values)
-        for start in range(0, len(wanted), PIPELINE):
-            some = wanted[start : start + PIPELINE]
+        for some in _pieces(list(values)):
             self._open("write", some[0])
             sent = [(path, self._client.set_async(path, values[path])) for path in some]
             for path, answer in sent:
@@ -273,6 +300,14 @@ class Tree:
                 # It came between the two questions: a watch on its existence would not see its children.
         self._once("watch", path, lambda: self._client.exists_async(path, watch=fired))
 
+    def watch_data_many(self, watches: Mapping[str, Iterable[Callable[[object], None]]]) -> None:
+        """Do what `watch` does for the nodes' own data; the calls travel together."""
+        for some in _pieces(list(watches)):
+            self._open("watch", some[0])
+            sent = [(path, self._client.exists_async(path, watch=fired)) for path in some for fired in watches[path]]
+            for path, answer in sent:
+                self._once("watch", path, lambda answer=answer: answer)  # type: ignore[misc]
+
     def _put_one(self, path: str, data: bytes) -> None:
         deadline = time.monotonic() + self._call_timeout_ms / 1000
         while True:
@@ -309,10 +344,31 @@ class Tree:
             reason = str(error) or type(error).__name__
             raise ConnectionUnsure(what, path, reason) from error
         except KazooException as error:
-            raise CoordinationError(f"{what} {path} in ZooKeeper failed: {type(error).__name__} {error}") from error
+            raise _failed(what, path, error) from error
 
     def _await(self, what: str, path: str, answer: Any) -> Any:
         return answer.get(timeout=self._call_timeout_ms / 1000)
+
+    def _answers(
+        self, what: str, sent: Iterable[tuple[str, Any]], *, already: type[KazooException]
+    ) -> dict[str, tuple[Any, CoordinationError | None]]:
+        """Return of each call its answer, or None and why there is none: no error where what it was to do was done `already`. All
+        within one call's time.
+        """
+        answers: dict[str, tuple[Any, CoordinationError | None]] = {}
+        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        for path, answer in sent:
+            try:
+                answers[path] = answer.get(timeout=max(0.0, deadline - time.monotonic())), None
+            except already:
+                answers[path] = None, None
+            except (BadVersionError, NotEmptyError):
+                answers[path] = None, VersionConflict(what, path)
+            except _UNSURE as error:
+                answers[path] = None, ConnectionUnsure(what, path, str(error) or type(error).__name__)
+            except KazooException as error:
+                answers[path] = None, _failed(what, path, error)
+        return answers
 
     def _open(self, what: str, path: str) -> None:
         if self._closed.is_set():
@@ -324,6 +380,22 @@ class Tree:
             raise ValueTooLarge(path, len(data), VALUE_LIMIT_BYTES)
 
 
+def _failed(what: str, path: str, error: KazooException) -> CoordinationError:
+    return CoordinationError(f"{what} {path} in ZooKeeper failed: {type(error).__name__} {error}")
+
+
+def _pieces(paths: list[str]) -> Iterator[list[str]]:
+    for start in range(0, len(paths), PIPELINE):
+        yield paths[start : start + PIPELINE]
+
+
 def _node(found: Any) -> Node:
     data, stat = found
-    return Node(data=data or b"", version=stat.version, owner_session=stat.ephemeralOwner, modified_ms=stat.mtime)
+    return Node(
+        data=data or b"",
+        version=stat.version,
+        owner_session=stat.ephemeralOwner,
+        modified_ms=stat.mtime,
+        created_zxid=stat.czxid,
+        created_ms=stat.ctime,
+    )

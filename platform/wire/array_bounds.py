@@ -15,7 +15,7 @@ from typing import Any
 from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTupleField, classify_field, get_field_tag, is_optional
 
 from .errors import MalformedFrame
-from .primitives import INT, SHORT, read_count, read_unsigned
+from .primitives import INT, SHORT, read_count, read_tag_count, read_unsigned
 from .steps import at_once
 
 Walk = Callable[[bytes, int], int]
@@ -199,9 +199,7 @@ def _tags(tagged: dict[int, AnyWalk]) -> Walk:
     def walk(message: bytes, at: int) -> int:
         if message[at] == 0:
             return at + 1
-        number, at = read_unsigned(message, at)
-        if 2 * number > len(message) - at:
-            raise MalformedFrame(f"{number} tagged fields at byte {at} of {len(message)}")
+        number, at = read_tag_count(message, at)
         for _ in range(number):
             tag, at = read_unsigned(message, at)
             size, at = read_unsigned(message, at)

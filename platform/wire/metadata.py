@@ -1,10 +1,10 @@
-"""The answer to Metadata, versions 0-9, written by hand: kio takes 0.2 ms for a small one and 400 ms for ten thousand topics.
+"""The answer to Metadata, versions 0-12, written by hand: kio takes 0.2 ms for a small one and 400 ms for ten thousand topics.
 
 A topic is written by itself, so that its bytes may be kept and put into many answers. Source: Kafka's MetadataResponse.json.
 
-    answer      [v3: throttle] · brokers · [v2: cluster id] · [v1: controller] · topics · [v8: operations] · [v9: tags]
+    answer      [v3: throttle] · brokers · [v2: cluster id] · [v1: controller] · topics · [v8-10: operations] · [v9: tags]
     broker      id · host · port · [v1: rack]
-    topic       error · name · [v1: is internal] · partitions · [v8: operations]
+    topic       error · name · [v10: topic id] · [v1: is internal] · partitions · [v8: operations]
     partition   error · index · leader · [v7: leader epoch] · replicas · in-sync replicas · [v5: offline replicas]
 """
 
@@ -16,12 +16,14 @@ from .primitives import INT, NO_TAGS, SHORT, count, string
 
 API_KEY = 3
 FIRST_FLEXIBLE = 9
-HIGHEST = 9
+FIRST_WITH_IDS = 10
+HIGHEST = 12
 
 NOT_GIVEN = INT.pack(-(2**31))
 """Authorized operations that nobody asked for, or that are not kept."""
 NO_LEADER = -1
 NO_EPOCH = -1
+NO_ID = bytes(16)
 
 Place = tuple[int, int, Sequence[int]]
 """A partition's number, its leader (`NO_LEADER` for none) and its replicas."""
@@ -48,8 +50,18 @@ _ONE_REPLICA: Mapping[int, tuple[struct.Struct, tuple[int, ...], tuple[int, ...]
 }
 
 
-def topic(version: int, name: str, error: ErrorCode, places: Iterable[Place] = (), *, is_internal: bool = False) -> bytes:
-    """Return one topic as it stands in an answer of `version`. About 0.4 µs a partition."""
+def topic(
+    version: int,
+    name: str | None,
+    error: ErrorCode,
+    places: Iterable[Place] = (),
+    *,
+    is_internal: bool = False,
+    topic_id: bytes = NO_ID,
+) -> bytes:
+    """Return one topic as it stands in an answer of `version`. About 0.4 µs a partition. It may be without a name in version 12,
+    where a client asks for an id that no topic has.
+    """
     flexible = version >= FIRST_FLEXIBLE
     shape, epoch_and_one, behind = _ONE_REPLICA[version]
     pack, one, none = shape.pack, epoch_and_one[-1], int(ErrorCode.NONE)
@@ -63,6 +75,7 @@ def topic(version: int, name: str, error: ErrorCode, places: Iterable[Place] = (
         (
             SHORT.pack(error),
             string(name, flexible=flexible),
+            topic_id if version >= FIRST_WITH_IDS else b"",
             b"" if version < 1 else b"\1" if is_internal else b"\0",
             count(len(partitions), flexible=flexible),
             *partitions,
@@ -92,7 +105,7 @@ def response(
     parts.append(b"" if version < 1 else INT.pack(controller_id))
     parts.append(count(len(topics), flexible=flexible))
     parts += topics
-    parts.append(NOT_GIVEN if version >= 8 else b"")
+    parts.append(NOT_GIVEN if 8 <= version <= 10 else b"")
     parts.append(NO_TAGS if flexible else b"")
     return b"".join(parts)
 

@@ -19,6 +19,11 @@ LONG = struct.Struct(">q")
 
 NO_TAGS = b"\x00"
 
+MOST_COUNT = 1_000_000
+"""Elements of one array, whatever the message and however long: far beyond what anybody sends, and refused before it is read."""
+MOST_TAGS = 10_000
+"""Tagged fields of one structure; Kafka's own messages have at most a handful."""
+
 
 def read_unsigned(view: Body, at: int) -> tuple[int, int]:
     """Return an unsigned varint of at most 32 bits. Raises `MalformedFrame` beyond, `IndexError` at the end."""
@@ -44,6 +49,8 @@ def read_count(view: Body, at: int, *, flexible: bool, each: int) -> tuple[int, 
         count -= 1
     else:
         count, at = INT.unpack_from(view, at)[0], at + 4
+    if count > MOST_COUNT:
+        raise MalformedFrame(f"an array of {count} elements at byte {at}: at most {MOST_COUNT} are taken")
     if count < -1 or count * each > len(view) - at:
         raise MalformedFrame(f"an array of {count} elements at byte {at} in a message with {len(view) - at} bytes left")
     return count, at
@@ -94,9 +101,7 @@ def read_tags(view: memoryview, at: int) -> tuple[dict[int, memoryview], int]:
     """Return the tagged fields at `at` by tag, undecoded. Raises `MalformedFrame` for more than there is room for."""
     if view[at] == 0:
         return _NO_TAGS_READ, at + 1
-    number, at = read_unsigned(view, at)
-    if 2 * number > len(view) - at:
-        raise MalformedFrame(f"{number} tagged fields at byte {at} of {len(view)}")
+    number, at = read_tag_count(view, at)
     fields: dict[int, memoryview] = {}
     for _ in range(number):
         tag, at = read_unsigned(view, at)
@@ -110,6 +115,16 @@ def read_tags(view: memoryview, at: int) -> tuple[dict[int, memoryview], int]:
 
 
 _NO_TAGS_READ: dict[int, memoryview] = {}
+
+
+def read_tag_count(view: Body, at: int) -> tuple[int, int]:
+    """Return how many tagged fields there are. Raises `MalformedFrame` when so many cannot be there, or are too many."""
+    number, at = read_unsigned(view, at)
+    if number > MOST_TAGS:
+        raise MalformedFrame(f"{number} tagged fields at byte {at}: at most {MOST_TAGS} are taken")
+    if 2 * number > len(view) - at:
+        raise MalformedFrame(f"{number} tagged fields at byte {at} of {len(view)}")
+    return number, at
 
 
 def skip_tags(view: memoryview, at: int) -> int:

@@ -8,16 +8,22 @@ import pytest
 from kafka.protocol.admin import (
     AlterConfigsRequest,
     AlterConfigsResponse,
+    CreateAclsRequest,
+    CreateAclsResponse,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreateTopicsRequest,
     CreateTopicsResponse,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeConfigsRequest,
@@ -161,6 +167,14 @@ def fields_of(api_key: int, version: int) -> dict[str, Any]:
         case 23:
             partition = {"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}
             return {"replica_id": -1, "topics": [{"topic": TOPIC, "partitions": [partition]}]}
+        case 29:
+            any_of_all = {"resource_type_filter": 1, "resource_name_filter": None, "pattern_type_filter": 1, "operation": 1}
+            return {**any_of_all, "principal_filter": None, "host_filter": None, "permission_type": 1}
+        case 30:
+            acl = {"resource_type": 2, "resource_name": TOPIC, "resource_pattern_type": 3, "operation": 3, "permission_type": 3}
+            return {"creations": [{**acl, "principal": "User:a", "host": "*"}]}
+        case 31:
+            return {"filters": [fields_of(29, version)]}
         case 33:
             configs = [{"name": "retention.ms", "value": "5000"}]
             resource = {"resource_type": 2, "resource_name": TOPIC, "configs": configs}
@@ -208,6 +222,9 @@ MESSAGES: dict[int, tuple[Any, Any]] = {
     21: (DeleteRecordsRequest, DeleteRecordsResponse),
     22: (InitProducerIdRequest, InitProducerIdResponse),
     23: (OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse),
+    29: (DescribeAclsRequest, DescribeAclsResponse),
+    30: (CreateAclsRequest, CreateAclsResponse),
+    31: (DeleteAclsRequest, DeleteAclsResponse),
     32: (DescribeConfigsRequest, DescribeConfigsResponse),
     33: (AlterConfigsRequest, AlterConfigsResponse),
     35: (DescribeLogDirsRequest, DescribeLogDirsResponse),
@@ -221,7 +238,7 @@ MESSAGES: dict[int, tuple[Any, Any]] = {
 
 UNKNOWN_THERE = {(8, 1), (19, 0), (19, 1), (20, 0), (32, 0)}
 """Versions that kafka-python cannot write; each has a test of its own beside its decoder's."""
-ERRORS = {11: {79}, 12: {25}, 13: {25}, 14: {25}, 17: {34}, 20: {3}, 36: {34}, 42: {69}, 47: {69}}
+ERRORS = {11: {79}, 12: {25}, 13: {25}, 14: {25}, 17: {34}, 20: {3}, 29: {54}, 30: {54}, 31: {54}, 36: {34}, 42: {69}, 47: {69}}
 """What these requests may be answered with besides 0: an id comes first, there is no such member, topic, group."""
 
 SERVED = [

@@ -9,6 +9,7 @@ valid up to the first pause, and what the broker knows may have changed at each.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from uuid import UUID
 
 from ...wire.errors import ErrorCode, MalformedFrame
 from ..catalog import Catalog, Places, TopicEntry
@@ -58,9 +59,9 @@ class TopicKeeper(Protocol):
         """
         ...
 
-    def delete(self, topic: str, done: Done) -> None:
+    def delete(self, topic: str, done: Done, topic_id: UUID | None = None) -> None:
         """Remove a topic and its data, then call `done` on the loop: True it is gone, False there was none, or why it could
-        not be.
+        not be. With `topic_id` a topic that has another id is not it.
         """
         ...
 
@@ -144,6 +145,11 @@ class Context:
 
     def __post_init__(self) -> None:
         self.slices = Slices(self.loop)
+
+    def topic_id(self, topic: str) -> UUID | None:
+        """Return a topic's id, None when there is no such topic."""
+        entry = self.topics.catalog.topics.get(topic)
+        return None if entry is None else entry.topic_id
 
     def entry_config(self, topic: str) -> Mapping[str, str]:
         """Return a topic's own settings, empty when there is no such topic."""

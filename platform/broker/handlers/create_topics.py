@@ -127,7 +127,8 @@ def _placed_wrongly(context: Context, topic: Any) -> Refusal | None:
 
 def _made(context: Context, name: str, wanted: _Wanted) -> Result:
     configs = _configs(tuple(wanted.config.items()), tuple(context.settings.topic_defaults.items()))
-    return _result(name) | {"num_partitions": wanted.partition_count, "replication_factor": 1, "configs": configs}
+    made = {"topic_id": context.topic_id(name), "num_partitions": wanted.partition_count, "replication_factor": 1}
+    return _result(name) | made | {"configs": configs}
 
 
 def _result(name: str, error: ErrorCode = ErrorCode.NONE, message: str | None = None) -> dict[str, Any]:

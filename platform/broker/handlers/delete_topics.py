@@ -1,9 +1,9 @@
 """DeleteTopics, key 20, versions 0-6: a topic and its data go for good.
 
-6 may name topics by id, of which there are none here: such a one is UNKNOWN_TOPIC_ID. It is for clients that know no other."""
+6 may name topics by their ids: one that is made anew meanwhile under the same name is not deleted then."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -18,63 +18,92 @@ KEY = 20
 FIRST_WITH_IDS = 6
 
 NAME_OR_ID = "a topic is named by its name or by its id: one of them, not both or none"
-NO_IDS = "topics have no ids here; name it by its name"
+NO_SUCH_ID = "there is no topic with this id"
+
+Result = dict[str, Any]
 
 
 def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each topic, once it is out of ZooKeeper."""
     request = yield from control.decode_in_steps(KEY, version, body)
-    results: list[dict[str, Any]] = []
-    named = Counter(_names(request, version, results))
-    to_delete: list[str] = []
-    for name, times in named.items():
+    results: list[Result] = []
+    named = yield from _named(context, request, version, results)
+    times = Counter(name for name, _ in named)
+    to_delete: dict[str, UUID | None] = {}
+    """The id where a topic was named by it: another topic that has the name by then is not meant."""
+    for name, topic_id in dict(named).items():
         yield
-        if times > 1:
+        if times[name] > 1:
             results.append(_result(name, ErrorCode.INVALID_REQUEST, NAMED_TWICE))
         elif topic_name.fault_of(name) is not None:  # nor may ZooKeeper's paths be made of it
-            results.append(_outcome(False, name))
+            results.append(_outcome(False, name, topic_id))
         else:
-            to_delete.append(name)
+            to_delete[name] = topic_id
     if not to_delete:
         return (yield from _answer(version, results))
-    gathering = Gathering[str, dict[str, Any]](
+    gathering = Gathering[str, Result](
         context,
         to_delete,
         timeout_ms=control.milliseconds(request.timeout),
-        overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
+        overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY, to_delete[name]),
         answer=lambda deleted: _answer(version, [*results, *deleted.values()]),
     )
+    gone: list[str] = []
+
+    def forget() -> None:
+        """Have the offsets of all topics forgotten that this turn has told of: one search through the groups for all."""
+        topics = frozenset(gone)
+        gone.clear()
+        context.offsets.forget_topics(topics)
 
     def begin(name: str) -> None:
+        asked_id, present_id = to_delete[name], context.topic_id(name)
+
         def done(outcome: bool | Exception) -> None:
             if outcome is True:
-                context.offsets.forget_topic(name)
-            gathering.put(name, _outcome(outcome, name))
+                if not gone:
+                    context.loop.post(forget)
+                gone.append(name)
+            gathering.put(name, _outcome(outcome, name, asked_id, present_id))
 
-        context.topics.delete(name, done)
+        context.topics.delete(name, done, asked_id)
 
     return gathering.start(begin)
 
 
-def _names(request: Any, version: int, results: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield the names; what cannot be deleted by name is answered in `results`."""
+def _named(
+    context: Context, request: Any, version: int, results: list[Result]
+) -> Generator[None, None, list[tuple[str, UUID | None]]]:
+    """Return the topics' names, each with the id where it was named by that; what names no topic is answered in `results`."""
     if version < FIRST_WITH_IDS:
-        yield from (str(name) for name in required(request.topic_names))
-        return
-    for topic in required(request.topics):
+        return [(str(name), None) for name in required(request.topic_names)]
+    by_id: dict[UUID, str] = {}
+    if any(topic.topic_id is not None for topic in required(request.topics)):
+        for entry in context.topics.catalog.topics.values():
+            by_id[entry.topic_id] = entry.name
+            yield
+    named: list[tuple[str, UUID | None]] = []
+    for topic in request.topics:
+        yield
         if (topic.name is None) == (topic.topic_id is None):
             results.append(_result(topic.name, ErrorCode.INVALID_REQUEST, NAME_OR_ID, topic.topic_id))
-        elif topic.name is None:
-            results.append(_result(None, ErrorCode.UNKNOWN_TOPIC_ID, NO_IDS, topic.topic_id))
+        elif topic.name is not None:
+            named.append((str(topic.name), None))
+        elif topic.topic_id in by_id:
+            named.append((by_id[topic.topic_id], topic.topic_id))
         else:
-            yield str(topic.name)
+            results.append(_result(None, ErrorCode.UNKNOWN_TOPIC_ID, NO_SUCH_ID, topic.topic_id))
+    return named
 
 
-def _outcome(outcome: bool | Exception, name: str) -> dict[str, Any]:
-    return _result(name, *outcome_of(outcome, name, not_done="could not be deleted now"))
+def _outcome(outcome: bool | Exception, name: str, asked_id: UUID | None, present_id: UUID | None = None) -> Result:
+    if outcome is False and asked_id is not None:
+        return _result(None, ErrorCode.UNKNOWN_TOPIC_ID, NO_SUCH_ID, asked_id)
+    error, message = outcome_of(outcome, name, not_done="could not be deleted now")
+    return _result(name, error, message, asked_id if asked_id is not None or outcome is not True else present_id)
 
 
-def _result(name: str | None, error: ErrorCode, message: str | None, topic_id: UUID | None = None) -> dict[str, Any]:
+def _result(name: str | None, error: ErrorCode, message: str | None, topic_id: UUID | None = None) -> Result:
     return {"name": name, "topic_id": topic_id, "error_code": error, "error_message": message}
 
 

@@ -4,7 +4,8 @@ A partition that one request names twice is refused there, as Kafka does: findin
 times what asking costs. The search pauses, so that others are let in.
 
 Trap: while it is not known who leads, the answer is the retriable error, never offset 0 or -1, which would make clients begin
-anew. Leader epochs are -1. A time that no record reaches is answered with offset -1 and no error.
+anew. An offset that is found has the only leader epoch there is, which its batch carries, too. A time that no record reaches is
+answered with offset -1 and no error.
 
 Version 0 knows no records' times: it gives where segments begin that were last written at or before a time, the latest first, as
 Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
@@ -19,9 +20,11 @@ from ...wire.list_offsets_v0 import Wanted
 from ..log import FolderFault
 from ..partitions import Partition
 from ..slices import Steps
+from . import offset_for_leader_epoch
 from .context import Context, required
 
 KEY = 2
+FIRST_WITH_EPOCH = 4
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 NOT_FOUND = -1
@@ -44,7 +47,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         {
             "name": topic.name,
             "partitions": (
-                _partition(context, name, wanted)
+                _partition(context, name, wanted, version)
                 if named[name, int(wanted.partition_index)] == 1
                 else _result(int(wanted.partition_index), ErrorCode.INVALID_REQUEST)
                 for name in (str(topic.name),)
@@ -56,11 +59,13 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
 
 
-def _partition(context: Context, topic: str, wanted: Any) -> Result | Generator[None, None, Result]:
+def _partition(context: Context, topic: str, wanted: Any, version: int) -> Result | Generator[None, None, Result]:
     index = int(wanted.partition_index)
     partition = context.partitions.get(topic, index)
     if partition is None:
         return _result(index, context.not_here(topic, index))
+    if version >= FIRST_WITH_EPOCH and (fault := offset_for_leader_epoch.fault_of(int(wanted.current_leader_epoch))) is not None:
+        return _result(index, fault)
     timestamp_ms = int(wanted.timestamp)
     if timestamp_ms == LATEST:
         return _result(index, ErrorCode.NONE, partition.high_watermark)
@@ -83,7 +88,13 @@ def _at_time(partition: Partition, index: int, timestamp_ms: int) -> Generator[N
 
 
 def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms: int = -1) -> Result:
-    return {"partition_index": index, "error_code": error, "timestamp": timestamp_ms, "offset": offset, "leader_epoch": -1}
+    return {
+        "partition_index": index,
+        "error_code": error,
+        "timestamp": timestamp_ms,
+        "offset": offset,
+        "leader_epoch": offset_for_leader_epoch.NOT_KNOWN if offset == NOT_FOUND else offset_for_leader_epoch.ONLY_EPOCH,
+    }
 
 
 def _handle_v0(context: Context, body: memoryview) -> Generator[None, None, bytes]:

@@ -1,8 +1,9 @@
-"""Metadata, key 3, versions 0-9: the brokers, and of each topic asked for its partitions and their leaders.
+"""Metadata, key 3, versions 0-12: the brokers, and of each topic asked for its id, its partitions and their leaders.
 
-Topic ids (10 and later) are not served. An unknown topic is made on first use where the settings and the request allow it;
-the answer waits a bounded time for that, since clients that are told LEADER_NOT_AVAILABLE sleep before they ask again. Leader
-epochs are -1 throughout: nobody is to validate positions by them."""
+12 may ask for topics by id. librdkafka cannot read long answers of 9: they are served with ids for that (decision 18). An unknown
+topic is made on first use where the settings and the request allow it; the answer waits a bounded time for that, since clients
+that are told LEADER_NOT_AVAILABLE sleep before they ask again. Leader epochs are -1 throughout: nobody is to validate positions
+by them."""
 
 import struct
 from collections.abc import Container, Generator, Sequence
@@ -12,14 +13,19 @@ from ...wire import metadata
 from ...wire.answer_bytes import AnswerBytes
 from ...wire.control import MOST_ELEMENTS
 from ...wire.errors import ErrorCode, MalformedFrame
-from ...wire.primitives import read_count, read_name, skip_tags
+from ...wire.primitives import read_count, read_name, read_string, skip_tags
 from .. import topic_name
-from ..catalog import TopicEntry
+from ..catalog import Catalog, TopicEntry
 from ..later import Later
 from ..slices import Steps
 from .context import Context
 
 KEY = 3
+FIRST_ASKED_BY_ID = 12
+ID_BYTES = 16
+
+Wanted = str | bytes
+"""A topic's name, or its id."""
 
 MOST_MADE = 500
 """Topics that one request may call into being; it asks again for the rest. The worker's queue has room for twice as many."""
@@ -37,7 +43,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         known = context.topics.catalog.topics
         missing = []
         for name in dict.fromkeys(wanted):
-            if name not in known and topic_name.fault_of(name) is None:
+            if isinstance(name, str) and name not in known and topic_name.fault_of(name) is None:
                 missing.append(name)
             yield
         if missing:
@@ -45,8 +51,10 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     return (yield from _answer(context, version, wanted))
 
 
-def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[str] | None, bool]]:
+def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[Wanted] | None, bool]]:
     """Return the topics asked for (None: all) and whether they may be made; pauses at each. Raises: MalformedFrame.
+
+    A topic is asked for by its name, in version 12 by its id instead; one that has both by its id, as in Kafka.
 
     By hand, because librdkafka asks for all topics of version 9 in eight bytes where five are meant: read as Kafka reads them
     there is an unknown tagged field of no length and a byte left over, which is to be overlooked and which kio refuses.
@@ -56,10 +64,19 @@ def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[
         topic_count, at = read_count(body, 0, flexible=flexible, each=2)
         if topic_count > MOST_ELEMENTS:
             raise MalformedFrame(f"{topic_count} topics in a Metadata request: at most {MOST_ELEMENTS} are taken at once")
-        names = []
+        names: list[Wanted] = []
         for _ in range(topic_count):
-            name, at = read_name(body, at, flexible=flexible)
-            names.append(name)
+            topic_id = metadata.NO_ID
+            if version >= metadata.FIRST_WITH_IDS:
+                topic_id, at = body[at : at + ID_BYTES], at + ID_BYTES
+            if topic_id == metadata.NO_ID:
+                name, at = read_name(body, at, flexible=flexible)
+                names.append(name)
+            elif version < FIRST_ASKED_BY_ID:
+                raise MalformedFrame(f"a topic id in a Metadata v{version} request: version {FIRST_ASKED_BY_ID} may ask by id")
+            else:
+                _, at = read_string(body, at, flexible=flexible)
+                names.append(topic_id)
             if flexible:
                 at = skip_tags(memoryview(body), at) if body[at] else at + 1
             yield
@@ -70,7 +87,7 @@ def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[
     return (None if is_all else names), may_create
 
 
-def _create_then_answer(context: Context, version: int, wanted: Sequence[str], missing: Sequence[str]) -> Later:
+def _create_then_answer(context: Context, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> Later:
     waiting = set(missing)
 
     is_answering = False
@@ -102,7 +119,7 @@ def _first_use(context: Context, name: str) -> tuple[int, dict[str, str]]:
 
 
 def _answer(
-    context: Context, version: int, wanted: Sequence[str] | None, being_made: frozenset[str] = frozenset()
+    context: Context, version: int, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
 ) -> Generator[None, None, bytes]:
     """Return the answer, from memory where the same was asked before and nothing has changed; otherwise from its topics' bytes,
     those that have not changed being remembered as well.
@@ -113,19 +130,24 @@ def _answer(
     if answer is None:
         brokers = context.brokers
         names = sorted(catalog.topics) if wanted is None else list(dict.fromkeys(wanted))
+        by_id = yield from _by_id(catalog, names)
         pieces = answers.pieces(version, frozenset(brokers))
         topics, errors = [], []
         for name in names:
             yield
-            entry = catalog.topics.get(name)
+            entry = catalog.topics.get(name) if isinstance(name, str) else by_id.get(name)
             if entry is None:
+                if not isinstance(name, str):
+                    errors.append(int(ErrorCode.UNKNOWN_TOPIC_ID))
+                    topics.append(metadata.topic(version, None, ErrorCode.UNKNOWN_TOPIC_ID, topic_id=name))
+                    continue
                 error = _error_of(name, being_made)
                 errors.append(int(error))
                 topics.append(metadata.topic(version, name, error, is_internal=is_internal(name)))
                 continue
-            piece = pieces.get(name)
+            piece = pieces.get(entry.name)
             if piece is None or piece[0] is not entry:
-                piece = pieces[name] = (entry, _known(version, entry, brokers))
+                piece = pieces[entry.name] = (entry, _known(version, entry, brokers))
             topics.append(piece[1])
         body = metadata.response(
             version,
@@ -144,7 +166,19 @@ def _known(version: int, entry: TopicEntry, alive: Container[int]) -> bytes:
         (index, replicas[0] if replicas and replicas[0] in alive else metadata.NO_LEADER, replicas)
         for index, replicas in sorted(entry.partitions.items())
     )
-    return metadata.topic(version, entry.name, ErrorCode.NONE, places, is_internal=is_internal(entry.name))
+    return metadata.topic(
+        version, entry.name, ErrorCode.NONE, places, is_internal=is_internal(entry.name), topic_id=entry.topic_id.bytes
+    )
+
+
+def _by_id(catalog: Catalog, wanted: Sequence[Wanted]) -> Generator[None, None, dict[bytes, TopicEntry]]:
+    """Return the topics by their ids, where one is asked for by its id."""
+    found: dict[bytes, TopicEntry] = {}
+    if not all(isinstance(one, str) for one in wanted):
+        for entry in catalog.topics.values():
+            found[entry.topic_id.bytes] = entry
+            yield
+    return found
 
 
 def _error_of(name: str, being_made: frozenset[str]) -> ErrorCode:

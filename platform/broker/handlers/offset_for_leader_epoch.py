@@ -31,6 +31,13 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
 
 
+def fault_of(current_leader_epoch: int) -> ErrorCode | None:
+    """Return what is wrong with the epoch in which a client believes to be; None for the present one, and where it says none."""
+    if current_leader_epoch > ONLY_EPOCH:
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
+    return None if current_leader_epoch in (ONLY_EPOCH, NOT_KNOWN) else ErrorCode.FENCED_LEADER_EPOCH
+
+
 def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
     index = int(wanted.partition)
     partition = context.partitions.get(topic, index)

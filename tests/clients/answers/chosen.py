@@ -7,8 +7,7 @@ where only one of the two has the item at all."""
 from collections.abc import Mapping
 
 EVERYWHERE: Mapping[str, str] = {
-    "* | *leader_epoch": "leader epochs are -1: nobody is to validate positions by them",
-    "* | *topic_id": "topic ids are not served",
+    "* | *topic_id": "ids are each server's own",
     "* | *configs:item": "settings that would do nothing here are not shown; `flush.ack` and `headrace.mirror` are ours",
     "* | *.config_source": "Kafka keeps min.insync.replicas as a setting of all brokers",
 }
@@ -30,7 +29,10 @@ _REPLICAS = "who asks is a client, whatever replica id it gives"
 _OUT_OF_RANGE = "where the log begins and ends is told with out-of-range errors too"
 
 CHOSEN: Mapping[str, Mapping[str, str]] = {
-    "metadata": {"with operations | *authorized_operations": _NO_OPERATIONS},
+    "metadata": {
+        "with operations | *authorized_operations": _NO_OPERATIONS,
+        "* | *leader_epoch": "leader epochs are -1: nobody is to validate positions by them",
+    },
     "create_topics": {
         "segment of 14 | *": "segments may be smaller than the 1 MiB that Kafka 4 wants",
         "max.message.bytes 0 | *": "no batch is shorter than 61 bytes",
@@ -122,7 +124,6 @@ CHOSEN: Mapping[str, Mapping[str, str]] = {
         "time -3* | *": "versions below 7 may ask for the largest timestamp",
         "partition twice | *": "it is answered twice",
         "isolation unknown | *": _LENIENT,
-        "epoch [19] | *": _EPOCHS_IGNORED,
     },
     "offset_for_leader_epoch": {"epoch -2* | *": _LENIENT, "current -2 | *": _LENIENT},
     "init_producer_id": {"transactional, * | *": "transactions are not served, and who asks for one is told at once"},

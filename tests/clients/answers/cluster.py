@@ -1,4 +1,4 @@
-"""Sequences about the cluster: ApiVersions, DescribeCluster, DescribeLogDirs, and what is not served."""
+"""Sequences about the cluster: ApiVersions, DescribeCluster, DescribeLogDirs, access rules, and what is not served."""
 
 import struct
 from collections.abc import Iterator
@@ -10,6 +10,16 @@ from tests.clients.answers.sequence import Step, about
 from tests.clients.answers.side import Side
 
 API_VERSIONS, DESCRIBE_LOG_DIRS, DESCRIBE_CLUSTER = 18, 35, 60
+DESCRIBE_ACLS, CREATE_ACLS, DELETE_ACLS = 29, 30, 31
+ANY_RULE = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
 MINE = {"client_software_name": "same-answers", "client_software_version": "1"}
 
 
@@ -93,3 +103,22 @@ def not_served(side: Side, version: int, own: str) -> Iterator[Step]:
         ("ControlledShutdown", 7, 0),
     ):
         yield name, side.ask_raw(key, asked, b"\x00" * 20, lambda answer: {"size": len(answer)})
+
+
+@about(DESCRIBE_ACLS)
+def describe_acls(side: Side, version: int, own: str) -> Iterator[Step]:
+    yield "all", side.ask(DESCRIBE_ACLS, version, ANY_RULE)
+
+
+@about(CREATE_ACLS)
+def create_acls(side: Side, version: int, own: str) -> Iterator[Step]:
+    rule = {"resource_type": 2, "resource_name": own, "resource_pattern_type": 3, "principal": "User:a", "host": "*"}
+    allowed = {**rule, "operation": 3, "permission_type": 3}
+    yield "none", side.ask(CREATE_ACLS, version, {"creations": []})
+    yield "two", side.ask(CREATE_ACLS, version, {"creations": [allowed, allowed]})
+
+
+@about(DELETE_ACLS)
+def delete_acls(side: Side, version: int, own: str) -> Iterator[Step]:
+    yield "none", side.ask(DELETE_ACLS, version, {"filters": []})
+    yield "two", side.ask(DELETE_ACLS, version, {"filters": [ANY_RULE, ANY_RULE]})

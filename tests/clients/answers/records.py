@@ -232,8 +232,9 @@ def list_offsets_(side: Side, version: int, own: str) -> Iterator[Step]:
     yield "partition twice", ask(-1, -2)
     yield "no topics", side.ask(LIST_OFFSETS, version, {"replica_id": -1, "isolation_level": 0, "topics": []})
     if version >= 4:
-        for epoch in (0, 1, 9):
+        for epoch in (-2, 0, 1, 9):
             yield f"epoch {epoch}", ask(-1, epoch=epoch)
+            yield f"epoch {epoch}, by time", ask(first_ms, epoch=epoch)
     for replica in (-2, 1, 5):
         yield f"replica {replica}", side.ask(LIST_OFFSETS, version, list_offsets(topic, -1) | {"replica_id": replica})
 

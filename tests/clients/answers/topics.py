@@ -31,7 +31,8 @@ def metadata(side: Side, version: int, own: str) -> Iterator[Step]:
     side.make(f"{own}-three", 3)
 
     def of(*names: str, may_create: bool = False) -> Any:
-        message = {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": may_create}
+        topics = [{"name": name, "topic_id": None} for name in names]
+        message = {"topics": topics, "allow_auto_topic_creation": may_create}
         return side.ask(METADATA, version, message | dict.fromkeys(_OPERATIONS, False))
 
     yield "one known", of(f"{own}-three")
@@ -43,8 +44,11 @@ def metadata(side: Side, version: int, own: str) -> Iterator[Step]:
     yield "invalid names", of(*BAD_NAMES)
     yield "invalid names that may be made", of(*BAD_NAMES, may_create=True)
     if version >= 8:
-        message = {"topics": [{"name": f"{own}-three"}], "allow_auto_topic_creation": False}
+        message = {"topics": [{"name": f"{own}-three", "topic_id": None}], "allow_auto_topic_creation": False}
         yield "with operations", side.ask(METADATA, version, message | dict.fromkeys(_OPERATIONS, True))
+    if version >= 12:
+        nobodys = {"topics": [{"name": None, "topic_id": UUID(int=7)}], "allow_auto_topic_creation": False}
+        yield "by an id nobody has", side.ask(METADATA, version, nobodys | dict.fromkeys(_OPERATIONS, False))
     made = side.until(lambda: of(f"{own}-new", may_create=True), lambda seen: seen.get(f"topics[{own}-new].error_code") == "none")
     yield "made on first use", made
 
@@ -188,7 +192,7 @@ def delete_topics(side: Side, version: int, own: str) -> Iterator[Step]:
         nobodys = {"name": None, "topic_id": UUID(int=7)}
         yield "by an id nobody has", side.ask(DELETE_TOPICS, version, {"topics": [nobodys], "timeout_ms": 10_000})
     yield "known and unknown", ask(f"{own}-c", f"{own}-nothing")
-    gone = {"topics": [{"name": f"{own}-c"}], "allow_auto_topic_creation": False}
+    gone = {"topics": [{"name": f"{own}-c", "topic_id": None}], "allow_auto_topic_creation": False}
     yield (
         "what is seen then",
         side.until(lambda: side.ask(METADATA, 5, gone), lambda seen: "none" not in seen[f"topics[{own}-c].error_code"]),

@@ -27,7 +27,7 @@ def test_offsets_are_forgotten_one_by_one_and_topic_by_topic(open_session: OpenS
     offsets.commit(dict.fromkeys(["g", "team/h"], positions))
     assert offsets.forget("g", [("clicks", 0), ("clicks", 9), ("nowhere", 0)]) == {("clicks", 0)}
     assert len(offsets.get_all("g")) == 5
-    offsets.forget_topic("clicks")
+    offsets.forget_topics(["clicks", "nobodys"])
     for group in ("g", "team/h"):
         assert set(offsets.get_all(group)) == {("orders", index) for index in range(3)}
     offsets.forget("g", offsets.get_all("g").keys())

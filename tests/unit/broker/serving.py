@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from uuid import UUID, uuid4
 
 from headrace.broker import settings as broker_settings
 from headrace.broker import topic_settings
@@ -98,7 +99,9 @@ class MemoryTopics:
         return self.never_answers or self.is_down
 
     def _put(self, topic: str, places: Places, config: Mapping[str, str]) -> None:
-        entry = TopicEntry(name=topic, partitions=places, config=config)
+        present = self.catalog.topics.get(topic)
+        topic_id = uuid4() if present is None else present.topic_id
+        entry = TopicEntry(name=topic, partitions=places, config=config, topic_id=topic_id)
         self.catalog = replace(self.catalog, topics={**self.catalog.topics, topic: entry})
         settings = topic_settings.settings_of(config, self._defaults)
         for index in places:
@@ -112,10 +115,14 @@ class MemoryTopics:
             )
             self._table.add(Partition(topic, index, log, settings, self._upkeep.flush))
 
-    def delete(self, topic: str, done: Callable[[bool | Exception], None]) -> None:
+    def delete(self, topic: str, done: Callable[[bool | Exception], None], topic_id: UUID | None = None) -> None:
         if self._is_away(done):
             return
-        existed = topic in self.catalog.topics
+        present = self.catalog.topics.get(topic)
+        existed = present is not None and topic_id in (None, present.topic_id)
+        if not existed:
+            done(False)
+            return
         topics = {name: entry for name, entry in self.catalog.topics.items() if name != topic}
         self.catalog = Catalog(cluster_id="test", topics=topics)
         self._table.remove_topic(topic)
@@ -150,10 +157,10 @@ class MemoryOffsets:
         known = self.offsets.get(group, {})
         return {one for one in partitions if known.pop(one, None) is not None}
 
-    def forget_topic(self, topic: str) -> None:
+    def forget_topics(self, topics: Collection[str]) -> None:
         self._check()
         for known in self.offsets.values():
-            for position in [one for one in known if one[0] == topic]:
+            for position in [one for one in known if one[0] in topics]:
                 del known[position]
 
     def groups(self) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -50,17 +50,22 @@ def test_a_topic_named_twice_for_deletion_is_refused_and_stays(broker: ServingBr
     assert set(broker.topics.catalog.topics) == {"clicks"}
 
 
-def test_a_client_that_knows_only_version_6_deletes_by_name_and_is_told_that_there_are_no_ids(
-    broker: ServingBroker, client: RawClient
-) -> None:
-    """@platformatic/kafka has no other version of DeleteTopics."""
-    some_id = uuid4()
-    wanted = [("views", None), (None, some_id), ("clicks", some_id), (None, None)]
-    topics = [{"name": name, "topic_id": topic_id} for name, topic_id in wanted]
-    answer = client.ask(20, 6, {"topics": topics, "timeout_ms": 1_000})
+def test_a_topic_is_deleted_by_its_name_or_its_id_but_not_by_both_and_not_twice(broker: ServingBroker, client: RawClient) -> None:
+    some_id, views_id = uuid4(), broker.topics.catalog.topics["views"].topic_id
+    clicks_id = broker.topics.catalog.topics["clicks"].topic_id
+
+    def deleted(*wanted: tuple[str | None, UUID | None]) -> dict[tuple[str | None, UUID | None], int]:
+        topics = [{"name": name, "topic_id": topic_id} for name, topic_id in wanted]
+        answer = client.ask(20, 6, {"topics": topics, "timeout_ms": 1_000})
+        return {(one.name, one.topic_id): int(one.error_code) for one in answer.responses}
+
     invalid = ErrorCode.INVALID_REQUEST
-    codes = [0, ErrorCode.UNKNOWN_TOPIC_ID, invalid, invalid]
-    assert {(one.name, one.topic_id): one.error_code for one in answer.responses} == dict(zip(wanted, codes, strict=True))
+    refused: dict[tuple[str | None, UUID | None], int]
+    refused = {(None, some_id): ErrorCode.UNKNOWN_TOPIC_ID, ("clicks", some_id): invalid, (None, None): invalid}
+    assert deleted(*refused) == refused
+    assert deleted(("clicks", None), (None, clicks_id)) == {("clicks", None): invalid}
+    assert deleted((None, views_id)) == {("views", views_id): 0}
+    assert deleted((None, views_id)) == {(None, views_id): ErrorCode.UNKNOWN_TOPIC_ID}
     assert set(broker.topics.catalog.topics) == {"clicks"}
 
 

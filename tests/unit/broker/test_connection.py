@@ -93,7 +93,7 @@ WRONG_FRAMES = {
     "unknown API": frame(999, 0, 1, b""),
     "negative API": frame(-1, 0, 1, b""),
     "an API whose answers have no error of their own": frame(28, 0, 1, b"\0" * 40),
-    "Metadata version too high": frame(3, 12, 1, b"\0" * 40),
+    "Metadata version too high": frame(3, 14, 1, b"\0" * 40),
     "negative version": frame(1, -1, 1, b""),
     "client id beyond the frame": struct.pack(">ihhih", 14, 3, 1, 1, 500) + b"\0" * 4,
     "client id of the whole int16": struct.pack(">ihhih", 10, 3, 1, 1, 32_767),

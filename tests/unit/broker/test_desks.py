@@ -65,7 +65,7 @@ def test_a_commit_that_waits_does_not_bring_offsets_of_a_deleted_topic_back() ->
     desk.commit("g", {("t", 0): At(1)}, answers.append)
     desk.commit("g", {("t", 0): At(2), ("kept", 0): At(3)}, answers.append)
     desk.commit("h", {("t", 0): At(4)}, answers.append)
-    desk.forget_topic("t")
+    desk.forget_topics(["t"])
     while worker.jobs:
         worker.run_one()
     assert {group: offsets for group, offsets in store.offsets.items() if offsets} == {"g": {("kept", 0): At(3)}}

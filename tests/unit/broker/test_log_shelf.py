@@ -1,18 +1,22 @@
 """Topics in ZooKeeper and logs in the folder, kept in step. Real logs and keeper; registries are dictionaries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
+from headrace.broker import batched_jobs
 from headrace.broker.catalog import extension
 from headrace.broker.errors import BeingDeleted, NotMorePartitions
-from headrace.broker.log_shelf import LogShelf
+from headrace.broker.log import LogError
+from headrace.broker.log_shelf import LogShelf, Seen
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.topic_keeper import TopicKeeper
 from headrace.coordination.brokers import BrokerInfo, BrokerRegistry
-from headrace.coordination.topics import TopicInfo, TopicRegistry
+from headrace.coordination.topics import TopicInfo, TopicRegistry, Wanted
 from tests.unit.broker_log.small_logs import batch
 
 NOW_MS = 1_800_000_000_000
@@ -24,11 +28,15 @@ class MemoryRegistry:
     def __init__(self) -> None:
         self.infos: dict[str, TopicInfo] = {}
         self.reads: list[str] = []
+        self.rounds: list[tuple[str, int]] = []
+        """Calls for many topics at once: what they did, to how many."""
+        self._created = 0
 
     def create(self, topic: str, partitions: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> bool:
         if topic in self.infos:
             return False
-        self._put(topic, partitions, config, 0)
+        self._created += 1
+        self._put(topic, partitions, config, 0, UUID(int=self._created))
         return True
 
     def read(self, topic: str) -> TopicInfo | None:
@@ -37,6 +45,20 @@ class MemoryRegistry:
     def read_many(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
         self.reads += topics
         return {topic: self.infos[topic] for topic in topics if topic in self.infos}
+
+    read_each = read_many
+
+    def create_many(self, topics: Mapping[str, Wanted]) -> dict[str, TopicInfo | None]:
+        self.rounds.append(("create", len(topics)))
+        new = {topic: self.create(topic, places, config) for topic, (places, config) in topics.items()}
+        return {topic: self.infos[topic] if is_new else None for topic, is_new in new.items()}
+
+    def delete_many(self, topics: Mapping[str, UUID | None]) -> dict[str, bool]:
+        self.rounds.append(("delete", len(topics)))
+        meant = {
+            topic for topic, wanted in topics.items() if topic in self.infos and wanted in (None, self.infos[topic].topic_id)
+        }
+        return {topic: topic in meant and self.delete(topic) for topic in topics}
 
     def list(self) -> list[str]:
         return sorted(self.infos)
@@ -48,19 +70,21 @@ class MemoryRegistry:
         info = self.infos.get(topic)
         if info is None:
             return False
-        self._put(topic, info.partitions, change(info.config), info.version + 1)
+        self._put(topic, info.partitions, change(info.config), info.version + 1, info.topic_id)
         return True
 
     def add_partitions(self, topic: str, partitions: Mapping[int, Sequence[int]]) -> bool:
         info = self.infos.get(topic)
         if info is None:
             return False
-        self._put(topic, {**info.partitions, **partitions}, info.config, info.version + 1)
+        self._put(topic, {**info.partitions, **partitions}, info.config, info.version + 1, info.topic_id)
         return True
 
-    def _put(self, topic: str, partitions: Mapping[int, Sequence[int]], config: Mapping[str, str], version: int) -> None:
+    def _put(
+        self, topic: str, partitions: Mapping[int, Sequence[int]], config: Mapping[str, str], version: int, topic_id: UUID
+    ) -> None:
         places = {index: tuple(ids) for index, ids in partitions.items()}
-        self.infos[topic] = TopicInfo(topic=topic, partitions=places, config=dict(config), version=version)
+        self.infos[topic] = TopicInfo(topic=topic, partitions=places, config=dict(config), version=version, topic_id=topic_id)
 
 
 class MemoryBrokers:
@@ -147,6 +171,12 @@ def kept(tmp_path: Path, registry: MemoryRegistry) -> Iterator[Kept]:
     kept.keeper.close()
 
 
+def made(shelf: LogShelf, topic: str, *indices: int) -> Seen:
+    outcomes, seen = shelf.create({topic: (dict.fromkeys(indices, (1,)), {})})
+    assert outcomes == {topic: True}
+    return seen
+
+
 # -- the shelf ----------------------------------------
 
 
@@ -193,16 +223,18 @@ def test_a_log_that_cannot_be_opened_is_left_out_and_all_others_are_served(
 def test_a_topic_made_anew_waits_until_the_logs_of_its_name_are_set_aside(
     tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry
 ) -> None:
-    shelf.create("a", {0: (1,)}, {})
-    assert shelf.unregister("a")
-    with pytest.raises(BeingDeleted):
-        shelf.create("a", {0: (1,)}, {})
+    made(shelf, "a", 0)
+    assert shelf.unregister({"a": None}) == {"a": True}
+    outcomes, seen = shelf.create({"a": ({0: (1,)}, {}), "b": ({0: (1,)}, {})})
+    assert isinstance(outcomes.pop("a"), BeingDeleted)
+    assert (outcomes, seen.topics.keys()) == ({"b": True}, {"b"}), "and others are made"
     registry.create("a", {0: [1]}, {})
-    assert shelf.look(()).opened == {}
+    assert shelf.look(()).opened.keys() == {("b", 0)}
     assert shelf.configure("a", lambda config: config) == (False, shelf.configure("a", lambda config: config)[1])
-    (aside,) = shelf.set_aside("a", "deleted")
-    assert aside.name.startswith("a-0.deleted.")
-    assert shelf.look(()).opened.keys() == {("a", 0)}
+    aside = shelf.set_aside({"a": "deleted"})["a"]
+    assert not isinstance(aside, Exception)
+    assert [folder.name.partition(".deleted.")[0] for folder in aside] == ["a-0"]
+    assert shelf.look(()).opened.keys() == {("a", 0), ("b", 0)}
 
 
 def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry) -> None:
@@ -217,15 +249,15 @@ def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, shelf: LogShelf,
 def test_what_a_deletion_left_that_was_cut_short_does_not_come_back_under_a_new_topic(
     tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry
 ) -> None:
-    _, seen = shelf.create("a", {0: (1,), 1: (1,)}, {})
+    seen = made(shelf, "a", 0, 1)
     for opened, _ in seen.opened.values():
         opened.append(batch(b"old"), NOW_MS)
-    assert shelf.unregister("a")  # answered, and killed before the folders got other names
+    assert shelf.unregister({"a": None})  # answered, and killed before the folders got other names
     again = shelf_on(tmp_path, registry)
     again.load()
-    _, made = again.create("a", {0: (1,)}, {})
+    anew = made(again, "a", 0)
     _, extended = again.extend("a", lambda _: {1: (1,)})
-    assert [opened.log_end_offset for opened, _ in (*made.opened.values(), *extended.opened.values())] == [0, 0, 0]
+    assert [opened.log_end_offset for opened, _ in (*anew.opened.values(), *extended.opened.values())] == [0, 0, 0]
     assert len(list((tmp_path / f"a-0.gone.{NOW_MS}").glob("*.log"))) == 1, "and nothing is erased"
     again.close()
 
@@ -302,6 +334,84 @@ def test_a_full_worker_is_told_to_whoever_asks(kept: Kept) -> None:
     kept.keeper.configure("a", lambda config: config, outcomes.append)
     kept.keeper.delete("a", outcomes.append)
     assert ["waiting already" in str(outcome) for outcome in outcomes] == [True] * 4
+
+
+def test_many_topics_are_made_and_deleted_in_few_rounds_and_each_is_told(kept: Kept, registry: MemoryRegistry) -> None:
+    outcomes: dict[str, bool | Exception] = {}
+    names = [f"t{number}" for number in range(100)]
+    registry.create("t7", {0: [1]}, {})
+    for name in names:
+        kept.keeper.create(name, 1, {}, partial(outcomes.__setitem__, name))
+    kept.worker.run()
+    assert outcomes == {name: name != "t7" for name in names}
+    assert registry.rounds == [("create", 1), ("create", 99)]
+    assert kept.keeper.catalog.topics.keys() == set(names)
+    assert len(kept.table) == 100
+    outcomes.clear()
+    for name in [*names, "nowhere"]:
+        kept.keeper.delete(name, partial(outcomes.__setitem__, name))
+    kept.worker.run()
+    assert outcomes == {**dict.fromkeys(names, True), "nowhere": False}
+    assert registry.rounds[2:] == [("delete", 1), ("delete", 100)]
+    assert (kept.keeper.catalog.topics, len(kept.table)) == ({}, 0)
+
+
+def test_of_two_deletions_at_once_the_second_finds_nothing_and_a_topic_made_between_them_is_made_and_goes(
+    kept: Kept, registry: MemoryRegistry
+) -> None:
+    outcomes: list[bool | Exception] = []
+    kept.keeper.create("a", 1, {}, outcomes.append)
+    kept.keeper.delete("a", outcomes.append)
+    kept.keeper.delete("a", outcomes.append)
+    kept.worker.run()
+    assert outcomes == [True, True, False]
+    kept.keeper.create("a", 1, {}, outcomes.append)
+    kept.worker.run()
+    assert (outcomes[3], registry.list(), len(kept.table)) == (True, ["a"], 1)
+
+
+def test_a_topic_is_deleted_by_its_id_only_while_it_has_that_id(kept: Kept, registry: MemoryRegistry) -> None:
+    outcomes: list[bool | Exception] = []
+    kept.keeper.create("a", 1, {}, outcomes.append)
+    kept.worker.run()
+    wrong, right = UUID(int=77), kept.keeper.catalog.topics["a"].topic_id
+    kept.keeper.delete("a", outcomes.append, wrong)
+    kept.worker.run()
+    assert (outcomes[1], registry.list(), len(kept.table)) == (False, ["a"], 1)
+    kept.keeper.delete("a", outcomes.append, right)
+    kept.worker.run()
+    assert (outcomes[2], registry.list(), len(kept.table)) == (True, [], 0)
+
+
+def test_a_topic_whose_log_cannot_be_opened_is_told_so_and_the_others_of_its_round_are_served(
+    tmp_path: Path, kept: Kept, registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogShelf, "_leftovers", lambda *_: [])
+    (tmp_path / "bad-0").write_text("a file where a folder must be")
+    outcomes: dict[str, bool | Exception] = {}
+    for name in ("first", "a", "bad", "c"):
+        kept.keeper.create(name, 1, {}, partial(outcomes.__setitem__, name))
+    kept.worker.run()
+    assert isinstance(outcomes.pop("bad"), LogError)
+    assert outcomes == dict.fromkeys(("first", "a", "c"), True)
+    assert sorted(kept.table.topics()) == ["a", "c", "first"]
+
+
+def test_more_topics_than_may_wait_are_set_aside_when_they_are_gone(tmp_path: Path, registry: MemoryRegistry) -> None:
+    names = [f"t{number}" for number in range(batched_jobs.MOST_WAITING + 50)]
+    for name in names:
+        registry.create(name, {0: [1]}, {})
+    kept = Kept(tmp_path, registry)
+    assert len(kept.table) == len(names)
+    registry.infos.clear()
+    kept.keeper.refresh()
+    kept.worker.run()
+    assert not [folder for folder in tmp_path.iterdir() if ".gone." not in folder.name]
+    registry.create("t5", {0: [1]}, {})
+    kept.keeper.refresh()
+    kept.worker.run()
+    assert kept.table.topics() == ["t5"]
+    kept.keeper.close()
 
 
 # -- where new partitions go ----------------------------------------

@@ -1,6 +1,7 @@
 """What Metadata remembers: as much as is allowed, as long as it holds, and nothing of what has changed."""
 
 from pathlib import Path
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
@@ -12,8 +13,12 @@ from headrace.wire.steps import at_once
 from tests.unit.broker.serving import ServingBroker
 
 
+def entry(name: str, places: dict[int, tuple[int, ...]]) -> TopicEntry:
+    return TopicEntry(name=name, partitions=places, config={}, topic_id=uuid5(NAMESPACE_OID, name))
+
+
 def catalog(*names: str, places: dict[int, tuple[int, ...]] | None = None, brokers: int = 1) -> Catalog:
-    topics = {name: TopicEntry(name=name, partitions=places or {0: (1,)}, config={}) for name in names}
+    topics = {name: entry(name, places or {0: (1,)}) for name in names}
     known = {number: BrokerAddress(broker_id=number, host="h", port=number) for number in range(1, brokers + 1)}
     return Catalog(cluster_id="c", topics=topics, brokers=known)
 
@@ -44,7 +49,7 @@ def test_topics_that_are_no_more_are_forgotten_in_the_end() -> None:
     answers = MetadataAnswers()
     pieces = answers.pieces(9, frozenset({1}))
     for number in range(MetadataAnswers.FORGOTTEN_TOPICS + 2):
-        pieces[f"t{number}"] = (TopicEntry(name="t", partitions={}, config={}), b"")
+        pieces[f"t{number}"] = (entry("t", {}), b"")
     answers.put("key", catalog("a"), b"")
     assert len(answers.pieces(9, frozenset({1}))) == 0
 
@@ -53,7 +58,7 @@ def test_a_topic_that_has_changed_is_written_anew_and_others_are_not(broker: Ser
     broker.topics.catalog = catalog("a", "b")
     assert asked(broker) == {"a": [(0, 1)], "b": [(0, 1)]}
     kept = broker.context.metadata_answers.pieces(9, frozenset({1}))["b"][1]
-    changed = TopicEntry(name="a", partitions={0: (1,), 1: (1,)}, config={})
+    changed = entry("a", {0: (1,), 1: (1,)})
     broker.topics.catalog = Catalog(cluster_id="c", topics={**broker.topics.catalog.topics, "a": changed})
     assert asked(broker) == {"a": [(0, 1), (1, 1)], "b": [(0, 1)]}
     assert broker.context.metadata_answers.pieces(9, frozenset({1}))["b"][1] is kept
@@ -63,6 +68,5 @@ def test_when_a_broker_goes_its_partitions_have_no_leader_in_the_next_answer(bro
     places = {0: (1,), 1: (2,)}
     broker.topics.catalog = catalog("a", places=places, brokers=2)
     assert asked(broker, "a") == {"a": [(0, 1), (1, 2)]}
-    entry = broker.topics.catalog.topics["a"]
-    broker.topics.catalog = Catalog(cluster_id="c", topics={"a": entry})
+    broker.topics.catalog = Catalog(cluster_id="c", topics={"a": broker.topics.catalog.topics["a"]})
     assert asked(broker, "a") == {"a": [(0, 1), (1, -1)]}

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from headrace.broker.catalog import assignment
 from headrace.wire.errors import ErrorCode
+from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch
 from tests.unit.broker.serving import ServingBroker
 
@@ -25,7 +27,7 @@ def client(broker: ServingBroker) -> Iterator[RawClient]:
 
 
 def metadata(client: RawClient, *names: str, version: int = 9, may_create: bool = True) -> Any:
-    topics = [{"name": name} for name in names] if names else None
+    topics = [{"name": name, "topic_id": None} for name in names] if names else None
     message = {
         "topics": topics,
         "allow_auto_topic_creation": may_create,
@@ -47,7 +49,7 @@ def created(client: RawClient, name: str, version: int = 7, **more: Any) -> Any:
 # -- metadata ----------------------------------------
 
 
-@pytest.mark.parametrize("version", range(1, 10))
+@pytest.mark.parametrize("version", range(1, 13))
 def test_metadata_names_this_broker_and_every_topic_in_each_version(
     broker: ServingBroker, client: RawClient, version: int
 ) -> None:
@@ -173,6 +175,47 @@ def test_a_topic_is_deleted_in_each_version(client: RawClient, version: int) -> 
     codes = {str(one.name): one.error_code for one in answer.responses}
     assert codes == {"clicks": 0, "nowhere": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert client.produce("clicks", batch(b"one")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_topic_has_an_id_that_creation_metadata_and_deletion_agree_on(client: RawClient) -> None:
+    made = created(client, "made")
+    (seen,) = metadata(client, "made", version=12).topics
+    (deleted,) = client.ask(20, 6, {"topics": [{"name": "made", "topic_id": None}], "timeout_ms": 1_000}).responses
+    assert made.topic_id == seen.topic_id == deleted.topic_id
+    assert made.topic_id is not None
+    assert created(client, "made").topic_id != made.topic_id, "a topic made anew is another one"
+
+
+def test_a_topic_is_asked_for_by_its_id_from_version_12_on(client: RawClient) -> None:
+    known, nobodys = created(client, "made").topic_id, UUID(int=7)
+    wanted = [(None, known), (None, nobodys), ("clicks", None)]
+    message = {
+        "topics": [{"topic_id": topic_id, "name": name} for name, topic_id in wanted],
+        "allow_auto_topic_creation": True,
+        "include_topic_authorized_operations": False,
+    }
+    found, none, named = client.ask(3, 12, message).topics
+    assert (found.name, found.topic_id, found.error_code, len(found.partitions)) == ("made", known, 0, 1)
+    assert (none.name, none.topic_id, none.error_code) == (None, nobodys, ErrorCode.UNKNOWN_TOPIC_ID)
+    assert (named.name, named.error_code) == ("clicks", 0)
+    id_in_11 = b"\x02" + known.bytes + b"\x00\x00" + b"\x01\x00\x00"
+    client.send(3, 11, id_in_11)
+    assert client.is_closed_by_peer()
+
+
+def test_offsets_of_all_topics_that_one_request_deletes_are_forgotten_together(
+    broker: ServingBroker, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[frozenset[str]] = []
+    monkeypatch.setattr(broker.context.offsets, "forget_topics", lambda topics: asked.append(frozenset(topics)))
+    names = [f"t{number}" for number in range(50)]
+    for name in names:
+        created(client, name)
+    topics = [{"name": name, "topic_id": None} for name in [*names, "nowhere"]]
+    answer = client.ask(20, 6, {"topics": topics, "timeout_ms": 10_000})
+    assert sum(one.error_code == 0 for one in answer.responses) == 50
+    eventually(lambda: frozenset().union(*asked) == set(names), what="all forgotten")
+    assert len(asked) <= 2
 
 
 # -- settings shown ----------------------------------------

@@ -39,7 +39,7 @@ def test_what_is_not_served_is_answered_in_its_own_shape_and_the_connection_goes
     assert client.request(18, 0, b"")
 
 
-@pytest.mark.parametrize(("api_key", "version"), [(3, 12), (28, 0), (999, 7), (-1, 0), (1, 99), (0, -1)])
+@pytest.mark.parametrize(("api_key", "version"), [(3, 14), (28, 0), (999, 7), (-1, 0), (1, 99), (0, -1)])
 def test_where_there_is_no_such_answer_the_connection_ends_and_the_log_says_who_asked_what(
     broker: ServingBroker, client: RawClient, api_key: int, version: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,11 +1,14 @@
 """Metadata answers written by hand, against kio's."""
 
+from uuid import UUID
+
 import pytest
 
 from headrace.wire import control, metadata
 from headrace.wire.errors import ErrorCode
 
 NO_OPERATIONS = -(2**31)
+ID = UUID(int=0x0123456789ABCDEF0123456789ABCDEF)
 BROKERS = {2: ("b.example", 9_093), 1: ("127.0.0.1", 9_092)}
 PLACES: list[metadata.Place] = [
     (0, 1, (1,)),
@@ -29,9 +32,9 @@ def as_kio_writes_it(version: int, cluster_id: str | None) -> bytes:
         }
 
     topics = [
-        ("clicks", 0, False, [partition(index, leader, list(replicas)) for index, leader, replicas in PLACES]),
-        ("_internal", 0, True, []),
-        ("x" * 200, 3, False, []),
+        ("clicks", ID, 0, False, [partition(index, leader, list(replicas)) for index, leader, replicas in PLACES]),
+        ("_internal", None, 0, True, []),
+        ("x" * 200 if version < 12 else None, None, 3, False, []),
     ]
     message = {
         "throttle_time_ms": 0,
@@ -42,11 +45,12 @@ def as_kio_writes_it(version: int, cluster_id: str | None) -> bytes:
             {
                 "error_code": error,
                 "name": name,
+                "topic_id": topic_id,
                 "is_internal": is_internal,
                 "partitions": partitions,
                 "topic_authorized_operations": NO_OPERATIONS,
             }
-            for name, error, is_internal, partitions in topics
+            for name, topic_id, error, is_internal, partitions in topics
         ],
         "cluster_authorized_operations": NO_OPERATIONS,
     }
@@ -54,18 +58,18 @@ def as_kio_writes_it(version: int, cluster_id: str | None) -> bytes:
 
 
 @pytest.mark.parametrize("cluster_id", ["a-cluster", None])
-@pytest.mark.parametrize("version", range(10))
+@pytest.mark.parametrize("version", range(metadata.HIGHEST + 1))
 def test_it_is_byte_for_byte_what_kio_writes(version: int, cluster_id: str | None) -> None:
     topics = [
-        metadata.topic(version, "clicks", ErrorCode.NONE, PLACES),
+        metadata.topic(version, "clicks", ErrorCode.NONE, PLACES, topic_id=ID.bytes),
         metadata.topic(version, "_internal", ErrorCode.NONE, is_internal=True),
-        metadata.topic(version, "x" * 200, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        metadata.topic(version, "x" * 200 if version < 12 else None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     written = metadata.response(version, brokers=BROKERS, cluster_id=cluster_id, controller_id=1, topics=topics)
     assert written == as_kio_writes_it(version, cluster_id)
 
 
-@pytest.mark.parametrize("version", range(10))
+@pytest.mark.parametrize("version", range(metadata.HIGHEST + 1))
 def test_an_answer_without_topics_is_what_kio_writes(version: int) -> None:
     written = metadata.response(version, brokers={}, cluster_id="c", controller_id=-1, topics=[])
     answer = control.decode_response(3, version, written)
