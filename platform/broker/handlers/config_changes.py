@@ -8,10 +8,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ...wire import control
+from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
 from .. import settings as broker_settings
-from .. import topic_name, topic_settings
+from .. import topic_settings
 from ..slices import Steps
 from .context import Context, required
 from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of

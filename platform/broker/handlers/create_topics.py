@@ -8,9 +8,9 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ...wire import control
+from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
-from .. import topic_name, topic_settings
+from .. import topic_settings
 from ..catalog import Places
 from ..slices import Steps
 from . import placement

@@ -7,9 +7,8 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from ...wire import control
+from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
-from .. import topic_name
 from ..slices import Steps
 from .context import Context, required
 from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of

@@ -5,9 +5,9 @@ asked, its synonyms and its doc.
 from collections.abc import Iterable
 from typing import Any
 
-from ...wire import control
+from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
-from .. import topic_name, topic_settings
+from .. import topic_settings
 from ..setting_table import NUMBERS
 from ..slices import Steps
 from ..topic_settings import ConfigSource, ConfigType

@@ -9,12 +9,11 @@ import struct
 from collections.abc import Container, Generator, Sequence
 
 from ...runtime.layout import is_internal
-from ...wire import metadata
+from ...wire import metadata, topic_name
 from ...wire.answer_bytes import AnswerBytes
 from ...wire.control import MOST_ELEMENTS
 from ...wire.errors import ErrorCode, MalformedFrame
 from ...wire.primitives import read_count, read_name, read_string, skip_tags
-from .. import topic_name
 from ..catalog import Catalog, TopicEntry
 from ..later import Later
 from ..slices import Steps

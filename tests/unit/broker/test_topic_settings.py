@@ -2,8 +2,9 @@
 
 import pytest
 
-from headrace.broker import topic_name, topic_settings
+from headrace.broker import topic_settings
 from headrace.broker.topic_settings import ConfigSource
+from headrace.wire import topic_name
 
 
 @pytest.mark.parametrize("name", ["clicks", "_headrace.audit", "a-b_c.d", "x" * 249, "0"])
