@@ -64,6 +64,17 @@ class FolderOfAnotherBroker(BrokerError):
         )
 
 
+class FolderOfOldFormat(BrokerError):
+    """The data folder was written by a release whose logs are laid out otherwise."""
+
+    def __init__(self, folder: Path, found: int, known: int) -> None:
+        super().__init__(
+            f"the data folder {folder} is of log format {found} and this release reads and writes format {known}, in which a "
+            "batch's offsets end where the next batch begins (decision 1). Nothing in it was changed. Give an empty folder, "
+            f"or go on with a release that writes format {found} and copy the topics over with any Kafka client"
+        )
+
+
 class FolderDamaged(BrokerError):
     """The data folder's own description cannot be read."""
 

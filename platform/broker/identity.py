@@ -1,6 +1,6 @@
 """Who a data folder belongs to: a lock that one process holds, and a small file with the folder's id and its broker's.
 
-`<data>/broker.json`: {"version": 1, "folder_id": uuid, "broker_id": n}. `<data>/.lock`: held with flock(2) as long as the
+`<data>/broker.json`: {"version": 2, "folder_id": uuid, "broker_id": n}. `<data>/.lock`: held with flock(2) as long as the
 process lives, so a kill -9 frees it. The folder id is what a broker knows its own forgotten ZooKeeper node by."""
 
 import fcntl
@@ -10,9 +10,8 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import FolderDamaged, FolderInUse, FolderOfAnotherBroker, FolderUnusable
-
-LAYOUT_VERSION = 1
+from .errors import FolderDamaged, FolderInUse, FolderOfAnotherBroker, FolderOfOldFormat, FolderUnusable
+from .log import LOG_FORMAT
 
 
 class FolderLock:
@@ -60,7 +59,8 @@ class FolderIdentity:
 def identify(folder: Path, broker_id: int) -> FolderIdentity:
     """Return the folder's identity, written first when the folder is new. The caller holds the lock.
 
-    Raises: FolderOfAnotherBroker, FolderDamaged; FolderUnusable when it cannot be read, or written the first time.
+    Raises: FolderOfAnotherBroker, FolderOfOldFormat, FolderDamaged; FolderUnusable when it cannot be read, or written the first
+    time.
     """
     path = folder / "broker.json"
     try:
@@ -78,15 +78,17 @@ def identify(folder: Path, broker_id: int) -> FolderIdentity:
         raise FolderDamaged(
             f"{path} cannot be read ({error}): restore it, its folder_id is what ZooKeeper knows it by"
         ) from error
-    if version != LAYOUT_VERSION:
-        raise FolderDamaged(f"{path} is of layout {version}, this broker knows {LAYOUT_VERSION}: use the release that wrote it")
+    if version < LOG_FORMAT:
+        raise FolderOfOldFormat(folder, version, LOG_FORMAT)
+    if version != LOG_FORMAT:
+        raise FolderDamaged(f"{path} is of format {version}, this broker knows {LOG_FORMAT}: use the release that wrote it")
     if found.broker_id != broker_id:
         raise FolderOfAnotherBroker(folder, found.broker_id, broker_id)
     return found
 
 
 def _found(path: Path, identity: FolderIdentity) -> FolderIdentity:
-    words = {"version": LAYOUT_VERSION, "folder_id": identity.folder_id, "broker_id": identity.broker_id}
+    words = {"version": LOG_FORMAT, "folder_id": identity.folder_id, "broker_id": identity.broker_id}
     scratch = path.with_suffix(".new")
     with scratch.open("w") as file:
         file.write(json.dumps(words))

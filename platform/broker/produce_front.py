@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from ..wire import produce
 from ..wire.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
-from ..wire.crc32c import crc32c, crc_change
 from ..wire.errors import ErrorCode, WireError
 from ..wire.primitives import INT, count, read_name, string
 from .partitions import Partition
@@ -26,8 +25,8 @@ LONGEST_PREFIX = 1_024
 _LEAD = struct.Struct(">qiib")
 """Base offset, length, leader epoch, magic: the beginning of a batch, up to its CRC."""
 _KIND = struct.Struct(">Hi")
-PLACED = struct.Struct(">qiibIHi")
-"""A batch's first 27 bytes: all that a broker may set is among them."""
+PLACED = struct.Struct(">qiibI")
+"""A batch's first 21 bytes: the twelve that a broker sets are among them, and behind them is all that the CRC covers."""
 _HEAD = struct.Struct(">ii")
 _API = struct.Struct(">hh")
 _SMALLEST_RECORD_BYTES, _MOST_RECORDS = 7, 1 << 24
@@ -46,15 +45,11 @@ class Shape(NamedTuple):
     frame_bytes: int
     size_bytes: int
     """The batch."""
-    seed: int
-    """The CRC of `kind`, with which that of what follows goes on."""
-    change: int
-    """What the CRC is XORed with when the batch is placed."""
-    attributes: int
-    most_records: int
+    record_count: int
+    """What the last offset delta says."""
 
 
-NO_SHAPE = Shape(b"", b"", b"", 0, 0, 0, 0, 0, 0)
+NO_SHAPE = Shape(b"", b"", b"", 0, 0, 0)
 
 
 class Place:
@@ -162,11 +157,14 @@ def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | Non
     size_bytes = length + LENGTH_PREFIX_SIZE
     attributes, delta = _KIND.unpack(kind)
     bits = attributes & _CODECS
+    record_count = delta + 1
+    # Compressed records cannot be counted; a batch with more of them than bytes leaves a hole, which is the general path's.
+    most_records = min(size_bytes, _MOST_RECORDS) if bits else (size_bytes - HEADER_SIZE) // _SMALLEST_RECORD_BYTES
     frame_bytes = front.size - HEADER_SIZE + size_bytes + (3 if flexible else 0)
     if (
         magic != MAGIC
         or base_offset < 0
-        or delta < 0
+        or not 0 < record_count <= most_records
         or size_bytes < HEADER_SIZE
         or frame_bytes - 4 > _LARGEST_INT32
         or bits > _LAST_CODEC
@@ -174,15 +172,4 @@ def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | Non
         or lead[: front.length_bytes] != count(size_bytes, flexible=flexible)
     ):
         return None
-    return Shape(
-        word,
-        lead,
-        kind,
-        frame_bytes,
-        size_bytes,
-        crc32c(kind),
-        crc_change(delta ^ (size_bytes - 1), size_bytes - PLACED.size),
-        attributes,
-        # Compressed records cannot be counted; a batch with more of them than bytes leaves a hole, which is the general path's.
-        min(size_bytes, _MOST_RECORDS) if bits else (size_bytes - HEADER_SIZE) // _SMALLEST_RECORD_BYTES,
-    )
+    return Shape(word, lead, kind, frame_bytes, size_bytes, record_count)

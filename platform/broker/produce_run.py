@@ -58,36 +58,38 @@ class _Part:
     """What one partition is to take of a run."""
 
     __slots__ = (
+        "base_offsets",
         "due",
         "epoch",
         "largest",
         "limit",
-        "offset",
-        "offsets",
         "pieces",
         "place",
+        "position",
+        "positions",
         "producer_id",
         "records",
         "sequences",
         "stamps",
     )
 
-    def __init__(self, place: Place, offset: int, limit: int) -> None:
+    def __init__(self, place: Place, position: int, limit: int) -> None:
         self.place = place
-        self.offset = offset
+        self.position = position
         """Where the next batch goes."""
         self.limit = limit
         self.largest = place.partition.settings.max_message_bytes
         self.records = 0
         self.pieces: list[bytes | memoryview] = []
-        self.offsets: list[int] = []
+        self.positions: list[int] = []
+        self.base_offsets: list[int] = []
         self.stamps: list[int] = []
         self.sequences: list[tuple[int, int, int]] = []
         self.producer_id = self.epoch = self.due = -1
 
     def append(self, now_ms: int) -> bool:
         """Put it into the log; return whether that is done, else nothing is. Tells nobody yet (`appended`)."""
-        run = BatchRun(self.pieces, self.offsets, self.stamps, self.offset, self.producer_id, self.sequences)
+        run = BatchRun(self.pieces, self.positions, self.stamps, self.position, self.producer_id, self.sequences)
         try:
             self.place.partition.log.append_run(run, now_ms)
         except (AppendFailed, LogUnusable):
@@ -133,8 +135,8 @@ class ProduceRuns:
         begun_ns = clock_ns()
         now_ms = self._now_ms()
         prefix, unpack, shape = front.prefix, front.unpack, front.shape or NO_SHAPE
-        word_due, lead_due, kind_due, frame_bytes, size_bytes, seed, change, attributes, most_records = shape
-        length, delta = size_bytes - LENGTH_PREFIX_SIZE, size_bytes - 1
+        word_due, lead_due, kind_due, frame_bytes, size_bytes, record_count = shape
+        length = size_bytes - LENGTH_PREFIX_SIZE
         body_at = front.size - HEADER_SIZE + PLACED.size
         tail = b"\0\0\0" if front.version >= produce.FIRST_FLEXIBLE else b""
         tail_bytes = len(tail)
@@ -142,11 +144,11 @@ class ProduceRuns:
         parts: dict[int, _Part] = {}
         stretches: list[_Stretch] = []
         part: _Part | None = None
-        part_index = records = offset = limit = largest = run_producer = run_epoch = due = -1
+        part_index = records = position = limit = largest = run_producer = run_epoch = due = -1
         at = start
         last = end - front.size
         while at <= last:
-            word, correlation_id, begins, index, lead, crc, kind, max_timestamp_ms, producer, record_count = unpack(buffer, at)
+            word, correlation_id, begins, index, lead, crc, kind, max_timestamp_ms, producer, count = unpack(buffer, at)
             if begins != prefix:
                 break
             if word != word_due or lead != lead_due or kind != kind_due:
@@ -154,8 +156,8 @@ class ProduceRuns:
                 if new is None:
                     break
                 shape = new
-                word_due, lead_due, kind_due, frame_bytes, size_bytes, seed, change, attributes, most_records = shape
-                length, delta = size_bytes - LENGTH_PREFIX_SIZE, size_bytes - 1
+                word_due, lead_due, kind_due, frame_bytes, size_bytes, record_count = shape
+                length = size_bytes - LENGTH_PREFIX_SIZE
             if index != part_index or part is None:
                 other = parts.get(index)
                 if other is None:
@@ -164,18 +166,20 @@ class ProduceRuns:
                         break
                     parts[index] = other
                 if part is not None:
-                    part.offset, part.records, part.due = offset, records, due
+                    part.position, part.records, part.due = position, records, due
                 part, part_index = other, index
                 stretches.append((len(correlation_ids), part))
-                offset, limit, largest, records = part.offset, part.limit, part.largest, part.records
-                pieces, offsets, stamps, sequences = part.pieces, part.offsets, part.stamps, part.sequences
+                position, limit, largest, records = part.position, part.limit, part.largest, part.records
+                pieces, positions, base_offsets = part.pieces, part.positions, part.base_offsets
+                stamps, sequences = part.stamps, part.sequences
                 run_producer, run_epoch, due = part.producer_id, part.epoch, part.due
             frame_end = at + frame_bytes
-            end_offset = offset + size_bytes
-            if frame_end > end or end_offset > limit or size_bytes > largest or not 0 < record_count <= most_records:
+            next_position = position + size_bytes
+            if frame_end > end or next_position > limit or size_bytes > largest or count != record_count:
                 break
             body = buffer[at + body_at : frame_end - tail_bytes]
-            if crc32c(body, seed) != crc or (tail_bytes and buffer[frame_end - 3 : frame_end] != tail):
+            base_offset = next_position - record_count
+            if crc32c(body) != crc or (tail_bytes and buffer[frame_end - 3 : frame_end] != tail):
                 break
             if producer != _NO_PRODUCER:
                 producer_id, epoch, sequence = _PRODUCER.unpack(producer)
@@ -188,26 +192,27 @@ class ProduceRuns:
                     if producer_id != run_producer or epoch != run_epoch or sequence != due:
                         break
                     due = (sequence + record_count) & _SEQUENCES
-                    sequences.append((sequence, record_count, offset))
-            pieces += (PLACED.pack(offset, length, 0, MAGIC, crc ^ change, attributes, delta), body)
+                    sequences.append((sequence, record_count, base_offset))
+            pieces += (PLACED.pack(base_offset, length, 0, MAGIC, crc), body)
             correlation_ids.append(correlation_id)
-            offsets.append(offset)
+            positions.append(position)
+            base_offsets.append(base_offset)
             stamps.append(max_timestamp_ms)
             records += record_count
-            offset = end_offset
+            position = next_position
             at = frame_end
             if len(correlation_ids) == MOST_REQUESTS:
                 break
         if part is None or not correlation_ids:
             return front, start, ()
-        part.offset, part.records = offset, records
+        part.position, part.records = position, records
         front.shape = shape
-        taking = [one for one in parts.values() if one.offsets]
+        taking = [one for one in parts.values() if one.positions]
         # First every write, then telling of them: who hears of one may append more, and these have their offsets already.
         failed = {id(one) for one in taking if not one.append(now_ms)}
         for one in taking:
             if id(one) not in failed:
-                one.place.partition.appended(one.records, one.offset - one.offsets[0])
+                one.place.partition.appended(one.records, one.position - one.positions[0])
         answers: Sequence[Answer]
         if failed:
             answers = self._singly(front, buffer, start, correlation_ids, stretches, failed, peer)
@@ -293,7 +298,7 @@ class ProduceRuns:
             nonlocal waiting_count
             if reason is not None:
                 failed[id(part)] = reason
-                self._metrics.error(ErrorCode.KAFKA_STORAGE_ERROR, len(part.offsets))
+                self._metrics.error(ErrorCode.KAFKA_STORAGE_ERROR, len(part.positions))
             waiting_count -= 1
             if waiting_count == 0:
                 self._latency.add(clock_ns() - begun_ns, request_count)
@@ -301,7 +306,7 @@ class ProduceRuns:
 
         for part in waits:
             part.pieces = []  # Views into the buffer, which is used again before the disk has it.
-            part.place.partition.when_flushed(part.offset, partial(flushed, part))
+            part.place.partition.when_flushed(part.position, partial(flushed, part))
         return later
 
     def _front_of(self, buffer: memoryview, start: int, end: int) -> Front | None:
@@ -328,7 +333,7 @@ def _answers(
         part = stretches[0][1]
         pack, size, middle, rest = part.place.ready()
         return b"".join(
-            [pack(size, number, middle, base, rest) for number, base in zip(correlation_ids, part.offsets, strict=True)]
+            [pack(size, number, middle, base, rest) for number, base in zip(correlation_ids, part.base_offsets, strict=True)]
         )
     return b"".join(
         [
@@ -352,5 +357,5 @@ def _requests(correlation_ids: Sequence[int], stretches: Sequence[_Stretch]) -> 
     for (begin, part), end in zip(stretches, ends, strict=True):
         done = answered.get(id(part), 0)
         answered[id(part)] = done + end - begin
-        for number, base_offset in zip(correlation_ids[begin:end], part.offsets[done : done + end - begin], strict=True):
+        for number, base_offset in zip(correlation_ids[begin:end], part.base_offsets[done : done + end - begin], strict=True):
             yield number, part, base_offset

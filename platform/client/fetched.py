@@ -36,7 +36,9 @@ class FetchedPartition:
     high_watermark: int
     log_start_offset: int
     batches: list[tuple[BatchHeader, memoryview]] = field(default_factory=list)
-    """In order; the first may begin before `requested_offset`."""
+    """In order; the first may begin before `requested_offset`. The offsets of one begin where those before it ended, or at its
+    own `position` where that is greater: then what lies between is in `corrupt`, or the broker gives nothing of it.
+    """
     corrupt: list[CorruptRange] = field(default_factory=list)
     error: ClientError | None = None
     """A passing failure of this partition alone (its leader moves, say); fetching again asks anew."""
@@ -64,14 +66,14 @@ def parse(records: memoryview | bytes | None, requested_offset: int) -> Parsed:
     view = memoryview(records or b"")
     batches: list[tuple[BatchHeader, memoryview]] = []
     corrupt: list[CorruptRange] = []
-    bad: tuple[int, str] | None = None
+    bad: _Bad | None = None
     claimed = 0
     expected = requested_offset
     at, end = 0, len(view)
     while end - at >= HEADER_SIZE:
         reason = _fault(view, at, expected)
         if reason is not None:
-            bad = bad or (expected, reason)
+            bad = bad or (expected, at, reason)
             claimed = _claimed_end(view, at)
             at = _next_sound(view, at + 1, expected)
             continue
@@ -82,17 +84,32 @@ def parse(records: memoryview | bytes | None, requested_offset: int) -> Parsed:
         if after > end:
             # Brokers send at least one whole batch, so a first one that is cut has a wrong length.
             claimed = header.next_offset
-            bad = (expected, f"the first batch claims {header.size_bytes} bytes and {end - at} came")
+            bad = (expected, at, f"the first batch claims {header.size_bytes} bytes and {end - at} came")
             at = _next_sound(view, at + 1, expected)
             continue
         if bad is not None:
-            corrupt.append(CorruptRange(from_offset=bad[0], to_offset=header.base_offset, reason=bad[1]))
+            corrupt.append(CorruptRange(from_offset=bad[0], to_offset=_bad_end(bad, claimed, header, at), reason=bad[2]))
             bad = None
         batches.append((header, view[at:after]))
         expected = max(expected, header.next_offset)
         at = after
-    tail = None if bad is None else CorruptRange(from_offset=bad[0], to_offset=max(bad[0], claimed), reason=bad[1])
+    tail = None if bad is None else CorruptRange(from_offset=bad[0], to_offset=max(bad[0], claimed), reason=bad[2])
     return Parsed(batches, corrupt, tail)
+
+
+_Bad = tuple[int, int, str]
+"""The offset at which a bad stretch begins, its byte in the answer, and what is wrong with it."""
+
+
+def _bad_end(bad: _Bad, claimed: int, next_sound: BatchHeader, at: int) -> int:
+    """Return the offset at which a bad stretch ends that is followed by a sound batch at byte `at` of the answer.
+
+    In a byte-addressed log it is the batch's position, and at most as many offsets as bytes lie between the two; in a dense one
+    it is the base offset, which the bad batch most likely `claimed` for its end.
+    """
+    from_offset, from_byte, _ = bad
+    is_dense = claimed == next_sound.base_offset or not from_offset < next_sound.position <= from_offset + at - from_byte
+    return next_sound.base_offset if is_dense else next_sound.position
 
 
 def _fault(view: memoryview, at: int, expected: int) -> str | None:

@@ -47,11 +47,14 @@ def read_range(
                     if on_corrupt is None:
                         raise CorruptRead(topic, partition, bad.from_offset, bad.to_offset, bad.reason)
                     on_corrupt(bad)
+            begin = offset
             for header, batch in fetched.batches:
-                if header.base_offset >= to_offset:
+                begin = max(begin, header.position)
+                if begin >= to_offset:
                     return
-                if header.next_offset > offset:
+                if header.next_offset > begin:
                     yield header, batch
+                    begin = header.next_offset
             if fetched.next_offset > offset:
                 offset, attempt, moved_at = fetched.next_offset, 0, time.monotonic()
             elif fetched.high_watermark <= offset:

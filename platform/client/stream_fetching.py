@@ -118,8 +118,8 @@ def in_order(answer: FetchedPartition, name: TopicPartition, epoch: int, offset:
     found: list[tuple[int, int, Fetched]] = []
     for header, batch in answer.batches:
         if header.next_offset > offset:
-            item = Batch(partition=name, epoch=epoch, header=header, batch=batch, from_offset=max(offset, header.base_offset))
-            found.append((header.base_offset, header.next_offset, item))
+            item = Batch(partition=name, epoch=epoch, header=header, batch=batch, from_offset=max(offset, header.position))
+            found.append((header.position, header.next_offset, item))
     for bad in answer.corrupt:
         if bad.to_offset > offset:
             cut = CorruptRange(from_offset=max(offset, bad.from_offset), to_offset=bad.to_offset, reason=bad.reason)

@@ -44,22 +44,18 @@ class OpenBatch:
 
     def __init__(self, partition: TopicPartition, epoch: int, header: BatchHeader, batch: memoryview, from_offset: int) -> None:
         self.partition, self.epoch, self.header, self.batch = partition, epoch, header, batch
-        self.position = self._told_to = max(from_offset, header.base_offset)
+        self.position = self._told_to = from_offset
         """Everything of the batch below it has been handed out."""
         self._records: Iterator[Record] = iter_records(batch)
-        self._left = header.record_count
 
     def next_message(self) -> Message | None:
         """Return the next message, or None at the batch's end; the position then is the batch's own end."""
         topic, partition = self.partition
         for record in self._records:
-            self._left -= 1
             offset = record.offset
             if offset < self.position:
                 continue  # the batch begins before the offset that was asked for
-            # The gap behind a batch belongs to the batch (rule of the byte offsets), so its last record ends where the batch
-            # does.
-            self.position = after = offset + 1 if self._left > 0 else self.header.next_offset
+            self.position = after = offset + 1
             return Message(topic, partition, offset, after, record.timestamp_ms, record.key, record.value, record.headers)
         self.position = max(self.position, self.header.next_offset)
         return None

@@ -65,7 +65,9 @@ def _walk(path: Path, partition: int) -> list[StoredBatch]:
     while position + _HEADER.size <= len(raw):
         base, length, _, magic, _, attributes, delta, first_ms, max_ms, _, _, _, count = _HEADER.unpack_from(raw, position)
         size_bytes = _PREFIX_BYTES + length
-        if magic != 2 or base != segment_base + position or length <= 0 or position + size_bytes > len(raw):
+        advance = max(size_bytes, count)
+        first = segment_base + position + advance - count
+        if magic != 2 or (base, delta) != (first, count - 1) or length <= 0 or position + size_bytes > len(raw):
             break
         found.append(
             StoredBatch(
@@ -82,7 +84,7 @@ def _walk(path: Path, partition: int) -> list[StoredBatch]:
                 is_sound=crc_matches(raw, position, size_bytes),
             )
         )
-        position += delta + 1
+        position += advance
     return found
 
 

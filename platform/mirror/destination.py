@@ -144,7 +144,7 @@ class Destination:
         if answer is not None and not answer.error_code:
             return Appended(append=append)
         topic, partition = append.name
-        what = f"append of {topic}-{partition} at {append.batches[0][0].base_offset} to {self.cluster.bootstrap}"
+        what = f"append of {topic}-{partition} at {append.batches[0][0].position} to {self.cluster.bootstrap}"
         if answer is None:
             return self._not_now(append, broker_error(what, ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves it out"))
         error = broker_error(what, answer.error_code, answer.error_message)

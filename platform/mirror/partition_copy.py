@@ -200,9 +200,12 @@ def took(
     copy = replace(copy, source_end=max(high_watermark, expected))
     if not headers:
         return Taken(copy=replace(copy, trouble=None, attempt=0) if copy.sent_to == copy.copied_to else copy)
-    first = headers[0].base_offset
+    first = headers[0].position
     if first < expected:
-        return Taken(copy=_diverged(copy, headers[0], now_ms))
+        # A log may start inside of a batch (DeleteRecords). Batches are copied whole, so the copy starts where that one does.
+        if not (expected <= log_start_offset < headers[0].next_offset and first >= copy.copied_to):
+            return Taken(copy=_diverged(copy, headers[0], now_ms))
+        expected = first
     gap = None
     if first > expected:
         if copy.looks_at_gap + 1 < LOOKS_AT_A_GAP:
@@ -222,13 +225,13 @@ def took(
     count_only = append_end = append_bytes = 0
     expected = first
     for header in headers:
-        if header.base_offset != expected:
+        if header.position != expected:
             break
         expected = header.next_offset
         if expected <= copy.copied_to:
             count_only = append_end = count_only + 1
             continue
-        if header.base_offset < copy.copied_to:
+        if header.position < copy.copied_to:
             return Taken(copy=_diverged(copy, header, now_ms))
         append_bytes += header.size_bytes
         if append_end > count_only and append_bytes > MOST_APPEND_BYTES:
@@ -238,7 +241,7 @@ def took(
         copy = replace(copy, counted_to=max(copy.counted_to, headers[count_only - 1].next_offset))
     if append_end == count_only:
         return Taken(copy=replace(copy, trouble=None, attempt=0), count_only=count_only, append_end=append_end, gap=gap)
-    begins = headers[count_only].base_offset
+    begins = headers[count_only].position
     conditional_start = begins if copy.is_jumping else min(log_start_offset, begins)
     return Taken(
         copy=replace(copy, sent_to=headers[append_end - 1].next_offset, is_jumping=False),
@@ -290,7 +293,7 @@ def _diverged(copy: PartitionCopy, header: BatchHeader, now_ms: int) -> Partitio
     return in_error(
         copy,
         Phase.DIVERGED,
-        f"the source's batch {header.base_offset} to {header.next_offset} lies across offset {copy.fetch_offset}, where the "
+        f"the source's batch {header.position} to {header.next_offset} lies across offset {copy.fetch_offset}, where the "
         f"destination has a border: the source has been written anew; delete the destination's topic to copy anew",
         now_ms,
     )

@@ -12,7 +12,7 @@ from ..client.read_range import read_range
 from ..wire.record_batch import BatchHeader
 from .partition_copy import Seam
 
-FIRST_REACH_BYTES = 256 * 1024
+LOOK_BACK_BYTES = 256 * 1024
 TIMEOUT_MS = 5_000
 
 
@@ -24,10 +24,10 @@ def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *
     if last is None:
         return Seam.UNKNOWN
     try:
-        found = next(_headers(source, topic, partition, last.base_offset, last.next_offset), None)
+        found = next(_headers(source, topic, partition, last.position, last.next_offset), None)
     except OffsetOutOfRange:
         return Seam.UNKNOWN
-    if found is None or found.base_offset >= last.next_offset:
+    if found is None or found.position >= last.next_offset:
         # A range that the source cannot give: no proof of anything.
         return Seam.UNKNOWN
     same = (found.base_offset, found.size_bytes, found.crc) == (last.base_offset, last.size_bytes, last.crc)
@@ -35,8 +35,8 @@ def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *
 
 
 def _last_batch(cluster: Cluster, topic: str, partition: int, start: int, end: int) -> BatchHeader | None:
-    """Return the last readable batch before `end`. Looks back further each time, as a fetch inside a batch gives the next."""
-    reach = FIRST_REACH_BYTES
+    """Return the last readable batch before `end`: nearly always the one that ends there, else further back each time."""
+    reach = 1
     while True:
         begin = max(start, end - reach)
         last = None
@@ -44,7 +44,7 @@ def _last_batch(cluster: Cluster, topic: str, partition: int, start: int, end: i
             last = header
         if last is not None or begin == start:
             return last
-        reach *= 8
+        reach = max(LOOK_BACK_BYTES, reach * 8)
 
 
 def _headers(cluster: Cluster, topic: str, partition: int, begin: int, end: int) -> Iterator[BatchHeader]:

@@ -84,8 +84,22 @@ class BatchHeader(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Return the offset after the batch: where the next one begins."""
+        """Return the offset after the batch: where the next one begins, in a byte-addressed log as in a dense one."""
         return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def position(self) -> int:
+        """Return where the batch begins in a byte-addressed log: its offsets are [position, next_offset).
+
+        The records' own offsets are the last of them. In a dense log (Apache Kafka's) it is the base offset or less, so there
+        `max(position, where the batch before it ended)` is where it begins.
+        """
+        return self.base_offset + self.record_count - advance_of(self.size_bytes, self.record_count)
+
+    @property
+    def is_dense(self) -> bool:
+        """Return whether it has a record for each of its offset deltas: always, but on compacted topics of Apache Kafka."""
+        return self.last_offset_delta == self.record_count - 1
 
     @property
     def is_control(self) -> bool:
@@ -112,6 +126,11 @@ class BatchHeader(NamedTuple):
     def first_timestamp_ms(self) -> int:
         """Return the lowest timestamp where `timestamps_bounded`, else only the first record's."""
         return self.max_timestamp_ms if self.attributes & _LOG_APPEND_TIME else self.base_timestamp_ms
+
+
+def advance_of(size_bytes: int, record_count: int) -> int:
+    """Return how many offsets a batch takes in a byte-addressed log: its bytes, or its records where those are more."""
+    return size_bytes if size_bytes > record_count else record_count
 
 
 def read_header(buffer: Buffer, at: int = 0) -> BatchHeader:

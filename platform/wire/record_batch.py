@@ -7,11 +7,12 @@ from .batch_header import (
     TIMESTAMPS_BOUNDED,
     BatchHeader,
     Buffer,
+    advance_of,
     crc_matches,
     iter_batches,
     read_header,
 )
-from .placement import advance_of, place, with_dense_last_offset_delta
+from .placement import place
 from .record import MAX_DECOMPRESSED_BYTES, Record, iter_records, iter_timestamps
 
 __all__ = [
@@ -30,5 +31,4 @@ __all__ = [
     "iter_timestamps",
     "place",
     "read_header",
-    "with_dense_last_offset_delta",
 ]

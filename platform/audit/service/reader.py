@@ -116,15 +116,16 @@ class LogReader:
         windows: dict[int, tuple[int, int, dict[int, int]]] = {}
         bad = [(one.from_offset, one.to_offset, one.reason) for one in fetched.corrupt]
         for header, batch in fetched.batches:
-            if header.base_offset > behind:
-                bad += self._skipped(behind, header.base_offset, fetched)
+            begin = max(behind, header.position)
+            if begin > behind:
+                bad += self._skipped(behind, begin, fetched)
             behind = header.next_offset
             self._counter.add(header, batch, from_offset=at)
             for start, by_producer in self._counter.take_by_producer().items():
-                first, end, counts = windows.get(start, (header.base_offset, header.next_offset, {}))
+                first, end, counts = windows.get(start, (begin, header.next_offset, {}))
                 for producer_id, count in by_producer.items():
                     counts[producer_id] = counts.get(producer_id, 0) + count
-                windows[start] = (max(at, min(first, header.base_offset)), max(end, header.next_offset), counts)
+                windows[start] = (min(first, begin), max(end, header.next_offset), counts)
         unreadable = [
             UnreadableRange(
                 topic=fetched.topic, partition=fetched.partition, from_offset=from_offset, to_offset=to_offset, reason=reason

@@ -1,10 +1,8 @@
 """Fetch, key 1, versions 4-12: bytes of the log, whole batches, by sendfile. Topic ids (13 and later) are not served.
 
-Traps, each found with real clients (facts/byte_offsets_on_the_kafka_wire.md):
-- An answer that is empty because nothing visible exists at or after the fetch offset reports high watermark = the fetch
-offset, else librdkafka
-  never sees the end of a partition (offsets are bytes: it continues at last record + 1, short of the true end).
-- One that is empty because other partitions used up max_bytes reports the true high watermark, else `kcat -e` stops early.
+Traps, each found with real clients:
+- An answer that is empty although data should follow, because all of it up to the end is damaged, reports high watermark = the
+fetch offset, else who reads to a known end waits for it for ever.
 - At least one whole batch is answered, whatever max_bytes says; session id 0 always, as no sessions are kept; no made-up
 empty batches."""
 
@@ -322,7 +320,8 @@ def _read(partition: Partition, wanted: fetch.FetchPartition, left: int, is_firs
     except FolderFault:
         return fetch.FetchResponsePartition(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR, -1)
     if records is None:
-        return fetch.FetchResponsePartition(wanted.index, 0, offset, offset, log_start)
+        end = min(offset, high_watermark)  # Less than the high watermark: what follows is damaged up to there.
+        return fetch.FetchResponsePartition(wanted.index, 0, end, end, log_start)
     if not is_first and len(records) > left:
         return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start)
     return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start, records)

@@ -171,7 +171,7 @@ def _not_fresh(partition: Partition, index: int, verdict: Verdict) -> Answer:
 def _appended_ms(partition: Partition, base_offset: int) -> int:
     """Return the append time that the batch in the log was answered with, -1 for none."""
     try:
-        header = partition.log.header_at(base_offset)
+        header = partition.log.header_of(base_offset)
     except FolderFault:
         return -1
     return header.max_timestamp_ms if header is not None and header.is_log_append_time else -1
@@ -192,6 +192,8 @@ def _fault(header: BatchHeader) -> tuple[ErrorCode, str] | None:
         return ErrorCode.INVALID_RECORD, f"{record_count} records cannot be in a batch of {header.size_bytes} bytes"
     if record_count < 1:
         return ErrorCode.INVALID_RECORD, "a batch without records"
+    if record_count != header.last_offset_delta + 1:
+        return ErrorCode.INVALID_RECORD, f"last offset delta {header.last_offset_delta} in a batch of {record_count} records"
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         return ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent a batch without sequence or epoch"
     return None
@@ -219,12 +221,10 @@ def _append_mirrored(partition: Partition, wanted: produce.ProducePartition, now
         for header, batch in iter_batches(records):
             read_bytes_count += header.size_bytes
             if not crc_matches(batch, 0, header.size_bytes):
-                return _error(
-                    index, ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset}: its CRC does not match"
-                )
+                return _error(index, ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.position}: its CRC does not match")
             if (fault := _fault(header)) is not None:
                 return _error(index, *fault)
-            outcome = partition.log.append_at(batch, header.base_offset, source_start, now_ms, header=header)
+            outcome = partition.log.append_at(batch, source_start, now_ms, header=header)
             if isinstance(outcome, Refused):
                 return _error(index, _code(outcome), str(outcome))
             if isinstance(outcome, Appended):

@@ -4,11 +4,12 @@ from .bad_range import BadRange
 from .check import Problem, ProblemKind, check
 from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
-from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange
+from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange, OldFormat
 from .expire_job import ExpireJob
 from .file_slice import FileSlice
 from .flush_job import FlushJob
 from .log_config import LogConfig
+from .log_format import LOG_FORMAT
 from .log_start import erase_now
 from .partition_log import PartitionLog
 from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, Verdict
@@ -19,6 +20,7 @@ from .segments import DeletedSegment
 from .start_job import StartJob
 
 __all__ = [
+    "LOG_FORMAT",
     "AlreadyThere",
     "AppendFailed",
     "Appended",
@@ -37,6 +39,7 @@ __all__ = [
     "LogError",
     "LogUnusable",
     "OffsetOutOfRange",
+    "OldFormat",
     "OutOfOrder",
     "PartitionLog",
     "Problem",

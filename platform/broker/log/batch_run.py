@@ -9,7 +9,8 @@ class BatchRun(NamedTuple):
 
     pieces: Sequence[bytes | memoryview]
     """The bytes, in order; at most `MOST_PIECES`. A batch may be in several."""
-    offsets: Sequence[int]
+    positions: Sequence[int]
+    """Where each batch begins."""
     max_timestamps_ms: Sequence[int]
     end_offset: int
     """After the last batch."""

@@ -1,16 +1,18 @@
 """Telling whole batches from damage in a segment's bytes: walk, verify, find the next whole one behind damage. Cuts nothing.
 
-A batch is whole when its base offset is its own position, its last offset delta is its advance - 1, it ends within the file and
-its CRC holds. Behind one that is not, the walk goes on at the next whole one: damage in the *middle* is proved by what follows
-it. Where nothing follows, the caller decides (a torn tail in the last segment, a bad range in any other). Not under a CRC, so not
-seen here: the four bytes of the leader epoch. Source: rules of the log; the facts on byte offsets.
+A batch is whole when its header's own position (`BatchHeader.position`) is where it stands, its last offset delta is its record
+count - 1, it ends within the file and its CRC holds. Behind one that is not, the walk goes on at the next whole one: damage in
+the *middle* is proved by what follows it. Where nothing follows, the caller decides (a torn tail in the last segment, a bad range
+in any other). Not under a CRC, so not seen here: the four bytes of the leader epoch. Source: rules of the log; decision 1.
 """
 
 import os
+import re
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ...wire.batch_header import MAGIC, MAGIC_AT
 from ...wire.crc32c import crc32c
 from ...wire.errors import CorruptBatch
 from ...wire.record_batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, advance_of, read_header
@@ -18,14 +20,13 @@ from .bad_range import BadRange
 from .whole_write import write_all
 
 WINDOW_BYTES = 256 * 1024
-MAGIC = 2
 NO_LIMIT = 1 << 63
 _CRC_COVERS_FROM = 21
 _CHECKED = struct.Struct(">qi4xbI2xi30xi")
 """Base offset, length, magic, CRC, last offset delta, count of records."""
-_PREFIX_BYTES = 6
-"""Of the eight bytes of a base offset, those that stay the same for 65,536 positions: what the search looks for."""
-_BLOCK = 1 << 8 * (8 - _PREFIX_BYTES)
+_MAGIC_BYTE = bytes((MAGIC,))
+_BLOCK_BYTES = 64 * 1024
+"""How much the search for a header looks at in one go."""
 
 
 class Unresolved(NamedTuple):
@@ -51,7 +52,7 @@ def walk(
         found = _whole_batch(window, base_offset, position, limit_offset)
         if isinstance(found, BatchHeader):
             yield found
-            position += found.last_offset_delta + 1
+            position += advance_of(found.size_bytes, found.record_count)
             continue
         resume = _next_whole_batch(window, base_offset, position + 1, limit_offset)
         if resume is None:
@@ -84,13 +85,14 @@ def whole_length(batches: memoryview, offset: int) -> int:
         base_offset, size, magic, crc, delta, count = _CHECKED.unpack_from(batches, at)
         size += LENGTH_PREFIX_SIZE
         end = at + size
-        if base_offset != offset or magic != MAGIC or size < HEADER_SIZE or end > length or count < 0:
+        advance = size if size > count else count
+        if base_offset != offset + advance - count or magic != MAGIC or size < HEADER_SIZE or end > length or count < 1:
             break
-        if delta != (size if size > count else count) - 1 or crc32c(batches[at + _CRC_COVERS_FROM : end]) != crc:
+        if delta != count - 1 or crc32c(batches[at + _CRC_COVERS_FROM : end]) != crc:
             break
-        offset += delta + 1
+        offset += advance
         at = end
-        if delta + 1 != size:
+        if advance != size:
             break
     return at
 
@@ -145,13 +147,16 @@ def _whole_batch(window: _Window, base_offset: int, position: int, limit_offset:
     except CorruptBatch as error:
         return str(error)
     size_bytes = header.size_bytes
-    if header.base_offset != offset:
-        return f"the batch at offset {offset} says that it belongs at {header.base_offset}"
+    if header.record_count < 1 or not header.is_dense:
+        return (
+            f"the batch at offset {offset} has {header.record_count} records and last offset delta {header.last_offset_delta}, "
+            "which no producer writes"
+        )
+    if header.position != offset:
+        return f"the batch at offset {offset} says that it belongs at {header.position}"
     if position + size_bytes > window.file_bytes:
         return f"the batch at offset {offset} says {size_bytes} bytes and {window.file_bytes - position} are in the file"
     advance = advance_of(size_bytes, header.record_count)
-    if header.last_offset_delta != advance - 1:
-        return f"the batch at offset {offset} has last offset delta {header.last_offset_delta} instead of {advance - 1}"
     if offset + advance > limit_offset:
         return f"the batch at offset {offset} reaches over {limit_offset}, where the next segment begins"
     if window.crc(position + _CRC_COVERS_FROM, size_bytes - _CRC_COVERS_FROM) != header.crc:
@@ -162,20 +167,45 @@ def _whole_batch(window: _Window, base_offset: int, position: int, limit_offset:
 def _next_whole_batch(window: _Window, base_offset: int, position: int, limit_offset: int) -> int | None:
     """Return the position of the first whole batch at or after `position`, None when there is none.
 
-    Looks for eight bytes that hold their own position, so that zeros, text and compressed data pass at the speed of `bytes.find`.
+    Looks for headers whose own position is where they stand. Zeros and text pass at the speed of `bytes.find`, since only a magic
+    byte can be a header's; the rest at that of `re`.
     """
     last = min(window.file_bytes - HEADER_SIZE, limit_offset - base_offset - 1)
+    end_offset = base_offset + window.file_bytes
     while position <= last:
-        offset = base_offset + position
-        in_block = min(_BLOCK - offset % _BLOCK, last - position + 1)
-        block = bytes(window.view(position, in_block + 7))
-        prefix = offset.to_bytes(8, "big")[:_PREFIX_BYTES]
-        at = block.find(prefix)
-        while 0 <= at < in_block:
-            candidate = position + at
-            says_itself = block[at : at + 8] == (base_offset + candidate).to_bytes(8, "big")
-            if says_itself and isinstance(_whole_batch(window, base_offset, candidate, limit_offset), BatchHeader):
-                return candidate
-            at = block.find(prefix, at + 1)
+        in_block = min(_BLOCK_BYTES, last - position + 1)
+        block = bytes(window.view(position, in_block + HEADER_SIZE))
+        for at in _candidates(block, in_block, base_offset + position, end_offset):
+            if isinstance(_whole_batch(window, base_offset, position + at, limit_offset), BatchHeader):
+                return position + at
         position += in_block
     return None
+
+
+def _candidates(block: bytes, length: int, offset: int, end_offset: int) -> Iterator[int]:
+    """Yield where before `length` in `block`, which begins at `offset`, headers may begin: their own arithmetic says so."""
+    if block.find(_MAGIC_BYTE, MAGIC_AT) < 0:
+        return
+    end = length + MAGIC_AT
+    for at in sorted(at for pattern in _patterns(offset, end_offset) for at in _matches(pattern, block, end)):
+        try:
+            if read_header(block, at).position == offset + at:
+                yield at
+        except CorruptBatch:
+            continue
+
+
+def _matches(pattern: re.Pattern[bytes], block: bytes, end: int) -> Iterator[int]:
+    """Yield where `pattern` matches before `end`, overlapping ones, too."""
+    found = pattern.search(block, 0, end)
+    while found is not None:
+        yield found.start()
+        found = pattern.search(block, found.start() + 1, end)
+
+
+def _patterns(offset: int, end_offset: int) -> Iterator[re.Pattern[bytes]]:
+    """Yield what the first 17 bytes of headers look like whose base offsets lie in [offset, end_offset]: the upper half of these
+    is the same for 4 GiB.
+    """
+    for upper in range(offset >> 32, (end_offset >> 32) + 1):
+        yield re.compile(b"(?s)" + re.escape(upper.to_bytes(4, "big")) + b".{4}[\\x00-\\x7f].{7}" + _MAGIC_BYTE)

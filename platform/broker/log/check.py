@@ -119,7 +119,7 @@ class _SegmentCheck:
         return self._problems
 
     def _whole(self, header: BatchHeader) -> None:
-        offset, end_of_bytes = header.base_offset, header.base_offset + header.size_bytes
+        offset, end_of_bytes = header.position, header.position + header.size_bytes
         reason = self._sequences.take(header)
         if reason is not None:
             self._found(ProblemKind.SEQUENCE, offset, header.next_offset, reason)
@@ -165,10 +165,10 @@ class _SegmentCheck:
 
 def _wrong_times(header: BatchHeader) -> str | None:
     if header.max_timestamp_ms < -1:
-        return f"the batch at offset {header.base_offset} has the largest timestamp {header.max_timestamp_ms}, before 1970"
+        return f"the batch at offset {header.position} has the largest timestamp {header.max_timestamp_ms}, before 1970"
     if header.attributes & TIMESTAMPS_BOUNDED and not header.timestamps_bounded:
         promised = f"times from {header.base_timestamp_ms} to {header.max_timestamp_ms}"
-        return f"the batch at offset {header.base_offset} promises {promised}, which is no range"
+        return f"the batch at offset {header.position} promises {promised}, which is no range"
     return None
 
 

@@ -44,16 +44,17 @@ class SidecarCheck:
     def whole(self, header: BatchHeader) -> None:
         """Take in the next whole batch."""
         sidecar = self._sidecar
-        if sidecar is None or header.base_offset >= sidecar.described_to:
+        position = header.position
+        if sidecar is None or position >= sidecar.described_to:
             return
         self._end_offset = header.next_offset
-        self._end_of_bytes = header.base_offset + header.size_bytes
+        self._end_of_bytes = position + header.size_bytes
         self._peak_ms = header.max_timestamp_ms if self._peak_ms is None else max(self._peak_ms, header.max_timestamp_ms)
         if header.producer_id >= 0 and header.base_sequence >= 0:
             self._producers_there[header.producer_id] = (header.producer_epoch, header.base_offset)
-        while self._next_entry < len(self._entries) and self._entries[self._next_entry] <= header.base_offset:
+        while self._next_entry < len(self._entries) and self._entries[self._next_entry] <= position:
             entry = self._entries[self._next_entry]
-            if entry != header.base_offset:
+            if entry != position:
                 self._wrong.append(f"it names {entry} as a batch's start")
             self._next_entry += 1
 

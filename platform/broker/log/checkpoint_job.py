@@ -78,7 +78,7 @@ class CheckpointJob:
                     boot_id=boot.current(),
                     first_append_ms=part.first_append_ms,
                     last_append_ms=part.last_append_ms,
-                    last_batch_offset=last.base_offset,
+                    last_batch_offset=last.position,
                     last_batch_crc=last.crc,
                     starts=part.starts,
                     bad_ranges=part.bad_ranges,
@@ -103,7 +103,7 @@ def _last_batch(part: _Part) -> BatchHeader:
             header = read_header(os.pread(part.file.fd, HEADER_SIZE, offset - part.base_offset))
         except CorruptBatch as error:
             raise OSError(0, f"no sidecar is written for {part.segment.path}: {error}") from error
-        if header.base_offset != offset:
+        if header.position != offset:
             raise OSError(0, f"no sidecar is written for {part.segment.path}: the header at offset {offset} has changed")
         if header.next_offset >= part.end_offset:
             return header

@@ -1,31 +1,30 @@
 """Where a mirrored batch goes, if anywhere. Pure. Source: the rules of the log on mirrored topics.
 
-A mirror's batch brings its own base offset, and it is appended there or not at all. A dead mirror's last request may arrive after
-its successor has read the log end: it is then told from a batch that fits.
+A mirror's batch brings its own position (`BatchHeader.position`), and it is appended there or not at all. A dead mirror's last
+request may arrive after its successor has read the log end: it is then told from a batch that fits.
 """
 
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from ...wire.record_batch import BatchHeader, advance_of
+from ...wire.record_batch import BatchHeader
 
 
 class Appended(NamedTuple):
     """The batch is in the log. A named tuple, because one is made for every append."""
 
     base_offset: int
+    """Of its first record."""
     next_offset: int
+    """After the batch: the log end."""
     jumped_from: int | None = None
-    """Where the log ended, when the source's data from there on had expired before it was copied: these offsets stay empty."""
-
-    @property
-    def jumped_to(self) -> int | None:
-        return None if self.jumped_from is None else self.base_offset
+    """Where the log ended, when the source's data from there up to the batch had expired before it was copied: these offsets
+    stay empty."""
 
 
 class AlreadyThere(NamedTuple):
-    """The same batch stands at this offset: acknowledge, append nothing."""
+    """The same batch stands there: acknowledge, append nothing."""
 
     base_offset: int
     next_offset: int
@@ -34,8 +33,7 @@ class AlreadyThere(NamedTuple):
 class RefusedBecause(Enum):
     """Why a mirrored batch has no place."""
 
-    NOT_PLACED = "its last offset delta is not its advance - 1, so it was not placed by a byte-addressed log"
-    OTHER_OFFSET = "its own base offset is not the one it was sent for"
+    NOT_PLACED = "it has not as many records as offset deltas, so it does not come from a byte-addressed log"
     BEHIND_SOURCE_START = "it lies before the source's own log start"
     AHEAD_OF_LOG_END = "batches before it are missing here, and the source still has them"
     DIFFERENT_BATCH = "another batch, or part of one, stands at its offset"
@@ -48,14 +46,14 @@ class Refused:
     """The batch is not in the log and was not appended."""
 
     because: RefusedBecause
-    base_offset: int
+    position: int
     log_start_offset: int
     log_end_offset: int
     source_log_start_offset: int
 
     def __str__(self) -> str:
         return (
-            f"mirrored batch at offset {self.base_offset} refused: {self.because.value} "
+            f"mirrored batch at offset {self.position} refused: {self.because.value} "
             f"(log holds {self.log_start_offset} to {self.log_end_offset}, its source starts at {self.source_log_start_offset}): "
             "read the log end and go on from there"
         )
@@ -70,32 +68,29 @@ class Step(Enum):
     COMPARE = "see what stands at the batch's offset"
 
 
-def decide(
-    header: BatchHeader, *, base_offset: int, log_start_offset: int, log_end_offset: int, source_log_start_offset: int
-) -> Step | Refused:
-    """Return what to do with a mirrored batch sent for `base_offset`."""
+def decide(header: BatchHeader, *, log_start_offset: int, log_end_offset: int, source_log_start_offset: int) -> Step | Refused:
+    """Return what to do with a mirrored batch."""
+    position = header.position
 
     def refused(because: RefusedBecause) -> Refused:
         return Refused(
             because=because,
-            base_offset=base_offset,
+            position=position,
             log_start_offset=log_start_offset,
             log_end_offset=log_end_offset,
             source_log_start_offset=source_log_start_offset,
         )
 
-    if header.last_offset_delta != advance_of(header.size_bytes, header.record_count) - 1:
+    if position < 0 or not header.is_dense:
         return refused(RefusedBecause.NOT_PLACED)
-    if header.base_offset != base_offset:
-        return refused(RefusedBecause.OTHER_OFFSET)
-    if base_offset < log_start_offset:
+    if position < log_start_offset:
         return refused(RefusedBecause.EXPIRED_HERE)
-    if base_offset < log_end_offset:
+    if position < log_end_offset:
         return Step.COMPARE
-    if base_offset < source_log_start_offset:
+    if position < source_log_start_offset:
         return refused(RefusedBecause.BEHIND_SOURCE_START)
-    if base_offset == log_end_offset:
+    if position == log_end_offset:
         return Step.APPEND
-    if base_offset == source_log_start_offset:
+    if position == source_log_start_offset:
         return Step.START if log_end_offset == 0 else Step.JUMP
     return refused(RefusedBecause.AHEAD_OF_LOG_END)

@@ -12,6 +12,8 @@ from pathlib import Path
 from ...errors import HeadraceError
 from . import first_append, start_note
 from .folder import segment_bases
+from .log_format import refuse_format_1
+from .segment import file_name
 
 LOCK_NAME = ".lock"
 _OWN_NAMES = (first_append.NAME, start_note.NAME)
@@ -26,12 +28,16 @@ class HeldByABroker(HeadraceError):
 
 
 def partition_folders(folder: Path) -> list[Path]:
-    """Return `folder` when it is a partition's, else those in it, sorted. Raises `NotALogFolder`, OSError."""
+    """Return `folder` when it is a partition's, else those in it, sorted. Raises `NotALogFolder`, `OldFormat`, OSError."""
     if not folder.is_dir():
         raise NotALogFolder(f"{folder} is no folder: give a partition's folder (<topic>-<number>) or a broker's data folder")
     if _is_partition(folder):
-        return [folder]
-    found = sorted(path for path in folder.iterdir() if path.is_dir() and _is_partition(path))
+        found = [folder]
+    else:
+        found = sorted(path for path in folder.iterdir() if path.is_dir() and _is_partition(path))
+    for one in found:
+        for base_offset in segment_bases(one)[:1]:
+            refuse_format_1(one / file_name(base_offset), base_offset)
     if not found:
         raise NotALogFolder(
             f"{folder} holds no segment files (twenty digits and .log), and no folders that do: give a partition's folder "

@@ -38,7 +38,7 @@ def dump(folder: Path, *, from_offset: int = 0, records: bool = False) -> Iterat
             begin = from_offset
         for found in walk(file.fd, base_offset, limit_offset, from_offset=begin):
             if isinstance(found, BatchHeader):
-                if found.base_offset + found.record_count > from_offset:
+                if found.next_offset > from_offset:
                     yield from _batch(found, path, base_offset, file.fd, from_offset if records else None)
                 continue
             if isinstance(found, BadRange):
@@ -59,7 +59,7 @@ def dump(folder: Path, *, from_offset: int = 0, records: bool = False) -> Iterat
 
 
 def _batch(header: BatchHeader, path: Path, base_offset: int, fd: int, records_from: int | None) -> Iterator[Shown]:
-    position = header.base_offset - base_offset
+    position = header.position - base_offset
     codec = header.attributes & 7
     yield {
         "kind": "batch",
@@ -86,7 +86,7 @@ def _batch(header: BatchHeader, path: Path, base_offset: int, fd: int, records_f
             if record.offset >= records_from:
                 yield _record(record)
     except WireError as error:
-        yield {"kind": "damage", "file": path.name, "position": position, "from_offset": header.base_offset,
+        yield {"kind": "damage", "file": path.name, "position": position, "from_offset": header.position,
                "to_offset": header.next_offset, "reason": f"its records cannot be read: {error}"}  # fmt: skip
 
 

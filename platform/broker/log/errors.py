@@ -64,6 +64,18 @@ class LogUnusable(LogError):
         self.reason = reason
 
 
+class OldFormat(HeadraceError):
+    """The files are of a format that is no longer read. It names no partition: all files of that release are of this format."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} holds batches of log format 1, whose offsets leave the gap behind a batch; this release reads and writes "
+            "format 2 (decision 1), and has changed nothing. Read the folder with a release from before 2026-11-22, or begin "
+            "with an empty one and copy the topics over with any Kafka client"
+        )
+        self.path = path
+
+
 class FolderFault(LogError):
     """The partition's folder or a file in it cannot be opened, read, created or deleted."""
 

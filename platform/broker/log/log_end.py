@@ -84,14 +84,14 @@ class LogEnd:
         offset = segment.end_offset
         is_first = not segment.size_bytes
         try:
-            segment.append(batch, header, offset, advance, now_ms)
+            segment.append(batch, header, advance, now_ms)
         except CutBackFailed as error:
             self.failure = self._name.unusable(segment.path, str(error))
             raise self.failure from error
         except OSError as error:
             raise self._name.append_failed(offset, header.size_bytes, segment.path, error) from error
         if header.producer_id >= 0:
-            self._producers.record(header, offset)
+            self._producers.record(header, offset + advance - header.record_count)
         if is_first:
             self.unnoted = FirstAppend(self._name.folder, segment.base_offset, now_ms)
 

@@ -5,7 +5,7 @@ What may be done is decided there; here it is looked up and carried out. Sequenc
 
 import contextlib
 
-from ...wire.record_batch import BatchHeader
+from ...wire.record_batch import BatchHeader, advance_of
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause, Step, decide
 from .errors import AppendFailed
 from .log_end import LogEnd
@@ -27,19 +27,17 @@ class MirroredAppend:
         self,
         batch: bytearray | memoryview | bytes,
         header: BatchHeader,
-        base_offset: int,
         source_log_start_offset: int,
         now_ms: int,
         *,
         leader_epoch: int,
     ) -> Appended | AlreadyThere | Refused:
-        """Put a whole batch at its own `base_offset` if that is where it belongs. Raises `AppendFailed`, `LogUnusable`,
+        """Put a whole batch at its own position if that is where it belongs. Raises `AppendFailed`, `LogUnusable`,
         `FolderFault`.
         """
         log_end_offset = self._segments.active.end_offset
         decision = decide(
             header,
-            base_offset=base_offset,
             log_start_offset=self._segments.start_offset,
             log_end_offset=log_end_offset,
             source_log_start_offset=source_log_start_offset,
@@ -52,7 +50,7 @@ class MirroredAppend:
             case Step.APPEND:
                 return self._append_verbatim(batch, header, leader_epoch, now_ms)
             case Step.START | Step.JUMP:
-                undo = self._end.move_to(base_offset, header.size_bytes, now_ms)
+                undo = self._end.move_to(header.position, header.size_bytes, now_ms)
                 try:
                     appended = self._append_verbatim(batch, header, leader_epoch, now_ms)
                 except AppendFailed:
@@ -64,28 +62,28 @@ class MirroredAppend:
     def _append_verbatim(
         self, batch: bytearray | memoryview | bytes, header: BatchHeader, leader_epoch: int, now_ms: int
     ) -> Appended:
-        advance = header.last_offset_delta + 1
+        advance = advance_of(header.size_bytes, header.record_count)
         segment = self._end.segment_for(advance, header.size_bytes, now_ms)
         if header.leader_epoch != leader_epoch:
             if isinstance(batch, bytes) or (isinstance(batch, memoryview) and batch.readonly):
                 batch = bytearray(batch)
             batch[_EPOCH_AT:_EPOCH_END] = leader_epoch.to_bytes(4, "big", signed=True)
         self._end.write(segment, batch, header, advance, now_ms)
-        return Appended(header.base_offset, header.base_offset + advance)
+        return Appended(header.base_offset, header.next_offset)
 
     def _compare(self, header: BatchHeader, source_log_start_offset: int) -> AlreadyThere | Refused:
-        base_offset = header.base_offset
-        segment = self._segments.holding(base_offset)
+        position = header.position
+        segment = self._segments.holding(position)
         try:
-            there = segment.header_at(base_offset)
+            there = segment.header_at(position)
         except OSError as error:
             raise self._name.fault(error) from error
         if there is not None and (there.crc, there.size_bytes) == (header.crc, header.size_bytes):
-            return AlreadyThere(base_offset, there.next_offset)
-        is_damaged = any(bad.from_offset <= base_offset < bad.to_offset for bad in segment.bad_ranges)
+            return AlreadyThere(there.base_offset, there.next_offset)
+        is_damaged = any(bad.from_offset <= position < bad.to_offset for bad in segment.bad_ranges)
         return Refused(
             because=RefusedBecause.DAMAGED_HERE if is_damaged else RefusedBecause.DIFFERENT_BATCH,
-            base_offset=base_offset,
+            position=position,
             log_start_offset=self._segments.start_offset,
             log_end_offset=self._segments.active.end_offset,
             source_log_start_offset=source_log_start_offset,

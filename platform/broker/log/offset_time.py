@@ -102,7 +102,7 @@ def _timestamps(segment: Segment, header: BatchHeader) -> Iterator[tuple[int, in
         may_pause = _paused_batch.acquire(blocking=False)
         try:
             file = segment.file()
-            batch = os.pread(file.fd, header.size_bytes, header.base_offset - segment.base_offset)
+            batch = os.pread(file.fd, header.size_bytes, header.position - segment.base_offset)
             for record_ms in iter_timestamps(batch, max_decompressed_bytes=OPENED_BYTES):
                 yield header.base_offset + yielded, record_ms
                 yielded += 1

@@ -1,8 +1,8 @@
 """One partition's log: segments in a row, appended to at the end, read anywhere, expiring at the head.
 
-Batches stay as they came but for the header bytes that `wire.place` sets. Owned by one thread; a `FlushJob` and `FileSlice`s may
-go to others. Flushes only when told, or when a segment is closed (`LogConfig.flush_on_roll`). Knows no names of topic settings,
-no visibility, clock or log lines. Source: the paper's section 3.1, rules of the log.
+Batches stay as they came but for the twelve header bytes that `wire.place` sets. Owned by one thread; a `FlushJob` and
+`FileSlice`s may go to others. Flushes only when told, or when a segment is closed (`LogConfig.flush_on_roll`). Knows no names of
+topic settings, no visibility, clock or log lines. Source: the paper's section 3.1, rules of the log.
 
 Invariants: segments ascend and do not overlap; the last one is active, always there, and its end is the log end; an offset below
 the log end never changes its bytes; `flushed_offset` never goes back.
@@ -63,7 +63,8 @@ class PartitionLog:
     def open(cls, folder: Path, *, topic: str, partition: int, config: LogConfig, now_ms: int) -> "PartitionLog":
         """Return the log in `folder`, made where it is missing, recovered where a crash left it; what was found is in `recovery`.
 
-        Reads what no sidecar tells of; may run on another thread than the one that uses it later. Raises `FolderFault`.
+        Reads what no sidecar tells of; may run on another thread than the one that uses it later. Raises `FolderFault`,
+        `OldFormat`.
         """
         name = LogName(topic, partition, folder)
         producers = ProducerStates(config.producer_capacity)
@@ -167,10 +168,10 @@ class PartitionLog:
         size_bytes = header.size_bytes
         advance = size_bytes if size_bytes > header.record_count else header.record_count
         segment = self._end.segment_for(advance, size_bytes, now_ms)
-        offset = segment.end_offset
-        place(batch, offset, leader_epoch)
+        next_offset = segment.end_offset + advance
+        place(batch, segment.end_offset, leader_epoch)
         self._end.write(segment, batch, header, advance, now_ms)
-        return Appended(offset, offset + advance)
+        return Appended(next_offset - header.record_count, next_offset)
 
     def run_room(self, now_ms: int) -> tuple[int, int] | None:
         """Return the log end and the offset that a run of batches may reach from there, None where `append` must be asked."""
@@ -187,22 +188,21 @@ class PartitionLog:
     def append_at(
         self,
         batch: bytearray | memoryview | bytes,
-        base_offset: int,
         source_log_start_offset: int,
         now_ms: int,
         *,
         header: BatchHeader | None = None,
         leader_epoch: int = 0,
     ) -> Appended | AlreadyThere | Refused:
-        """Put a mirrored batch at its own `base_offset`, bytes unchanged but for the leader epoch, if that is where it belongs.
+        """Put a mirrored batch at its own position, bytes unchanged but for the leader epoch, if that is where it belongs.
 
         At the log end it is appended; below, the same batch is `AlreadyThere`. A log that never held anything starts at the
-        source's start, and one whose source has lost what is missing here to retention jumps (`jumped_from`, `jumped_to`). All
+        source's start, and one whose source has lost what is missing here to retention jumps (`jumped_from`). All
         else is `Refused`, with the facts. Sequences are recorded, not checked. The caller has checked the CRC. Raises as
         `append`.
         """
         header = self._acceptable(batch, header)
-        return self._mirrored.append(batch, header, base_offset, source_log_start_offset, now_ms, leader_epoch=leader_epoch)
+        return self._mirrored.append(batch, header, source_log_start_offset, now_ms, leader_epoch=leader_epoch)
 
     def _acceptable(self, batch: bytes | bytearray | memoryview, header: BatchHeader | None) -> BatchHeader:
         if self._end.failure is not None:
@@ -218,14 +218,19 @@ class PartitionLog:
             )
         return header
 
-    def header_at(self, offset: int) -> BatchHeader | None:
-        """Return the header of the batch that starts exactly at `offset`, None when none does any more. Raises `FolderFault`."""
-        if not self.log_start_offset <= offset < self.log_end_offset:
+    def header_of(self, base_offset: int) -> BatchHeader | None:
+        """Return the header of the batch whose first record is at `base_offset`, None when none is any more. Raises
+        `FolderFault`.
+        """
+        if not self.log_start_offset <= base_offset < self.log_end_offset:
             return None
+        segment = self._segments.holding(base_offset)
         try:
-            return self._segments.holding(offset).header_at(offset)
+            position = segment.locate(base_offset)
+            header = None if position is None else segment.header_at(position)
         except OSError as error:
             raise self._name.fault(error) from error
+        return header if header is not None and header.base_offset == base_offset else None
 
     # -- expiring ----------------------------------------------------------------------------------
 
@@ -370,7 +375,7 @@ class PartitionLog:
     def read(self, offset: int, max_bytes: int, up_to_offset: int | None = None) -> FileSlice | None:
         """Return whole batches from the one that answers `offset` on, up to `up_to_offset` (None: the log end). None: none. Hot.
 
-        An offset at or after a batch's base + record count is answered with the next batch. At most `max_bytes`, but at least one
+        A batch answers every offset from its position up to the next one's. At most `max_bytes`, but at least one
         batch; the slice ends at a hole, a segment's end, a bad range, or earlier. It stays readable while it is held, whatever
         becomes of the segment. Raises `OffsetOutOfRange`, `FolderFault`.
         """

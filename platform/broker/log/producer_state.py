@@ -1,7 +1,7 @@
 """What the log remembers of idempotent producers, and whether their next batch is new, there already, out of order or fenced.
 
 Pure: headers in, verdicts out. Rebuilt from batch headers in log order, or a snapshot and the headers after it. Sequences are
-counted by record counts only, never by last offset deltas, which are rewritten. Source: KIP-98, Kafka's `ProducerAppendInfo`.
+counted by record counts. Source: KIP-98, Kafka's `ProducerAppendInfo`.
 """
 
 from collections import OrderedDict

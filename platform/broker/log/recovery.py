@@ -17,6 +17,7 @@ from . import folder as folders
 from .bad_range import BadRange
 from .batch_walk import NO_LIMIT, walk
 from .folder import bases_among, remove_leftovers
+from .log_format import refuse_format_1
 from .producer_state import ProducerStates
 from .segment import Segment, file_name
 from .sidecar import Sidecar
@@ -59,13 +60,15 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
 
     Fills `producers` as they were. What lies before the end of the newest sidecar that tells of producers is taken over from
     sidecars, or where one is missing left to the scrub; what lies after it is walked, CRCs and all: about 0.5 s a GiB in the page
-    cache, in batches of 10 KB. Raises OSError when something cannot be read: then nothing was cut.
+    cache, in batches of 10 KB. Raises `OldFormat`, and OSError when something cannot be read: then nothing was cut.
     """
     names = set(remove_leftovers(folder))
     is_marked = flush_mark.NAME in names
     flush = flush or is_marked
     bases = bases_among(names)
     sidecar_file.remove_strays(folder, names, bases)
+    if bases:
+        refuse_format_1(folder / file_name(bases[0]), bases[0])
     limits = [*bases[1:], NO_LIMIT] if bases else []
     segments = [Segment(folder / file_name(base), base, index_interval_bytes=index_interval_bytes) for base in bases]
     sidecars = [

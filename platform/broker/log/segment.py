@@ -1,8 +1,8 @@
 """One segment file: append at its end, find the batch for an offset, cut slices of whole batches.
 
-Position in the file = offset - base offset. A batch takes max(bytes, records) offsets; where that is more than its bytes, a hole
-follows which is not in the file when it is the last thing. Knows nothing of other segments, retention, producers or flush policy.
-Raises OSError as the system does: the log gives it a name.
+Position in the file = offset - base offset. A batch at a position takes max(bytes, records) offsets from there, the last of them
+its records'; where that is more than its bytes, a hole follows which is not in the file when it is the last thing. Knows nothing
+of other segments, retention, producers or flush policy. Raises OSError as the system does: the log gives it a name.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ...wire.errors import CorruptBatch
-from ...wire.record_batch import HEADER_SIZE, BatchHeader, advance_of, read_header
+from ...wire.record_batch import HEADER_SIZE, BatchHeader, read_header
 from . import open_files
 from .bad_range import BadRange
 from .batch_run import BatchRun
@@ -210,8 +210,8 @@ class Segment:
 
     # -- growing -----------------------------------------------------------------------------------
 
-    def append(self, batch: bytes | bytearray | memoryview, header: BatchHeader, offset: int, advance: int, now_ms: int) -> None:
-        """Write a placed batch at `offset`, the segment's end. Hot: one pwrite, no copy.
+    def append(self, batch: bytes | bytearray | memoryview, header: BatchHeader, advance: int, now_ms: int) -> None:
+        """Write a placed batch at the segment's end; `header` may be as it was before. Hot: one pwrite, no copy.
 
         When the system takes only a part or none of it, the file is cut back and OSError raised; `CutBackFailed` when that failed
         too.
@@ -219,6 +219,7 @@ class Segment:
         file = self._file
         if file is None or not self._is_writable:
             file = self.open_for_append()
+        offset = self.end_offset
         position = offset - self.base_offset
         size_bytes = header.size_bytes
         try:
@@ -243,7 +244,7 @@ class Segment:
         file = self._file
         if file is None or not self._is_writable:
             file = self.open_for_append()
-        assert run.offsets[0] == self.end_offset, "a run has its place already: nothing may be appended before it"
+        assert run.positions[0] == self.end_offset, "a run has its place already: nothing may be appended before it"
         position = self.end_offset - self.base_offset
         end_offset = run.end_offset
         size_bytes = end_offset - self.end_offset
@@ -258,16 +259,16 @@ class Segment:
         if now_ms > self.last_append_ms:
             self.last_append_ms = now_ms
         self.end_offset = end_offset
-        self.starts.add_run(run.offsets, run.max_timestamps_ms)
+        self.starts.add_run(run.positions, run.max_timestamps_ms)
 
     def found(self, header: BatchHeader) -> None:
         """Take note of a whole batch that recovery found next."""
-        offset, next_offset = header.base_offset, header.next_offset
-        self.starts.add(offset, header.max_timestamp_ms)
-        self.size_bytes = offset - self.base_offset + header.size_bytes
-        self.end_offset = next_offset
-        if next_offset - offset != header.size_bytes:
-            self.starts.add_break(offset)
+        position = header.position
+        self.starts.add(position, header.max_timestamp_ms)
+        self.size_bytes = position - self.base_offset + header.size_bytes
+        self.end_offset = header.next_offset
+        if self.end_offset - position != header.size_bytes:
+            self.starts.add_break(position)
 
     def found_bad(self, bad: BadRange) -> bool:
         """Take note of a range that is never to be served; return False when that was known."""
@@ -300,8 +301,7 @@ class Segment:
     def locate(self, offset: int) -> int | None:
         """Return where the batch starts that answers a fetch at `offset`, None when this segment holds none.
 
-        That is the batch whose records' offsets reach it, else the next one: offsets between a batch's last record and its end
-        belong to the next batch, as do holes and bad ranges.
+        That is the one whose offsets it is among, from its position to the next one's; behind a bad range, the next one.
         """
         if offset >= self.end_offset or not len(self.starts):
             return None
@@ -317,7 +317,7 @@ class Segment:
                 break
             header = self._header_at(start)
             if header is not None:
-                if offset < start + header.record_count:
+                if offset < header.next_offset:
                     return start
                 start = header.next_offset
         return start if start < self.end_offset else None
@@ -388,7 +388,7 @@ class Segment:
         stretch_end = self.starts.first_after(start) or self.end_offset
         end = next_offset = start
         for header in self.headers(start):
-            if header.base_offset != end or header.next_offset > limit or (end > start and end + header.size_bytes > reach):
+            if header.position != end or header.next_offset > limit or (end > start and end + header.size_bytes > reach):
                 break
             end, next_offset = end + header.size_bytes, header.next_offset
             if end != next_offset or end >= stretch_end:
@@ -420,8 +420,7 @@ class Segment:
         try:
             file = self.file()
             header = read_header(os.pread(file.fd, HEADER_SIZE, offset - self.base_offset))
-            advance = advance_of(header.size_bytes, header.record_count)
-            if header.base_offset == offset and header.last_offset_delta == advance - 1 and header.next_offset <= self.end_offset:
+            if header.position == offset and header.is_dense and header.next_offset <= self.end_offset:
                 return header
         except CorruptBatch:
             pass

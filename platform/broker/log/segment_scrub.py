@@ -65,8 +65,9 @@ class SegmentScrub:
         return self._known.get(self.position, self.position)
 
     def _whole(self, header: BatchHeader) -> None:
+        begin = header.position
         self.position = self.end_offset = header.next_offset
-        self.size_bytes = header.base_offset - self.segment.base_offset + header.size_bytes
-        self.starts.add(header.base_offset, header.max_timestamp_ms)
+        self.size_bytes = begin - self.segment.base_offset + header.size_bytes
+        self.starts.add(begin, header.max_timestamp_ms)
         if self.size_bytes != header.next_offset - self.segment.base_offset:
-            self.starts.add_break(header.base_offset)
+            self.starts.add_break(begin)

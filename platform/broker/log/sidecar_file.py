@@ -108,7 +108,7 @@ def why_not(sidecar: Sidecar, base_offset: int, fd: int, limit_offset: int) -> s
         header = read_header(os.pread(fd, HEADER_SIZE, sidecar.last_batch_offset - base_offset))
     except CorruptBatch as error:
         return f"where its last batch begins there is none: {error}"
-    if (header.base_offset, header.crc, header.next_offset) != (
+    if (header.position, header.crc, header.next_offset) != (
         sidecar.last_batch_offset,
         sidecar.last_batch_crc,
         sidecar.described_to,

@@ -36,7 +36,8 @@ def test_every_batch_is_found_with_its_window_and_count(tmp_path: Path) -> None:
         (0, 2, None),
         (1, 1, 0),
     ]
-    assert found[1].base_offset == found[0].next_offset
+    assert [one.base_offset + one.record_count for one in found] == [one.next_offset for one in found]
+    assert found[1].next_offset == found[0].next_offset + found[1].size_bytes
     assert all(one.is_sound for one in found)
 
 

@@ -14,7 +14,7 @@ W = 600_000
 
 
 def batch(
-    timestamps: list[int], *, base_offset: int = 0, codec: Codec = Codec.NONE, bounded: bool = True, producer_id: int = -1
+    timestamps: list[int], *, position: int = 0, codec: Codec = Codec.NONE, bounded: bool = True, producer_id: int = -1
 ) -> tuple[BatchHeader, memoryview]:
     builder = BatchBuilder(codec, producer_id=producer_id, producer_epoch=0, base_sequence=0)
     for at in timestamps:
@@ -22,7 +22,7 @@ def batch(
     raw = bytearray(builder.build())
     if not bounded:
         raw[22] &= 0x7F
-    place(memoryview(raw), base_offset)
+    place(memoryview(raw), position)
     return read_header(raw), memoryview(raw)
 
 
@@ -38,8 +38,9 @@ def test_every_record_between_two_offsets_is_counted_in_its_window(
     timestamps: list[int], codec: Codec, bounded: bool, skip: int, limit: int
 ) -> None:
     counter = WindowCounter(W)
-    header, raw = batch(timestamps, base_offset=1_000, codec=codec, bounded=bounded)
-    counted = counter.add(header, raw, from_offset=1_000 + skip, to_offset=1_000 + limit)
+    header, raw = batch(timestamps, position=1_000, codec=codec, bounded=bounded)
+    first = header.base_offset
+    counted = counter.add(header, raw, from_offset=first + skip, to_offset=first + limit)
     expected = Counter(at - at % W for at in timestamps[skip:limit])
     assert counted == sum(expected.values())
     assert counter.take() == dict(expected)

@@ -54,8 +54,8 @@ def test_batches_are_counted_and_reported_range_by_range() -> None:
     topic, positions = Topic(), Positions()
     one = reporter(topic, positions)
     one.begin("clicks", 0, 0)
-    first = batch([1, 2, W], base_offset=0)
-    second = batch([3], base_offset=first[0].next_offset)
+    first = batch([1, 2, W], position=0)
+    second = batch([3], position=first[0].next_offset)
     one.add_batch("clicks", 0, *first)
     one.publish()
     one.add_batch("clicks", 0, *second)
@@ -70,9 +70,10 @@ def test_batches_are_counted_and_reported_range_by_range() -> None:
 def test_a_batch_that_is_partly_counted_already_adds_only_the_rest() -> None:
     topic, positions = Topic(), Positions()
     one = reporter(topic, positions)
-    one.begin("clicks", 0, 2)
-    assert one.add_batch("clicks", 0, *batch([1, 2, 3, 4], base_offset=0)) == 2
-    assert one.add_batch("clicks", 0, *batch([1, 2, 3, 4], base_offset=0)) == 0
+    stored = batch([1, 2, 3, 4], position=0)
+    one.begin("clicks", 0, stored[0].base_offset + 2)
+    assert one.add_batch("clicks", 0, *stored) == 2
+    assert one.add_batch("clicks", 0, *stored) == 0
     one.publish()
     assert counted(topic.ranges) == 2
 

@@ -39,7 +39,7 @@ def fetched(offset: int, *timestamps: list[int], end: int | None = None, at: int
     batches = []
     base = offset if at is None else at
     for one in timestamps:
-        header, raw = batch(one, base_offset=base, producer_id=7)
+        header, raw = batch(one, position=base, producer_id=7)
         batches.append((header, raw))
         base = header.next_offset
     return FetchedPartition(
@@ -96,8 +96,9 @@ def test_reading_begins_at_the_log_s_start_and_goes_on_behind_what_was_read(
 def test_records_before_the_place_where_reading_begins_are_not_counted(
     service: Service, reader: LogReader, answers: Answers
 ) -> None:
-    answers.start = 2
-    answers.next = [fetched(2, [1, 2, 3, 4], at=0)]
+    third = batch([1, 2, 3, 4])[0].base_offset + 2
+    answers.start = third
+    answers.next = [fetched(third, [1, 2, 3, 4], at=0)]
     reader._read()
     assert counts(service) == {0: 2}
 

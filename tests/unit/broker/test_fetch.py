@@ -56,22 +56,45 @@ def test_a_fetch_in_the_middle_of_a_batch_gets_the_whole_batch(client: RawClient
     assert values(client.fetch("clicks", 2)) == [b"one", b"two", b"three"]
 
 
-def test_an_offset_between_a_batchs_last_record_and_its_end_belongs_to_the_next_batch(client: RawClient) -> None:
-    first = batch(b"one", b"two")
-    client.produce("clicks", first)
-    client.produce("clicks", batch(b"three"))
-    for offset in (2, 3, len(first) - 1, len(first)):
+def test_every_offset_from_a_batchs_position_to_the_next_ones_gets_that_batch(client: RawClient) -> None:
+    first, second = batch(b"one", b"two"), batch(b"three")
+    assert client.produce("clicks", first).base_offset == len(first) - 2
+    client.produce("clicks", second)
+    for offset in range(len(first)):
+        assert values(client.fetch("clicks", offset, max_bytes=1)) == [b"one", b"two"]
+    for offset in range(len(first), len(first) + len(second)):
         assert values(client.fetch("clicks", offset)) == [b"three"]
 
 
-@pytest.mark.parametrize("offset_in_batch", [2, 50])
-def test_at_the_tail_the_high_watermark_is_the_fetch_offset_so_that_end_of_partition_is_seen(
-    client: RawClient, offset_in_batch: int
-) -> None:
-    client.produce("clicks", batch(b"one", b"two"))
-    answer = client.fetch("clicks", offset_in_batch)
+def test_the_end_is_the_last_records_offset_and_one_so_that_clients_see_that_they_have_read_all(client: RawClient) -> None:
+    data = batch(b"one", b"two")
+    last = client.produce("clicks", data).base_offset + 1
+    answer = client.fetch("clicks", last + 1)
     assert len(answer.records or b"") == 0
-    assert (answer.error_code, answer.high_watermark) == (0, offset_in_batch)
+    assert (answer.error_code, answer.high_watermark) == (0, last + 1)
+
+
+def test_where_all_up_to_the_end_is_damaged_the_high_watermark_is_the_fetch_offset_so_that_nobody_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    whole, spoiled = batch(b"one"), batch(b"two")
+    end = len(whole) + len(spoiled)
+    with ServingBroker(tmp_path, topics={"t": 1}) as broker, broker.client() as client:
+        client.produce("t", whole)
+        client.produce("t", spoiled)
+    (segment,) = (tmp_path / "t-0").glob("*.log")
+    with segment.open("r+b") as file:
+        file.seek(end - 1)
+        file.write(b"\x07")
+    segment.with_name(f"{end:020d}.log").touch()  # As after a roll: else it would be a torn tail, which is cut.
+    with ServingBroker(tmp_path, topics={"t": 1}) as broker, broker.client() as client:
+        assert client.fetch("t", 0).high_watermark == end
+        for offset in (len(whole), len(whole) + 9):
+            answer = client.fetch("t", offset)
+            assert len(answer.records or b"") == 0
+            assert (answer.error_code, answer.high_watermark) == (0, offset)
+        client.produce("t", batch(b"three"))
+        assert values(client.fetch("t", len(whole))) == [b"three"]
 
 
 def test_when_others_used_up_max_bytes_the_high_watermark_is_the_true_one(broker: ServingBroker, client: RawClient) -> None:
@@ -274,11 +297,12 @@ def test_offsets_by_place_and_time_in_each_version(client: RawClient, version: i
     client.produce("clicks", second)
     assert asked(client, "clicks", -2, version) == (0, 0, -1)
     assert asked(client, "clicks", -1, version) == (0, len(first) + len(second), -1)
-    assert asked(client, "clicks", 500, version) == (0, 0, 1_000)
-    assert asked(client, "clicks", 1_001, version) == (0, len(first), 2_000)
+    end = len(first) + len(second)
+    assert asked(client, "clicks", 500, version) == (0, len(first) - 1, 1_000)
+    assert asked(client, "clicks", 1_001, version) == (0, end - 2, 2_000)
     assert asked(client, "clicks", 2_001, version) == (0, -1, -1)
     if version >= 7:
-        assert asked(client, "clicks", -3, version) == (0, len(first), 2_000)
+        assert asked(client, "clicks", -3, version) == (0, end - 2, 2_000)
 
 
 def test_offsets_of_what_is_not_here_are_an_error_never_0(client: RawClient) -> None:

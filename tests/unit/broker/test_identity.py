@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.errors import BrokerError, FolderDamaged, FolderInUse, FolderOfAnotherBroker, FolderUnusable
+from headrace.broker.errors import (
+    BrokerError,
+    FolderDamaged,
+    FolderInUse,
+    FolderOfAnotherBroker,
+    FolderOfOldFormat,
+    FolderUnusable,
+)
 from headrace.broker.identity import FolderLock, identify
 
 
@@ -23,10 +30,18 @@ def test_a_folder_of_another_broker_id_is_refused(tmp_path: Path) -> None:
         identify(tmp_path, 4)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', '{"version": 2, "folder_id": "x", "broker_id": 1}'])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 2}', '{"version": 3, "folder_id": "x", "broker_id": 1}'])
 def test_a_folder_whose_description_cannot_be_read_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     (tmp_path / "broker.json").write_text(content)
     with pytest.raises(FolderDamaged):
+        identify(tmp_path, 1)
+    assert (tmp_path / "broker.json").read_text() == content
+
+
+def test_a_folder_of_log_format_1_is_refused_with_what_to_do_and_left_alone(tmp_path: Path) -> None:
+    content = '{"version": 1, "folder_id": "x", "broker_id": 1}'
+    (tmp_path / "broker.json").write_text(content)
+    with pytest.raises(FolderOfOldFormat, match=r"of log format 1 .* Give an empty folder"):
         identify(tmp_path, 1)
     assert (tmp_path / "broker.json").read_text() == content
 

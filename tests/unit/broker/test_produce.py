@@ -42,12 +42,12 @@ def with_bytes(data: bytes, at: int, new: bytes, *, fix_crc: bool = True) -> byt
 
 
 @pytest.mark.parametrize("version", range(3, 10))
-def test_each_version_appends_and_answers_the_byte_position(client: RawClient, version: int) -> None:
+def test_each_version_appends_and_answers_the_first_records_offset(client: RawClient, version: int) -> None:
     data = batch(b"one", b"two")
     first = client.produce("clicks", data, version=version)
     second = client.produce("clicks", data, version=version)
-    assert (first.error_code, first.base_offset) == (0, 0)
-    assert (second.error_code, second.base_offset) == (0, len(data))
+    assert (first.error_code, first.base_offset) == (0, len(data) - 2)
+    assert (second.error_code, second.base_offset) == (0, 2 * len(data) - 2)
     assert second.log_start_offset == (0 if version >= 5 else -1)
 
 
@@ -63,14 +63,14 @@ def test_records_come_back_as_they_were_in_each_codec(client: RawClient, codec: 
 def test_a_batch_with_more_records_than_bytes_advances_by_its_records(client: RawClient) -> None:
     data = batch(*[b"same"] * 5_000, codec=Codec.ZSTD)
     assert len(data) < 5_000
-    client.produce("clicks", data)
-    assert client.produce("clicks", batch(b"next")).base_offset == 5_000
+    assert client.produce("clicks", data).base_offset == 0
+    assert client.produce("clicks", batch(b"next")).base_offset == 5_000 + len(batch(b"next")) - 1
 
 
 def test_acks_0_is_appended_and_has_no_answer(client: RawClient) -> None:
     client.send(produce.API_KEY, 9, produce_body("clicks", batch(b"one"), acks=0))
     second = client.produce("clicks", batch(b"two"))
-    assert second.base_offset == len(batch(b"one"))
+    assert second.base_offset == len(batch(b"one")) + len(batch(b"two")) - 1
 
 
 def test_an_error_with_acks_0_closes_the_connection_so_that_the_producer_notices(client: RawClient) -> None:
@@ -155,7 +155,7 @@ def test_an_idempotent_retry_is_acknowledged_with_its_first_offset_and_not_appen
     first = batch(b"one", b"two", producer_id=9, epoch=0, sequence=0)
     second = batch(b"three", producer_id=9, epoch=0, sequence=2)
     offsets = [client.produce("clicks", data).base_offset for data in (first, second, first, second)]
-    assert offsets == [0, len(first), 0, len(first)]
+    assert offsets == [len(first) - 2, len(first) + len(second) - 1] * 2
     assert broker.partition("clicks").log.log_end_offset == len(first) + len(second)
 
 
@@ -201,7 +201,7 @@ def test_a_mirror_may_not_write_to_an_ordinary_topic(client: RawClient) -> None:
 def test_mirrored_batches_keep_offsets_and_bytes_several_in_one_request(client: RawClient) -> None:
     source = fetched_from_source(client, batch(b"one"), batch(b"two", b"three", codec=Codec.GZIP), batch(b"four"))
     answer = client.produce("copied", b"".join(source[:2]), conditional_start=0)
-    assert (answer.error_code, answer.base_offset) == (0, 0)
+    assert (answer.error_code, answer.base_offset) == (0, read_header(source[0]).base_offset)
     assert client.produce("copied", source[2], conditional_start=0).error_code == 0
     assert bytes(client.fetch("copied", 0).records) == b"".join(source)
 
@@ -212,10 +212,10 @@ def test_a_dead_mirrors_last_request_that_comes_late_is_acknowledged_and_appends
     source = fetched_from_source(client, batch(b"one"), batch(b"two"), batch(b"three"))
     for _ in range(2):
         answer = client.produce("copied", b"".join(source[:2]), conditional_start=0)
-        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert (answer.error_code, answer.base_offset) == (0, read_header(source[0]).base_offset)
     late = client.produce("copied", source[1], conditional_start=0)
     assert (late.error_code, late.base_offset) == (0, read_header(source[1]).base_offset)
-    assert broker.partition("copied").log.log_end_offset == read_header(source[2]).base_offset
+    assert broker.partition("copied").log.log_end_offset == read_header(source[2]).position
 
 
 def test_a_mirror_append_ahead_of_the_log_end_is_refused_and_says_where_the_log_ends(client: RawClient) -> None:
@@ -234,9 +234,9 @@ def test_another_batch_at_an_offset_that_is_taken_is_refused(client: RawClient) 
 
 def test_a_mirrored_log_begins_where_its_sources_log_begins_now(broker: ServingBroker, client: RawClient) -> None:
     source = fetched_from_source(client, batch(b"one"), batch(b"two"))
-    start = read_header(source[1]).base_offset
-    answer = client.produce("copied", source[1], conditional_start=start)
-    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, start, start)
+    header = read_header(source[1])
+    answer = client.produce("copied", source[1], conditional_start=header.position)
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, header.base_offset, header.position)
 
 
 def test_a_mirrored_batch_whose_bytes_went_wrong_on_the_way_is_refused(client: RawClient) -> None:

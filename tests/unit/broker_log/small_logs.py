@@ -45,6 +45,7 @@ def claiming(record_count: int) -> bytearray:
     """Return a small batch that says it has so many records; the log never opens it."""
     made = batch(b"a")
     made[57:61] = record_count.to_bytes(4, "big")
+    made[23:27] = (record_count - 1).to_bytes(4, "big")
     return set_crc(made)
 
 
@@ -61,12 +62,12 @@ def open_log(folder: Path, *, now_ms: int = NOW_MS, **settings: int | bool) -> P
 
 
 def fetched(
-    log: PartitionLog, *, max_bytes: int = 1_000, from_offset: int | None = None, dense: bool = False, seed: int | None = None
+    log: PartitionLog, *, max_bytes: int = 1_000, from_offset: int | None = None, seed: int | None = None
 ) -> list[tuple[BatchHeader, bytes]]:
     """Return every batch that a client's fetch loop gets, each with a good CRC.
 
-    The loop goes on at a batch's next offset, or where `dense` at its last record + 1, as some clients do. With a seed each fetch
-    has another size. Whoever goes on where it stopped may be answered by `read_on`: the same, or nothing.
+    The loop goes on at a batch's last record + 1, as clients do. With a seed each fetch has another size. A reader that goes on
+    where it stopped may be answered by `read_on`: the same, or nothing.
     """
     chance = random.Random(seed)
     offset = log.log_start_offset if from_offset is None else from_offset
@@ -86,7 +87,7 @@ def fetched(
             assert crc_matches(view, 0, header.size_bytes)
             found.append((header, bytes(view)))
             got += header.size_bytes
-            offset = header.base_offset + header.record_count if dense else header.next_offset
+            offset = header.base_offset + header.record_count
         assert got == len(data), "a slice ends with a whole batch"
     return found
 

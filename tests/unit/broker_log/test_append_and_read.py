@@ -13,12 +13,13 @@ from .small_logs import NOW_MS, batch, fetched, held_open, open_log, values
 pytestmark = pytest.mark.usefixtures("no_fsync")
 
 
-def test_a_batch_gets_its_byte_position_as_offset(tmp_path: Path) -> None:
+def test_a_batchs_last_record_stands_right_before_the_next_batchs_position(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     first, second = batch(b"a", b"b"), batch(b"c")
-    assert log.append(first, NOW_MS) == (0, len(first), None)
-    assert log.append(second, NOW_MS) == (len(first), len(first) + len(second), None)
-    assert log.log_end_offset == len(first) + len(second) == os.path.getsize(tmp_path / "log" / f"{0:020d}.log")
+    end = len(first) + len(second)
+    assert log.append(first, NOW_MS) == (len(first) - 2, len(first), None)
+    assert log.append(second, NOW_MS) == (end - 1, end, None)
+    assert log.log_end_offset == end == os.path.getsize(tmp_path / "log" / f"{0:020d}.log")
     assert values(fetched(log)) == [b"a", b"b", b"c"]
 
 
@@ -30,28 +31,28 @@ def test_segments_are_named_by_their_base_offset_in_twenty_digits(tmp_path: Path
     assert names == ["00000000000000000000.log", f"{first.next_offset:020d}.log"]
 
 
-@pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize("max_bytes", [1, 100, 250, 1_000, 1 << 20])
 @pytest.mark.parametrize("segment_bytes", [64, 500, 1 << 20])
-def test_a_fetch_loop_reads_every_record_once(tmp_path: Path, segment_bytes: int, max_bytes: int, dense: bool) -> None:
+def test_a_fetch_loop_reads_every_record_once(tmp_path: Path, segment_bytes: int, max_bytes: int) -> None:
     log = open_log(tmp_path, segment_bytes=segment_bytes, flush_on_roll=False)
     sent = [b"%d" % number for number in range(60)]
     for at in range(0, 60, 3):
         log.append(batch(*sent[at : at + 3]), NOW_MS)
-    assert values(fetched(log, max_bytes=max_bytes, dense=dense)) == sent
+    assert values(fetched(log, max_bytes=max_bytes)) == sent
 
 
-def test_every_offset_is_answered_by_the_batch_whose_records_reach_it_else_by_the_next(tmp_path: Path) -> None:
+def test_every_offset_is_answered_by_the_batch_that_it_lies_in(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=400, flush_on_roll=False)
     for number in range(12):
         log.append(batch(b"%d" % number, b"again"), NOW_MS)
     found = [header for header, _ in fetched(log)]
     for offset in range(log.log_end_offset):
-        expected = next((h.base_offset for h in found if offset < h.base_offset + h.record_count), None)
+        (expected,) = [h for h in found if h.position <= offset < h.next_offset]
         piece = log.read(offset, 1)
-        assert (None if piece is None else read_header(piece.read()).base_offset) == expected
-    # The offsets after the last record of the last batch wait for what comes next.
-    assert log.read(found[-1].base_offset + 2, 1 << 20) is None
+        assert piece is not None
+        assert read_header(piece.read()) == expected
+    assert log.log_end_offset == found[-1].base_offset + 2, "no offset stands between the last record and the end"
+    assert log.read(log.log_end_offset, 1 << 20) is None
 
 
 def test_a_batch_larger_than_asked_for_comes_whole(tmp_path: Path) -> None:

@@ -96,15 +96,15 @@ def test_bytes_in_a_hole_are_told(tmp_path: Path) -> None:
 
 def test_a_producers_batch_that_is_missing_or_twice_is_told(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    offsets = [
-        log.append(batch(b"x", producer_id=9, epoch=1, sequence=sequence), NOW_MS).base_offset for sequence in (0, 1, 1, 4, 5)
+    ends = [
+        log.append(batch(b"x", producer_id=9, epoch=1, sequence=sequence), NOW_MS).next_offset for sequence in (0, 1, 1, 4, 5)
     ]
     log.append(batch(b"x", producer_id=9, epoch=2, sequence=0), NOW_MS)
     log.append(batch(b"x", producer_id=9, epoch=1, sequence=6), NOW_MS)
     log.append(batch(b"x", producer_id=9, epoch=3, sequence=6), NOW_MS)
     log.close()
     found = [problem for problem in check(tmp_path) if problem.kind is ProblemKind.SEQUENCE]
-    assert [problem.from_offset for problem in found[:2]] == [offsets[2], offsets[3]]
+    assert [problem.from_offset for problem in found[:2]] == [ends[1], ends[2]]
     assert "wrote sequence 1 at offset" in found[0].reason
     assert "epoch 1 after epoch 2" in found[2].reason
     assert "begins epoch 3 with sequence 6" in found[3].reason

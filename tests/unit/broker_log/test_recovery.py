@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log import FolderFault, ProblemKind, check
-from headrace.wire.record_batch import BatchHeader, with_dense_last_offset_delta
+from headrace.wire.record_batch import BatchHeader
 
-from .small_logs import DAY_MS, MAY_2015_MS, NOW_MS, batch, claiming, fetched, headers, open_log, scrubbed, values
+from .small_logs import DAY_MS, MAY_2015_MS, NOW_MS, batch, claiming, fetched, headers, open_log, scrubbed, set_crc, values
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
 
@@ -33,7 +33,7 @@ def test_a_log_cut_at_any_byte_recovers_to_whole_batches_and_goes_on(tmp_path: P
         folder.mkdir()
         (folder / FIRST).write_bytes(data[:length])
         log = open_log(folder)
-        whole = [(header, bytes_) for header, bytes_ in made if header.base_offset + header.size_bytes <= length]
+        whole = [(header, bytes_) for header, bytes_ in made if header.position + header.size_bytes <= length]
         assert fetched(log) == whole
         assert log.log_end_offset == (whole[-1][0].next_offset if whole else 0)
         assert check(folder) == []
@@ -53,17 +53,17 @@ def test_a_byte_damaged_anywhere_costs_its_own_batch_and_no_other(tmp_path: Path
         damaged[at] ^= flip
         (folder / FIRST).write_bytes(damaged)
         log = open_log(folder)
-        hit = next((header for header, _ in made if header.base_offset <= at < header.base_offset + header.size_bytes), None)
+        hit = next((header for header, _ in made if header.position <= at < header.position + header.size_bytes), None)
         served = fetched(log)
-        if hit is None or 12 <= at - hit.base_offset < 16:
+        if hit is None or 12 <= at - hit.position < 16:
             # In a hole, or the leader epoch, which is under no CRC.
             assert [bytes_[:12] + bytes_[16:] for _, bytes_ in served] == [bytes_[:12] + bytes_[16:] for _, bytes_ in made]
         elif hit is made[-1][0]:
             assert served == made[:-1]
-            assert log.recovery.cut_from_offset == log.log_end_offset == hit.base_offset
+            assert log.recovery.cut_from_offset == log.log_end_offset == hit.position
         else:
             assert served == [entry for entry in made if entry[0] is not hit]
-            assert [(bad.from_offset, bad.to_offset) for bad in log.bad_ranges] == [(hit.base_offset, hit.next_offset)]
+            assert [(bad.from_offset, bad.to_offset) for bad in log.bad_ranges] == [(hit.position, hit.next_offset)]
             assert log.log_end_offset == made[-1][0].next_offset
             assert (folder / FIRST).read_bytes() == damaged
         shutil.rmtree(folder)
@@ -76,13 +76,13 @@ def test_damage_in_a_closed_segments_last_batch_is_not_taken_for_a_torn_tail(tmp
     log.close()
     made = fetched(log)
     first = log.segments[0]
-    last = [header for header, _ in made if header.base_offset < first.end_offset][-1]
+    last = [header for header, _ in made if header.position < first.end_offset][-1]
     path = tmp_path / FIRST
     os.truncate(path, path.stat().st_size - 3)
     again = scrubbed(open_log(tmp_path, segment_bytes=200))
-    assert [(bad.from_offset, bad.to_offset) for bad in again.bad_ranges] == [(last.base_offset, first.end_offset)]
+    assert [(bad.from_offset, bad.to_offset) for bad in again.bad_ranges] == [(last.position, first.end_offset)]
     assert fetched(again) == [entry for entry in made if entry[0] != last]
-    assert fetched(again, from_offset=last.base_offset)[0][0].base_offset == first.end_offset
+    assert fetched(again, from_offset=last.position)[0][0].position == first.end_offset
     assert path.stat().st_size == first.size_bytes - 3
     assert ProblemKind.BAD_RANGE in [problem.kind for problem in check(tmp_path)]
 
@@ -114,11 +114,11 @@ def test_zeros_in_the_middle_are_a_bad_range_because_something_whole_follows(tmp
     path = tmp_path / FIRST
     data = bytearray(path.read_bytes())
     lost = made[1][0]
-    data[lost.base_offset : lost.base_offset + lost.size_bytes] = bytes(lost.size_bytes)
+    data[lost.position : lost.position + lost.size_bytes] = bytes(lost.size_bytes)
     path.write_bytes(data)
     log = open_log(tmp_path)
     assert fetched(log) == [made[0], *made[2:]]
-    assert log.bad_ranges[0][:2] == (lost.base_offset, lost.next_offset)
+    assert log.bad_ranges[0][:2] == (lost.position, lost.next_offset)
 
 
 def test_several_damaged_batches_in_a_row_and_apart_are_each_told(tmp_path: Path) -> None:
@@ -130,17 +130,17 @@ def test_several_damaged_batches_in_a_row_and_apart_are_each_told(tmp_path: Path
     path = tmp_path / FIRST
     data = bytearray(path.read_bytes())
     for index in (0, 4, 5, 9):
-        data[made[index][0].base_offset + 65] ^= 1
+        data[made[index][0].position + 65] ^= 1
     path.write_bytes(data)
     again = open_log(tmp_path)
     assert values(fetched(again)) == [b"%d" % number for number in range(12) if number not in (0, 4, 5, 9)]
     assert [(bad.from_offset, bad.to_offset) for bad in again.bad_ranges] == [
-        (made[0][0].base_offset, made[1][0].base_offset),
-        (made[4][0].base_offset, made[6][0].base_offset),
-        (made[9][0].base_offset, made[10][0].base_offset),
+        (made[0][0].position, made[1][0].position),
+        (made[4][0].position, made[6][0].position),
+        (made[9][0].position, made[10][0].position),
     ]
     for offset in range(again.log_end_offset):
-        assert again.read(offset, 1) is not None or offset >= made[11][0].base_offset + 1
+        assert again.read(offset, 1) is not None or offset >= made[11][0].position + 1
 
 
 def test_a_batch_at_the_wrong_place_is_not_served_though_its_crc_holds(tmp_path: Path) -> None:
@@ -163,12 +163,13 @@ def test_a_whole_batch_whose_offsets_are_not_its_bytes_is_not_served(tmp_path: P
     log.close()
     path = tmp_path / FIRST
     data = path.read_bytes()
-    # As a log with counted offsets would write it: the CRC holds, the last offset delta is 0.
-    dense = with_dense_last_offset_delta(data[69:138])
-    path.write_bytes(data[:69] + dense + data[138:])
+    # As a log of format 1 had it: the CRC holds, the last offset delta is the advance - 1.
+    second = bytearray(data[69:138])
+    second[:8], second[23:27] = (69).to_bytes(8, "big"), (68).to_bytes(4, "big")
+    path.write_bytes(data[:69] + set_crc(second) + data[138:])
     again = open_log(tmp_path)
     assert values(fetched(again)) == [b"a", b"c"]
-    assert "last offset delta 0 instead of 68" in again.bad_ranges[0].reason
+    assert "last offset delta 68" in again.bad_ranges[0].reason
 
 
 def test_damage_is_found_behind_megabytes_that_look_like_nothing(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_an_empty_last_segment_left_by_a_crash_in_a_roll_keeps_the_log_end(tmp_p
     log = open_log(tmp_path)
     assert (log.log_start_offset, log.log_end_offset) == (0, end)
     assert fetched(log) == made
-    assert log.append(batch(b"next"), NOW_MS).base_offset == end
+    assert log.append(batch(b"next"), NOW_MS).next_offset == end + len(batch(b"next"))
 
 
 def test_a_first_append_that_was_torn_in_a_new_segment_keeps_the_log_end(tmp_path: Path) -> None:
@@ -331,7 +332,7 @@ def test_producers_are_remembered_from_the_batches_alone(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("at", "junk"), [(8, b"\x7f\xff\xff\xff"), (6, b"\x55"), (7, b"\x01"), (16, b"\x00"), (23, b"\x00\x00\x00\x00")]
+    ("at", "junk"), [(8, b"\x7f\xff\xff\xff"), (6, b"\x55"), (7, b"\x01"), (16, b"\x00"), (23, b"\x00\x00\x00\x44")]
 )
 def test_a_header_that_changes_under_a_running_log_is_not_followed(tmp_path: Path, at: int, junk: bytes) -> None:
     log = open_log(tmp_path, index_interval_bytes=1 << 20)

@@ -93,23 +93,24 @@ def test_a_folder_without_logs_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_dump_shows_batches_from_any_offset_on(folder: Path) -> None:
-    everything = [line["base_offset"] for line in dump(folder)]
-    assert everything == [69 * number for number in range(8)]
+    everything = [(line["next_offset"], line["base_offset"]) for line in dump(folder)]
+    assert everything == [(69 * number, 69 * number - 1) for number in range(1, 9)]
     for offset in range(553):
-        shown = [line["base_offset"] for line in dump(folder, from_offset=offset)]
-        assert shown == [base for base in everything if base + 1 > offset]  # type: ignore[operator]
+        shown = [line["next_offset"] for line in dump(folder, from_offset=offset)]
+        assert shown == [end for end, _ in everything if end > offset]  # type: ignore[operator]
 
 
 def test_dump_tells_damage_where_it_stands_and_goes_on_behind_it(folder: Path) -> None:
     flip(folder / f"{138:020d}.log", 65)
     shown = [(line["kind"], line.get("base_offset", line.get("from_offset"))) for line in dump(folder, from_offset=69)]
-    assert shown[:3] == [("batch", 69), ("damage", 138), ("batch", 207)]
+    assert shown[:3] == [("batch", 137), ("damage", 138), ("batch", 275)]
 
 
 def test_dump_shows_records_as_text_or_base64(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "events-0"
     log = open_log(folder)
     log.append(batch("grüß".encode(), b"\xff\x00", b""), NOW_MS)
+    end = log.log_end_offset
     log.append(claiming(5), NOW_MS)
     log.close()
     assert headrace("dump", folder, "--records") == 0
@@ -117,10 +118,10 @@ def test_dump_shows_records_as_text_or_base64(tmp_path: Path, capsys: pytest.Cap
     assert 'value "grüß"' in out
     assert "value base64:/wA=" in out
     assert "records cannot be read" in out
-    assert headrace("dump", folder, "--records", "--json", "--from-offset", 1, "--limit", 1) == 0
+    assert headrace("dump", folder, "--records", "--json", "--from-offset", end - 2, "--limit", 1) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["kind"] for line in lines] == ["batch", "record", "record"]
-    assert (lines[1]["offset"], lines[1]["value"], lines[1]["key"]) == (1, {"base64": "/wA="}, None)
+    assert (lines[1]["offset"], lines[1]["value"], lines[1]["key"]) == (end - 2, {"base64": "/wA="}, None)
 
 
 # -- repair ----------------------------------------------------------------------------------------

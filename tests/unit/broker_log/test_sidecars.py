@@ -259,14 +259,14 @@ def test_damage_in_what_is_taken_on_trust_is_found_by_the_first_reader(tmp_path:
     made = fetched(log)
     path = tmp_path / f"{0:020d}.log"
     with path.open("r+b") as file:
-        file.seek(made[3][0].base_offset + 65)
+        file.seek(made[3][0].position + 65)
         file.write(b"\xff")
     again = open_log(tmp_path, index_interval_bytes=1)
     assert again.bad_ranges == []
     assert fetched(again) == made[:3] + made[4:]
-    assert [bad[:2] for bad in again.bad_ranges] == [(made[3][0].base_offset, made[4][0].base_offset)]
+    assert [bad[:2] for bad in again.bad_ranges] == [(made[3][0].position, made[4][0].position)]
     scrubbed(again)
-    assert [bad[:2] for bad in again.bad_ranges] == [(made[3][0].base_offset, made[4][0].base_offset)]
+    assert [bad[:2] for bad in again.bad_ranges] == [(made[3][0].position, made[4][0].position)]
 
 
 def test_the_scrub_reports_damage_once_and_no_reader_comes_into_it(tmp_path: Path) -> None:
@@ -276,15 +276,15 @@ def test_the_scrub_reports_damage_once_and_no_reader_comes_into_it(tmp_path: Pat
     path = tmp_path / f"{0:020d}.log"
     with path.open("r+b") as file:
         for index in (3, 4):
-            file.seek(made[index][0].base_offset + 65)
+            file.seek(made[index][0].position + 65)
             file.write(b"\xff")
     again = open_log(tmp_path, index_interval_bytes=1)
     job = again.scrub_job()
     assert job is not None
     job.run()
-    assert [bad[:2] for bad in again.scrub_done(job)] == [(made[3][0].base_offset, made[5][0].base_offset)]
+    assert [bad[:2] for bad in again.scrub_done(job)] == [(made[3][0].position, made[5][0].position)]
     assert again.scrub_job() is None
-    for offset in range(made[3][0].base_offset, made[5][0].base_offset):
+    for offset in range(made[3][0].position, made[5][0].position):
         assert fetched(again, from_offset=offset)[0] == made[5]
 
 
@@ -333,14 +333,14 @@ def oracle(folder: Path) -> Whole:
             header = _header(data, at)
             if (
                 header is not None
-                and header.base_offset == base + at
+                and header.base_offset == base + at + max(0, header.size_bytes - header.record_count)
                 and at + header.size_bytes <= len(data)
-                and header.last_offset_delta + 1 == max(header.size_bytes, header.record_count)
-                and header.next_offset <= limit
+                and header.last_offset_delta + 1 == header.record_count
+                and header.base_offset + header.record_count <= limit
                 and crc_matches(data, at, header.size_bytes)
             ):
                 whole.append((base + at, data[at : at + header.size_bytes]))
-                at += header.last_offset_delta + 1
+                at += max(header.size_bytes, header.record_count)
             else:
                 at += 1
     return whole
@@ -354,7 +354,7 @@ def _header(data: bytes, at: int) -> BatchHeader | None:
 
 
 def served(log: PartitionLog, **how: Any) -> Whole:
-    return [(header.base_offset, data) for header, data in fetched(log, **how)]
+    return [(header.position, data) for header, data in fetched(log, **how)]
 
 
 @given(st.data())
@@ -382,7 +382,7 @@ def test_any_damage_is_met_as_an_opening_without_sidecars_meets_it(no_fsync: Non
                     log.flush()
                 case "k":
                     log = open_log(folder, **config)
-        whole_before = {header.base_offset for header in headers(log)}
+        whole_before = {header.position for header in headers(log)}
         files = sorted(folder.glob("*.log"))
         for _ in range(data.draw(st.integers(0, 3))):
             _damage(data, data.draw(st.sampled_from(files)))
@@ -436,7 +436,7 @@ def test_a_small_log_damaged_at_every_byte_is_served_alike_with_and_without_side
         path = sorted((tmp_path / "log").glob("*.log"))[0]
         content = path.read_bytes()
         aside = {each.name: each.read_bytes() for each in (tmp_path / "log").iterdir() if each.suffix != ".log"}
-        before = {header.base_offset for header in headers(log)}
+        before = {header.position for header in headers(log)}
         for at in range(len(content)):
             for name, bytes_ in aside.items():
                 (tmp_path / "log" / name).write_bytes(bytes_)

@@ -56,7 +56,7 @@ def test_everything_may_go_and_the_log_end_stays(tmp_path: Path) -> None:
         assert (again.log_start_offset, again.log_end_offset, again.size_bytes) == (552, 552, 0)
         assert again.read(552, 100) is None
     assert files(tmp_path) == ["552.log"]
-    assert log.append(batch(b"next"), NOW_MS).base_offset == 552
+    assert log.append(batch(b"next"), NOW_MS).next_offset == 552 + len(batch(b"next"))
 
 
 def test_no_start_lies_beyond_the_log_end(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_times_are_looked_up_from_the_start_on(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     late = log.append(batch(b"late", timestamp_ms=NOW_MS + 1_000), NOW_MS)
     early = log.append(batch(b"a", b"b", b"c", timestamp_ms=NOW_MS), NOW_MS)
-    assert at_once(log.largest_timestamp()) == (0, NOW_MS + 1_000)
+    assert at_once(log.largest_timestamp()) == (late.base_offset, NOW_MS + 1_000)
     log.advance_start(late.next_offset, NOW_MS)
     assert at_once(log.largest_timestamp()) == (early.base_offset + 2, NOW_MS + 2)
     assert at_once(log.offset_for_time(NOW_MS + 500)) is None

@@ -24,10 +24,10 @@ def test_a_sound_answer_is_all_batches_and_nothing_else(values: list[list[bytes]
 @given(LOGS, st.data())
 def test_a_cut_last_batch_is_left_for_the_next_fetch(values: list[list[bytes]], data: st.DataObject) -> None:
     log = byte_log(values)
-    starts = [header.base_offset for header, _ in iter_batches(log)]
+    starts = [header.position for header, _ in iter_batches(log)]
     cut = data.draw(st.integers(starts[1] if len(starts) > 1 else len(log), len(log)))
     batches, corrupt, tail = parse(memoryview(log)[:cut], 0)
-    assert all(header.base_offset + header.size_bytes <= cut for header, _ in batches)
+    assert all(header.position + header.size_bytes <= cut for header, _ in batches)
     assert len(batches) == sum(1 for start, end in zip(starts, [*starts[1:], len(log)], strict=True) if end <= cut and start >= 0)
     assert not corrupt
     assert tail is None
@@ -47,14 +47,13 @@ def test_a_damaged_batch_is_a_range_up_to_the_next_sound_one(values: list[list[b
     batches, corrupt, tail = parse(memoryview(bytes(log)), 0)
     kept = [header.base_offset for header, _ in sound if header is not sound[victim][0]]
     assert [header.base_offset for header, _ in batches] == kept
+    begin = sound[victim - 1][0].next_offset if victim else 0
     if victim + 1 < len(sound):
-        assert [(bad.from_offset, bad.to_offset) for bad in corrupt] == [
-            (sound[victim][0].base_offset, sound[victim + 1][0].base_offset)
-        ]
+        assert [(bad.from_offset, bad.to_offset) for bad in corrupt] == [(begin, sound[victim][0].next_offset)]
         assert tail is None
     else:
         assert tail is not None
-        assert tail.from_offset == sound[victim][0].base_offset
+        assert tail.from_offset == begin
     assert not any(bad.from_offset >= bad.to_offset for bad in corrupt)
 
 

@@ -7,13 +7,13 @@ T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 
 
-def stored(base_offset: int, values: list[bytes], *, timestamp_ms: int = 1_000) -> tuple[BatchHeader, memoryview]:
-    """Return the header and bytes of one batch at `base_offset`, its offsets advancing by its bytes."""
+def stored(position: int, values: list[bytes], *, timestamp_ms: int = 1_000) -> tuple[BatchHeader, memoryview]:
+    """Return the header and bytes of one batch at byte `position`, its offsets advancing by its bytes."""
     builder = BatchBuilder()
     for index, value in enumerate(values):
         builder.append(timestamp_ms + index, None, value)
     batch = bytearray(builder.build())
-    place(memoryview(batch), base_offset)
+    place(memoryview(batch), position)
     return read_header(batch), memoryview(bytes(batch))
 
 

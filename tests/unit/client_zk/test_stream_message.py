@@ -13,31 +13,36 @@ def test_messages_come_in_order_and_the_last_one_ends_where_the_batch_does() -> 
     header, batch = stored(1_000, [b"a", b"b", b"c"])
     opened = OpenBatch(T0, 1, header, batch, 1_000)
     messages = [opened.next_message() for _ in range(3)]
+    first = header.base_offset
+    assert first > 1_000, "byte offsets: the gap in front belongs to the batch"
     assert [(m.offset, m.next_offset, m.value) for m in messages if m] == [
-        (1_000, 1_001, b"a"),
-        (1_001, 1_002, b"b"),
-        (1_002, header.next_offset, b"c"),
+        (first, first + 1, b"a"),
+        (first + 1, first + 2, b"b"),
+        (first + 2, header.next_offset, b"c"),
     ]
-    assert header.next_offset > 1_003, "byte offsets: the gap belongs to the batch"
     assert opened.next_message() is None
 
 
 def test_records_before_the_asked_offset_are_not_handed_out_again() -> None:
     header, batch = stored(1_000, [b"a", b"b", b"c"])
-    opened = OpenBatch(T0, 1, header, batch, 1_002)
+    opened = OpenBatch(T0, 1, header, batch, header.base_offset + 2)
     message = opened.next_message()
     assert message is not None
     assert message.value == b"c"
     handed = opened.take_handed()
     assert handed is not None
-    assert (handed.from_offset, handed.to_offset) == (1_002, header.next_offset)
+    assert (handed.from_offset, handed.to_offset) == (header.base_offset + 2, header.next_offset)
 
 
-def test_an_offset_in_the_gap_behind_the_records_hands_out_nothing_and_moves_on() -> None:
+def test_from_an_offset_in_the_gap_in_front_everything_from_there_on_is_handed_out() -> None:
     header, batch = stored(1_000, [b"a"])
     opened = OpenBatch(T0, 1, header, batch, 1_005)
-    assert opened.next_message() is None
-    assert opened.position == header.next_offset
+    message = opened.next_message()
+    assert message is not None
+    assert message.next_offset == opened.position == header.next_offset
+    handed = opened.take_handed()
+    assert handed is not None
+    assert (handed.from_offset, handed.to_offset) == (1_005, header.next_offset)
 
 
 @settings(max_examples=100)
@@ -46,7 +51,7 @@ def test_what_is_told_as_handed_out_counts_each_record_exactly_once_wherever_one
     count: int, skip: int, settles: list[bool]
 ) -> None:
     header, batch = stored(5_000, [b"x"] * count, timestamp_ms=1)
-    opened = OpenBatch(T0, 1, header, batch, 5_000 + skip)
+    opened = OpenBatch(T0, 1, header, batch, header.base_offset + skip)
     counter, handed_out = WindowCounter(1), 0
     for settle in settles:
         message = opened.next_message()

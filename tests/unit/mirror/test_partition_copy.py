@@ -228,13 +228,13 @@ def test_whatever_is_lost_late_or_killed_each_batch_arrives_and_counts_once(size
             case "power cut":
                 world.destination.lose_last()
             case "spoil":
-                ahead = [one.base_offset for one in world.source.batches if one.base_offset >= world.destination.end]
+                ahead = [one.position for one in world.source.batches if one.position >= world.destination.end]
                 if ahead:
                     world.source.unreadable.add(rng.choice(ahead))
     for _ in range(6 * len(world.source.batches) + 20):
         world.turn(most=most)
     world.books.publish()
-    readable = [one for one in world.source.batches if one.base_offset not in world.source.unreadable]
+    readable = [one for one in world.source.batches if one.position not in world.source.unreadable]
     # An unreadable end of the log is passed over once something readable follows it.
     assert [one for one in world.destination.batches if one in readable] == readable
     assert len(world.destination.batches) == len(set(world.destination.batches))

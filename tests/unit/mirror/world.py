@@ -12,8 +12,9 @@ from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase, Seam
 from headrace.wire.record_batch import BatchHeader
 
 
-def header(base_offset: int, size_bytes: int, crc: int = 0, record_count: int = 1) -> BatchHeader:
-    return BatchHeader(base_offset, size_bytes, 0, crc, 0, size_bytes - 1, 0, 0, -1, -1, -1, record_count)
+def header(position: int, size_bytes: int, crc: int = 0, record_count: int = 1) -> BatchHeader:
+    base_offset = position + size_bytes - record_count
+    return BatchHeader(base_offset, size_bytes, 0, crc, 0, record_count - 1, 0, 0, -1, -1, -1, record_count)
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Log:
 
     def expire(self, count: int) -> None:
         del self.batches[:count]
-        self.start = self.batches[0].base_offset if self.batches else self.end
+        self.start = self.batches[0].position if self.batches else self.end
 
     def read(self, offset: int, most: int) -> list[BatchHeader]:
         """As a broker: whole readable batches from `offset` on, up to an unreadable one."""
@@ -45,7 +46,7 @@ class Log:
         for one in self.batches:
             if one.next_offset <= offset:
                 continue
-            if one.base_offset in self.unreadable:
+            if one.position in self.unreadable:
                 if found:
                     break
                 continue
@@ -70,7 +71,7 @@ class Books:
     def add(self, one: BatchHeader) -> None:
         assert self.position is not None
         if one.next_offset > self.position:
-            assert one.base_offset >= self.position, "a batch is counted in halves"
+            assert one.position >= self.position, "a batch is counted in halves"
             self.counted.append(one)
             self.position = one.next_offset
 
@@ -101,7 +102,6 @@ class World:
         for one in batches:
             step = decide(
                 one,
-                base_offset=one.base_offset,
                 log_start_offset=log.start,
                 log_end_offset=log.end,
                 source_log_start_offset=conditional_start,
@@ -113,7 +113,7 @@ class World:
                     return False
                 continue
             if step is Step.START:
-                log.start = one.base_offset
+                log.start = one.position
             log.batches.append(one)
             log.end = one.next_offset
         return True
@@ -152,7 +152,7 @@ class World:
 
     def _seam(self) -> Seam:
         last = self.destination.batches[-1] if self.destination.batches else None
-        if last is None or last.base_offset < self.source.start or last.base_offset in self.source.unreadable:
+        if last is None or last.position < self.source.start or last.position in self.source.unreadable:
             return Seam.UNKNOWN
         return Seam.SAME if last in self.source.batches else Seam.DIFFERENT
 

@@ -7,7 +7,7 @@ from headrace.client.fetched import CorruptRange
 from headrace.spark.offset_ranges import OffsetRange
 from headrace.spark.record_reader import CorruptStretch
 from headrace.wire.compression import Codec
-from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header, with_dense_last_offset_delta
+from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
 
 
 @dataclass
@@ -47,7 +47,6 @@ def pretend_log(batches: Sequence[Sequence[Event]], *, dense: bool = False, code
             builder.append(timestamp_ms, None, value)
         batch = bytearray(builder.build())
         if dense:
-            batch = bytearray(with_dense_last_offset_delta(batch))
             batch[0:8] = at.to_bytes(8, "big")
             at += len(events)
         else:

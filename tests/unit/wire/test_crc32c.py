@@ -45,7 +45,7 @@ def test_the_patch_equals_a_full_recompute(before: bytes, change: int, after: by
     field = 0x01020304
     old = before + field.to_bytes(4, "big") + after
     new = before + (field ^ change).to_bytes(4, "big") + after
-    assert patched(crcmod_crc32c(old), change, len(after)) == crcmod_crc32c(new)
+    assert patched(crcmod_crc32c(old), change.to_bytes(4, "big"), len(after)) == crcmod_crc32c(new)
 
 
 def test_the_patch_holds_for_large_tails() -> None:
@@ -53,7 +53,7 @@ def test_the_patch_holds_for_large_tails() -> None:
     for size in (65_535, 65_536, 1_000_003):
         tail = rng.randbytes(size)
         old, new = b"\x00\x00\x00\x09" + tail, b"\x00\x0f\x42\x3f" + tail
-        assert patched(crc32c(old), 9 ^ 999_999, size) == crc32c(new)
+        assert patched(crc32c(old), (9 ^ 999_999).to_bytes(4, "big"), size) == crc32c(new)
 
 
 def test_a_corruption_before_the_patch_still_shows_after_it() -> None:
@@ -61,4 +61,4 @@ def test_a_corruption_before_the_patch_still_shows_after_it() -> None:
     good = crc32c(data)
     data[500] ^= 1
     data[:4] = b"\x00\x00\x00\x0a"
-    assert patched(good, 9 ^ 10, 1_000) != crc32c(data)
+    assert patched(good, (9 ^ 10).to_bytes(4, "big"), 1_000) != crc32c(data)
