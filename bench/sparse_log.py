@@ -19,11 +19,11 @@ _CRC_FROM = 21
 def header_of(template: bytes) -> bytes:
     """Return the header of a batch of `BATCH_BYTES` zeros that is otherwise like `template`, a batch as a broker keeps it.
 
-    Its base offset is 0; it takes as many offsets as it has bytes, which is what its last offset delta says.
+    Its base offset is that of a batch at the beginning of a log: its offsets are as many as its bytes, its records have the last.
     """
     head = bytearray(template[:_HEADER_BYTES])
-    struct.pack_into(">qi", head, 0, 0, BATCH_BYTES - 12)
-    struct.pack_into(">i", head, 23, BATCH_BYTES - 1)
+    (record_count,) = struct.unpack_from(">i", head, 57)
+    struct.pack_into(">qi", head, 0, BATCH_BYTES - record_count, BATCH_BYTES - 12)
     crc = crc32c(bytes(head[_CRC_FROM:]) + bytes(BATCH_BYTES - _HEADER_BYTES))
     struct.pack_into(">I", head, 17, crc)
     return bytes(head)
@@ -35,12 +35,13 @@ def write(folder: Path, template: bytes, total_bytes: int) -> int:
         if path.is_file():
             path.unlink()
     head = header_of(template)
+    (first,) = struct.unpack_from(">q", head)
     for base in range(0, total_bytes, SEGMENT_BYTES):
         descriptor = os.open(folder / f"{base:020}.log", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             os.ftruncate(descriptor, SEGMENT_BYTES)
             for position in range(0, SEGMENT_BYTES, BATCH_BYTES):
-                os.pwrite(descriptor, struct.pack(">q", base + position) + head[8:], position)
+                os.pwrite(descriptor, struct.pack(">q", base + position + first) + head[8:], position)
         finally:
             os.close(descriptor)
     return -(-total_bytes // SEGMENT_BYTES) * SEGMENT_BYTES

@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.wire import produce
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import BatchHeader, crc_matches, iter_batches, iter_records, place
+from headrace.wire.record_batch import BatchHeader, crc_matches, iter_batches, iter_records
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed, RawClient, batch, produce_body
 
@@ -42,10 +42,10 @@ def new_producer_id(port: int) -> int:
     return int(eventually(ask, what="a producer id").producer_id)
 
 
-def placed(data: bytes, offset: int) -> bytes:
-    """Return the batch as the log holds it at `offset`."""
+def placed(data: bytes, base_offset: int) -> bytes:
+    """Return the batch as the log holds it when its first record is at `base_offset`."""
     copy = bytearray(data)
-    place(copy, offset, 0)
+    copy[:8], copy[12:16] = base_offset.to_bytes(8, "big"), bytes(4)
     return bytes(copy)
 
 

@@ -85,7 +85,7 @@ class Story:
     def die_and_open_on_what_is_left(self) -> None:
         """As `die_and_open`, where the system has let go of something that was never promised."""
         self.open()
-        self.disk.mark(Found(frozenset(header.base_offset for header, _ in fetched(self.log))))
+        self.disk.mark(Found(frozenset(header.position for header, _ in fetched(self.log))))
 
     def wait_for_the_disk_from_now_on(self) -> None:
         """The topic's setting is changed; the next opening goes by it."""
@@ -106,7 +106,7 @@ class Story:
         mark(Tried(offset, placed))
         appended = log.append(data, NOW_MS)
         assert bytes(data) == placed
-        assert appended.base_offset == offset
+        assert appended.next_offset == offset + len(data)
         self._note()
         return appended
 
@@ -116,7 +116,7 @@ class Story:
         placed = _placed(batch(b"%08d" % self._number + b"." * size), offset)
         self.disk.mark(StartAsked(offset))
         self.disk.mark(Tried(offset, placed))
-        assert isinstance(self.log.append_at(placed, offset, source_start, NOW_MS), Appended)
+        assert isinstance(self.log.append_at(placed, source_start, NOW_MS), Appended)
         self._note()
 
     def flush(self) -> None:
@@ -253,7 +253,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
     assert end >= expected.flushed, "the log end"
     assert log.flushed_offset == end, "what was recovered is on disk"
     there = fetched(log, max_bytes=300)
-    by_offset = {header.base_offset: data for header, data in there}
+    by_offset = {header.position: data for header, data in there}
     for offset, data in by_offset.items():
         assert data in expected.tried.get(offset, ()), f"at offset {offset} something is served that nobody appended"
     # Where names may come in any order, a part of what is being deleted may be there.
@@ -270,7 +270,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
     _still_knows_its_producers(log, by_offset)
     _knows_no_batch_that_is_lost(log, by_offset, expected, max(start, expected.start_highest))
     more = batch(b"after the cut")
-    assert log.append(more, NOW_MS).base_offset == end
+    assert log.append(more, NOW_MS).next_offset == end + len(more)
     log.flush()
     log.close()
     problems = [str(problem) for problem in check(folder) if problem.kind not in TOLERATED]
@@ -282,9 +282,9 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
 
 
 def _still_knows_its_producers(log: PartitionLog, by_offset: dict[int, bytes]) -> None:
-    last = [(offset, read_header(data)) for offset, data in sorted(by_offset.items()) if read_header(data).producer_id >= 0][-1:]
-    for offset, header in last:
-        assert log.producers.judge(header) == Duplicate(offset)
+    last = [read_header(data) for _, data in sorted(by_offset.items()) if read_header(data).producer_id >= 0][-1:]
+    for header in last:
+        assert log.producers.judge(header) == Duplicate(header.base_offset)
 
 
 def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes], expected: Expected, start: int) -> None:
@@ -293,6 +293,6 @@ def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes],
         for data in expected.tried[offset] if offset >= start else ():
             header = read_header(data)
             if header.producer_id >= 0:
-                assert log.producers.judge(header) != Duplicate(offset), (
+                assert log.producers.judge(header) != Duplicate(header.base_offset), (
                     f"the batch at offset {offset} is lost, and taken for there"
                 )

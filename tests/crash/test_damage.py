@@ -31,7 +31,7 @@ class Original:
             log.append(batch(b"%04d" % number + b"." * 60, producer_id=7, epoch=0, sequence=number), NOW_MS)
             if number == 9:
                 log.flush()
-        self.batches = {header.base_offset: data for header, data in fetched(log)}
+        self.batches = {header.position: data for header, data in fetched(log)}
         if closed:
             log.close()
         else:
@@ -79,7 +79,7 @@ def change(offset: int, at: int, data: bytes) -> Callable[[Path], None]:
 
 def served(log: PartitionLog, seed: int) -> dict[int, bytes]:
     """Return what a client gets; every batch's CRC is checked on the way."""
-    return {header.base_offset: data for header, data in fetched(log, seed=seed)}
+    return {header.position: data for header, data in fetched(log, seed=seed)}
 
 
 def holds(log: PartitionLog, original: Original, hurt: int, seed: int) -> None:

@@ -260,7 +260,7 @@ def test_a_power_cut_during_the_recovery_from_a_power_cut(tmp_path: Path) -> Non
         again.operations += [told for told in before.operations[:count] if isinstance(told, Mark)]
         with again:
             second = Story(again, segment_bytes=250, flush_on_roll=False)
-            again.mark(Found(frozenset(header.base_offset for header, _ in fetched(second.log))))
+            again.mark(Found(frozenset(header.position for header, _ in fetched(second.log))))
             second.append()
             second.flush()
         assert number or second.log.log_end_offset >= promised

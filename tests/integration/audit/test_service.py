@@ -203,7 +203,7 @@ def test_damaged_batches_on_the_offline_side_are_missed_to_the_record_after_a_re
     eventually(lambda: found() == expected, what="the loss named to the record")
     unreadable = service.get("/api/unreadable", topic="clicks")
     assert {(one["from_offset"], one["to_offset"]) for one in unreadable} == {
-        (one.base_offset, one.next_offset) for one in chosen
+        (one.next_offset - one.size_bytes, one.next_offset) for one in chosen
     }
 
 

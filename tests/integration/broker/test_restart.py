@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log import check
-from headrace.wire.record_batch import crc_matches, iter_batches
+from headrace.wire.record_batch import crc_matches, iter_batches, read_header
 from tests.crash.load import create_topic
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
@@ -21,7 +21,7 @@ COUNT = 300
 
 
 def offsets(broker: BrokerProcess) -> list[int]:
-    """Return where each batch begins that is served, its CRC holding."""
+    """Return where each batch ends that is served, its CRC holding."""
     found: list[int] = []
     with RawClient(broker.port) as client:
         offset = 0
@@ -29,7 +29,7 @@ def offsets(broker: BrokerProcess) -> list[int]:
             assert isinstance(records, memoryview)
             for header, data in iter_batches(records):
                 assert crc_matches(data, 0, header.size_bytes)
-                found.append(header.base_offset)
+                found.append(header.next_offset)
                 offset = header.next_offset
     return found
 
@@ -80,7 +80,7 @@ def test_the_log_is_sound_after_the_kill_and_a_restart_trusts_what_is_described(
     folder = loaded.data / "load-0"
     assert [problem for problem in check(folder) if not problem.kind.is_harmless] == []
     with loaded:
-        assert offsets(loaded) == [number * len(BATCH) for number in range(COUNT)]
+        assert offsets(loaded) == [number * len(BATCH) for number in range(1, COUNT + 1)]
         with RawClient(loaded.port) as client:
-            assert client.produce("load", BATCH).base_offset == COUNT * len(BATCH)
+            assert client.produce("load", BATCH).base_offset == (COUNT + 1) * len(BATCH) - read_header(BATCH).record_count
     assert check(folder) == []

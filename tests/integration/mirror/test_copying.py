@@ -97,7 +97,7 @@ def test_a_delayed_duplicate_of_the_mirrors_last_request_is_acknowledged_and_app
     leader = standing.cluster(standing.offline).leader("repeated", 0)
     for _ in range(2):
         answer = produce.decode_response(9, leader.request(0, 9, produce.encode_request(9, request))).topics[0].partitions[0]
-        assert (answer.error_code, answer.base_offset) == (0, 0)
+        assert (answer.error_code, answer.base_offset) == (0, fetched.batches[0][0].base_offset)
     assert standing.offset(standing.offline, "repeated", 0) == end
     standing.assert_same("repeated")
     producer.produce("repeated", b"and on it goes", partition=0)

@@ -97,7 +97,7 @@ def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_s
     fresh.live.stop()
     segment = fresh.live.data / f"{TOPIC}-0" / segments(fresh)[-1]
     with segment.open("r+b") as file:
-        file.seek(bad.base_offset + 80)
+        file.seek(bad.position + 80)
         file.write(b"\xff\xff\xff")
     fresh.live.restart()
     fresh.start_mirror()
@@ -111,5 +111,5 @@ def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_s
     eventually(lambda: len(quarantined()) == 1, what="the quarantine record")
     record = quarantined()[0]
     assert (record.stage, record.code) == ("mirror", "corrupt_batch")
-    assert record.origin == LogOrigin(cluster="live", topic=TOPIC, partition=0, offset=bad.base_offset, to_offset=bad.next_offset)
+    assert record.origin == LogOrigin(cluster="live", topic=TOPIC, partition=0, offset=bad.position, to_offset=bad.next_offset)
     eventually(lambda: sum(fresh.counted(TOPIC).values()) == 19, what="nineteen counted")

@@ -85,7 +85,7 @@ def test_a_sparse_log_is_whole_and_valid_and_takes_little_disk(tmp_path: Path, m
     data = (tmp_path / f"{4 * sparse_log.BATCH_BYTES:020}.log").read_bytes()
     second = data[sparse_log.BATCH_BYTES : 2 * sparse_log.BATCH_BYTES]
     header = read_header(second)
-    assert header.base_offset == 5 * sparse_log.BATCH_BYTES
+    assert header.position == 5 * sparse_log.BATCH_BYTES
     assert header.size_bytes == sparse_log.BATCH_BYTES
     assert header.crc == recomputed_crc(second)
     assert allocated_bytes_of(tmp_path) < 1 << 20
