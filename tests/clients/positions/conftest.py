@@ -39,9 +39,9 @@ class Server:
         return filled(self.side, f"{which}-{uuid.uuid4().hex[:8]}", which, config)
 
     def fetched(self, topic: Topic) -> tuple[int, int]:
-        """Return how many fetches were answered so far, and how many bytes of the topic went out. Left out on Apache Kafka."""
+        """Return how many fetches were answered so far, and how many bytes of the topic went out; of Apache Kafka 0, 0."""
         if self._http_port is None:
-            pytest.skip("Apache Kafka has no such page")
+            return 0, 0
         page = Scrape(self._http_port)
         bytes_out = sum(page.all("bytes_out_total", topic=topic.name))
         return int(sum(page.all("requests_total", api="Fetch"))), int(bytes_out)
@@ -58,7 +58,7 @@ def server(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> 
             kafka.stop()
         return
     http_port = free_port()
-    settings = {"num.partitions": 1, "http.port": http_port}
+    settings = {"num.partitions": 1, "http.port": http_port, "group.initial.rebalance.delay.ms": 0}
     chroot = f"{zookeeper_address}/positions-{uuid.uuid4().hex[:8]}"
     with BrokerProcess(tmp_path_factory.mktemp("broker"), chroot, settings=settings) as running:
         yield Server(running.port, http_port)

@@ -93,15 +93,17 @@ def _aiokafka() -> str:
 KINDS = {
     "java": Kind(_java),
     "franz-go": Kind(_go("franz-go")),
-    "sarama": Kind(_go("sarama")),
+    "sarama": Kind(_go("sarama"), EVERY_CODEC - {Codec.ZSTD}),
     "kafkajs": Kind(_node("kafkajs"), frozenset({Codec.NONE, Codec.GZIP})),
-    "platformatic": Kind(_node("platformatic"), EVERY_CODEC - {Codec.ZSTD}),
+    "platformatic": Kind(_node("platformatic"), EVERY_CODEC - {Codec.ZSTD, Codec.SNAPPY}),
     "confluent-kafka": Kind(_python("confluent")),
     "kafka-python": Kind(_python("kafka_python")),
     "aiokafka": Kind(_python("aiokafka_", _aiokafka)),
     "kcat": Kind(_kcat),
 }
-"""By name. The codecs are those that a client has without packages beside it; Node has zstd since 22.15."""
+"""By name. The codecs are those that a client has without packages beside it (Node has zstd since 22.15), but for what fails against
+Apache Kafka too: Sarama 1.61 takes a batch with more records than bytes for one that is cut off, when little follows it in the answer
+(`getArrayLength`); @platformatic/kafka 1.35 cannot unpack snappy in the Java client's framing."""
 
 
 def begun(name: str, bootstrap: str, fixture: Fixture, log: Path) -> Reader:

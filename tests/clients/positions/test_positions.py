@@ -10,7 +10,7 @@ from headrace.wire.compression import Codec
 from tests.support.raw_kafka import RawClient
 
 from .asked import Reader, ReaderFailed
-from .conftest import Server
+from .conftest import IS_OURS, Server
 from .programs import KINDS
 from .topics import FILLED, IN_CODECS, Topic, Values
 
@@ -46,7 +46,8 @@ def test_reading_begins_at_the_first_record_from_any_offset_on(
 ) -> None:
     topic, reader = server.topic(which), reader_of(name)
     wrong = []
-    for offset, what in topic.starts().items():
+    for what, offset in topic.starts().items():
+        fetches = server.fetched(topic)[0]
         try:
             answer = reader.read(topic.name, offset, topic.end)
         except ReaderFailed as failure:
@@ -56,21 +57,9 @@ def test_reading_begins_at_the_first_record_from_any_offset_on(
             wrong.append(f"{what}, {offset}: {_shortly(answer.records)} where {_shortly(topic.records(offset))} was due")
         if answer.told["position"] != topic.end:
             wrong.append(f"{what}, {offset}: ends at {answer.told['position']}, not at {topic.end}")
+        if (fetches := server.fetched(topic)[0] - fetches) > MOST_FETCHES_A_READ:
+            wrong.append(f"{what}, {offset}: {fetches} fetches")
     assert not wrong, "\n".join(wrong)
-
-
-@each_reader
-@pytest.mark.parametrize("which", ["sizes", "dense", "segments"])
-def test_no_offset_is_asked_for_again_and_again(server: Server, reader_of: ReaderOf, name: str, which: str) -> None:
-    topic, reader = server.topic(which), reader_of(name)
-    spun = []
-    for offset, what in topic.starts().items():
-        before = server.fetched(topic)
-        reader.read(topic.name, offset, topic.end)
-        after = server.fetched(topic)
-        if after[0] - before[0] > MOST_FETCHES_A_READ:
-            spun.append(f"{what}, {offset}: {after[0] - before[0]} fetches, {after[1] - before[1]} bytes")
-    assert not spun, "\n".join(spun)
 
 
 @each_reader
@@ -91,24 +80,21 @@ def test_a_group_goes_on_where_it_stopped_and_has_no_lag_when_all_is_read(
         assert answer.told.get("lag", 0) == 0
 
 
+@pytest.mark.skipif(not IS_OURS, reason="Apache Kafka has no page that counts fetches")
 @each_reader
-@pytest.mark.parametrize("what", ["read whole", "the log's end", "inside the last gap", "the last record"])
+@pytest.mark.parametrize("what", ["the log's begin", "the log's end", "inside the last gap", "the last record"])
 def test_a_reader_at_the_end_is_quiet(server: Server, reader_of: ReaderOf, name: str, what: str) -> None:
     topic, reader = server.topic("sizes"), reader_of(name)
-    starts = {name: offset for offset, name in topic.starts().items()} | {"read whole": topic.begin}
+    from_ = topic.start(what)
+    before = server.fetched(topic)
     seen: list[tuple[int, int]] = []
-    answer = reader.idle(
-        topic.name,
-        starts.get(what, topic.end),
-        topic.end,
-        IDLE_MS,
-        idle=lambda: seen.append(server.fetched(topic)),
-        over=lambda: seen.append(server.fetched(topic)),
-    )
+    look = lambda: seen.append(server.fetched(topic))  # noqa: E731
+    answer = reader.idle(topic.name, from_, topic.end, IDLE_MS, idle=look, over=look)
     (fetches, size), (fetches_after, size_after) = seen
-    assert answer.records == topic.records(starts.get(what, topic.end))
-    assert size_after == size, "records that the client has were sent again"
+    assert answer.records == topic.records(from_)
+    assert fetches - before[0] <= MOST_FETCHES_A_READ
     assert fetches_after - fetches <= MOST_IDLE_FETCHES
+    assert size_after == size, "records that the client has were sent again"
 
 
 @each_reader

@@ -55,8 +55,15 @@ class KafkaPython:
         self._bootstrap = bootstrap
 
     def _made(self, group: str | None = None, reset: str = "none") -> Any:
+        # A member that was closed is at times not seen to leave, by Apache Kafka neither: it is then waited for so long.
         return KafkaConsumer(
-            bootstrap_servers=self._bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset=reset, check_crcs=True
+            bootstrap_servers=self._bootstrap,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset=reset,
+            check_crcs=True,
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=1_000,
         )
 
     def ends(self, topic: str) -> tuple[int, int]:
