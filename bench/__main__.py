@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import document, figures, machine, runner, targets
+from . import against_base, document, figures, machine, runner, targets
 from .measures import ALL
 from .stage import Stage
 
@@ -37,6 +37,12 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="a fifth of the messages, one round: does it all run?")
     parser.add_argument("--ours", action="store_true", help="measure no peer; nothing is written to docs/")
+    parser.add_argument(
+        "--base",
+        type=Path,
+        metavar="TREE",
+        help="measure the broker of another checkout of this repository beside ours, and no peer; nothing is written to docs/",
+    )
     parser.add_argument("--json", type=Path, help=f"where the result is written (default: {_RESULT} for a full run)")
     parser.add_argument(
         "--draw",
@@ -63,7 +69,7 @@ def main() -> int:
     # SIGTERM as an exception: servers that were started are stopped whatever happens.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
-    stage = Stage(rounds=rounds, quick=arguments.quick, only_ours=arguments.ours)
+    stage = Stage(rounds=rounds, quick=arguments.quick, only_ours=arguments.ours, base=arguments.base)
     result: dict[str, Any] = {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "rounds": rounds,
@@ -83,12 +89,14 @@ def main() -> int:
 
     for found in result["measures"].values():
         print(f"\n{found['title']}\n{document.measure_table(found)}")
-    if not wanted:
+    if arguments.base is not None:
+        print(f"\nours beside {arguments.base}\n{against_base.table(result['measures'])}")
+    elif not wanted:
         verdicts = targets.verdicts(targets.medians_of(result["measures"]))
         print(document.verdict_table(verdicts) + targets.summary(verdicts))
     for name, reason in stage.skipped.items():
         print(f"skipped: {name}: {reason}")
-    complete = not wanted and not arguments.ours
+    complete = not wanted and not arguments.ours and arguments.base is None
     path = arguments.json or (_RESULT if complete and not arguments.quick else None)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ and why.
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -21,7 +21,9 @@ from .peers.redis import Redis
 
 P = TypeVar("P", bound=Peer)
 
-OURS, KAFKA, KAFKA_TUNED = "Headrace", "Kafka", "Kafka, tuned"
+OURS, BASE, KAFKA, KAFKA_TUNED = "Headrace", "Headrace, base", "Kafka", "Kafka, tuned"
+KAFKA_LIKE = (OURS, BASE, KAFKA, KAFKA_TUNED)
+"""All that the same C client drives. `BASE` is our broker as another checkout has it."""
 
 
 def warm_up(server: Kafka, requests: int) -> None:
@@ -41,14 +43,14 @@ class Stage:
     An idle server costs its neighbours little, but not nothing.
     """
 
-    def __init__(self, *, rounds: int, quick: bool, only_ours: bool = False) -> None:
+    def __init__(self, *, rounds: int, quick: bool, only_ours: bool = False, base: Path | None = None) -> None:
         self.rounds = rounds
         self.quick = quick
         self.folder = Path(tempfile.mkdtemp(prefix="headrace-bench-"))
         self.skipped: dict[str, str] = {}
         self.versions: dict[str, str] = {}
         self._running: dict[str, Peer] = {}
-        self._makers: Mapping[str, Callable[[Path], Peer]] = {
+        self._makers: dict[str, Callable[[Path], Peer]] = {
             OURS: Headrace,
             KAFKA: Kafka,
             KAFKA_TUNED: lambda folder: Kafka(folder, "tuned"),
@@ -57,8 +59,10 @@ class Stage:
             RabbitMQ.name: RabbitMQ,
             ActiveMQ.name: lambda folder: ActiveMQ(folder, 20_000 if quick else 600_000),
         }
-        if only_ours:
+        if only_ours or base is not None:
             self._makers = {OURS: Headrace}
+        if base is not None:
+            self._makers[BASE] = lambda folder: Headrace(folder, tree=base.absolute())
 
     def scaled(self, count: int, least: int = 1) -> int:
         """Return how many of `count` a run of this kind does: a fifth when quick."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
 from ..peers.peer import Way
-from ..stage import KAFKA, KAFKA_TUNED, OURS, Stage
+from ..stage import KAFKA_LIKE, Stage
 from .measure import Case, CaseStream, Figures, figures_of
 from .other_peers import OTHERS, ways_of
 
@@ -24,7 +24,7 @@ class Consume:
 
     name = "consume"
     title = "Consuming, 200-byte messages, one consumer"
-    needs = frozenset({OURS, KAFKA, KAFKA_TUNED, *OTHERS})
+    needs = frozenset({*KAFKA_LIKE, *OTHERS})
     warm_ups = 1
     at_most = 99
 
@@ -33,7 +33,7 @@ class Consume:
         count, one_by_one = stage.scaled(_COUNT), stage.scaled(_ONE_BY_ONE)
         found: list[Case] = []
         servers: list[tuple[str, SpeaksKafka]] = []
-        for name in (OURS, KAFKA, KAFKA_TUNED):
+        for name in KAFKA_LIKE:
             running = stage.kafka_like(name)
             if running is not None:
                 servers.append((name, running))

@@ -11,7 +11,7 @@ from ..drivers.build import built
 from ..drivers.run import Driven
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA, KAFKA_TUNED, OURS, Stage
+from ..stage import KAFKA_LIKE, Stage
 from .measure import Case, CaseStream, Figures
 
 PER_S = 10_000
@@ -24,7 +24,7 @@ class Latency:
 
     name = "latency"
     title = "Latency from producing to consuming at 10,000 messages a second"
-    needs = frozenset({OURS, KAFKA, KAFKA_TUNED})
+    needs = frozenset(KAFKA_LIKE)
     warm_ups = 1
     at_most = 99
 
@@ -32,7 +32,7 @@ class Latency:
     def cases(self, stage: Stage) -> CaseStream:
         found: list[Case] = []
         seconds = 2 if stage.quick else 5
-        for name in (OURS, KAFKA, KAFKA_TUNED):
+        for name in KAFKA_LIKE:
             server = stage.kafka_like(name)
             if server is not None:
                 found.append(_case(name, server, seconds))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA, KAFKA_TUNED, OURS, Stage
+from ..stage import BASE, KAFKA_LIKE, OURS, Stage
 from .measure import Case, CaseStream, Figures, figures_of
 from .other_peers import OTHERS, ways_of
 
@@ -23,7 +23,7 @@ class Produce:
 
     name = "produce"
     title = "Producing, 200-byte messages, one producer"
-    needs = frozenset({OURS, KAFKA, KAFKA_TUNED, *OTHERS})
+    needs = frozenset({*KAFKA_LIKE, *OTHERS})
     warm_ups = 1
     at_most = 99
 
@@ -32,10 +32,10 @@ class Produce:
         found: list[Case] = []
         for shape in _COUNTS:
             for acks in (1, 0):
-                for name in (OURS, KAFKA, KAFKA_TUNED):
+                for name in KAFKA_LIKE:
                     server = stage.kafka_like(name)
                     if server is not None:
-                        count = _KAFKA_ONE_BY_ONE if shape == "1" and name != OURS else _COUNTS[shape]
+                        count = _KAFKA_ONE_BY_ONE if shape == "1" and name not in (OURS, BASE) else _COUNTS[shape]
                         found.append(_kafka_like(name, server, shape, acks, stage.scaled(count)))
         for way in ways_of(stage):
             count = stage.scaled(way.count)

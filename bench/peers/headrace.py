@@ -23,7 +23,8 @@ class Headrace:
 
     name = "Headrace"
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, tree: Path | None = None) -> None:
+        """`tree`: a checkout whose code the broker runs, in place of this one's."""
         self.folder = folder
         self.data = folder / "data"
         self.port = free_port()
@@ -43,6 +44,7 @@ class Headrace:
             command,
             folder / "broker.log",
             port=self.port,
+            environment=None if tree is None else {"PYTHONPATH": str(tree / "src")},
         )
 
     def version(self) -> str:

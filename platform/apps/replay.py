@@ -40,6 +40,11 @@ class Logger(Protocol):
 
     def close(self) -> None: ...
 
+    @property
+    def acknowledged_count(self) -> int:
+        """Return how many events the cluster has acknowledged."""
+        ...
+
 
 class Stopping(Protocol):
     """What a replay needs of `runtime.lifecycle.StopSignal`."""
@@ -54,8 +59,10 @@ class ReplayResult:
     """What became of a log."""
 
     lines: int = 0
+    taken: int = 0
+    """Events handed to the logger."""
     sent: int = 0
-    """Events handed to the logger; all of them acknowledged when `failures` is empty."""
+    """Of those, the ones that the cluster acknowledged; known at the end."""
     quarantined: int = 0
     dropped: int = 0
     """Events for which the buffer stayed full; counted in the books under that name."""
@@ -122,6 +129,7 @@ class Replay:
             result.is_sealed = True
         except HeadraceError as error:
             result.failures.append(str(error))
+        result.sent = self._logger.acknowledged_count
         return result
 
     def _take(self, line: LogLine) -> None:
@@ -135,7 +143,7 @@ class Replay:
         self._previous_ms = request.time_ms
         self._note_window(request.time_ms)
         if self._logger.log(request.event(), event_time_ms=request.time_ms):
-            self.result.sent += 1
+            self.result.taken += 1
         else:
             self.result.dropped += 1
 

@@ -30,6 +30,14 @@ def completeness(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS
     return found
 
 
+def topics(url: str, *, timeout_ms: int = ASK_MS) -> list[str]:
+    """Return the topics that any tier has mentioned, sorted. Raises ServiceUnreachable."""
+    found = _ask("GET", url, "/api/topics", {}, timeout_ms)
+    if not isinstance(found, list):
+        raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON array")
+    return [str(topic) for topic in found]
+
+
 def recount(url: str, *, tier: str, topic: str, timeout_ms: int = ASK_MS) -> None:
     """Have a tier that the audit counts itself counted anew. Raises ServiceUnreachable, ServiceRefused."""
     _ask("POST", url, "/api/recount", {"tier": tier, "topic": topic}, timeout_ms)

@@ -7,11 +7,14 @@ ready."""
 import json
 from dataclasses import dataclass
 
+from .disk_room import DiskRoom, why_no_room
 from .http_server import Page
 
 STILL_MS = 10_000
 """The loop turns at least once a second. One that has not for this long hangs."""
 NAMED_LOGS = 10
+REFUSED_MS = 5_000
+"""A broker whose file system refused an append is not ready for this long after: a producer that tries again comes sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,10 @@ class Facts:
     """Why the broker is about to end."""
     failed_logs: tuple[str, ...] = ()
     """`topic-partition` of logs that take no more appends."""
+    room: DiskRoom | str | None = None
+    """Where the logs are, or why nobody can say; None before the broker is built."""
+    append_refused_ms_ago: int | None = None
+    """When the last append was answered with KAFKA_STORAGE_ERROR; None for never."""
 
 
 def why_dead(facts: Facts) -> list[str]:
@@ -61,10 +68,25 @@ def why_not_ready(facts: Facts) -> list[str]:
         named = ", ".join(facts.failed_logs[:NAMED_LOGS])
         more = f" and {len(facts.failed_logs) - NAMED_LOGS} more" if len(facts.failed_logs) > NAMED_LOGS else ""
         reasons.append(f"{named}{more}: the disk failed, nothing is appended until the broker is started again")
+    no_room = None if facts.room is None else why_no_room(facts.room)
+    if no_room is not None:
+        reasons.append(no_room)
+    elif not facts.failed_logs and facts.append_refused_ms_ago is not None and facts.append_refused_ms_ago < REFUSED_MS:
+        reasons.append(
+            f"the file system refused an append {facts.append_refused_ms_ago} ms ago (no quota left, no file may be opened?): "
+            "the producer was told why; the broker goes on by itself"
+        )
     return reasons
 
 
 def page(verdict: str, reasons: list[str], facts: Facts) -> Page:
     """Return the answer: 200 without reasons, 503 with them."""
-    words = {verdict: not reasons, "reasons": reasons, "phase": facts.phase, "zookeeper": facts.zookeeper}
+    words: dict[str, object] = {
+        verdict: not reasons,
+        "reasons": reasons,
+        "phase": facts.phase,
+        "zookeeper": facts.zookeeper,
+    }
+    if verdict == "ready" and isinstance(facts.room, DiskRoom):
+        words["data"] = {"path": str(facts.room.path), "free_bytes": facts.room.free_bytes}
     return Page(503 if reasons else 200, "application/json", json.dumps(words).encode() + b"\n")

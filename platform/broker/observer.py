@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 from ..coordination.session import Session
 from ..coordination.standing import SessionState
-from . import health, metrics_snapshot
+from ..wire import produce
+from ..wire.errors import ErrorCode
+from . import disk_room, health, metrics_snapshot
 from .handlers.context import Context
 from .http_server import Page, Pages
 from .loop import Loop, monotonic_ms
@@ -50,6 +52,9 @@ class Observer:
         self._loop_lives = loop_lives
         self._loop_began = False
         self._told = SessionState.SURE
+        self._refused_count = 0
+        self._refused_ms: int | None = None
+        """When an append was last refused by the file system, by the loop's clock."""
         self._parts: Parts | None = None
         self._metrics: MetricsPage | None = None
 
@@ -91,9 +96,16 @@ class Observer:
         def beat() -> None:
             assert self._parts is not None
             self._parts.context.metrics.loop_lag.add(max(0, time.monotonic_ns() - due_ns))
+            self._notice_refused(self._parts.context)
             self._beat()
 
         self._loop.call_at(self._loop.now_ms + BEAT_EVERY_MS, beat)
+
+    def _notice_refused(self, context: Context) -> None:
+        produced = context.metrics.apis.get(produce.API_KEY)
+        count = 0 if produced is None else produced.errors.get(int(ErrorCode.KAFKA_STORAGE_ERROR), 0)
+        if count > self._refused_count:
+            self._refused_count, self._refused_ms = count, self._loop.now_ms
 
     def _facts(self, failed_logs: tuple[str, ...] = ()) -> health.Facts:
         session = None if self._parts is None else self._parts.session
@@ -106,6 +118,8 @@ class Observer:
             is_sure=session is not None and session.is_sure() and self._told is SessionState.SURE,
             fatal=self.fatal,
             failed_logs=failed_logs,
+            room=None if self._parts is None else disk_room.look(self._settings.data),
+            append_refused_ms_ago=None if self._refused_ms is None else monotonic_ms() - self._refused_ms,
         )
 
     def _healthz(self) -> Page:

@@ -10,6 +10,8 @@ from typing import Any
 from ..errors import HeadraceError
 from ..runtime.layout import LOOPBACK, Layout
 from . import audit_producers
+from .audited_topics import await_heard, why_nothing
+from .topic_names import check_usable
 
 HELP = """Count every tier's records per window, say whether the books balance, and prove that the alarm works.
 
@@ -39,12 +41,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     report = actions.add_parser(
         "report",
         help="print every window's counts and verdict",
-        description="Print every window's counts and verdict. Exit: 0 printed (and what was waited for holds), 1 not.",
+        description="Print every window's counts and verdict. Exit: 0 printed (and what was waited for holds), 1 not, "
+        "2 asked wrongly (no such topic).",
         epilog="example: headrace audit report --topic access_log --json",
     )
     report.add_argument("--topic", help="only this topic")
     report.add_argument("--json", action="store_true", help="a JSON array, one object a window")
     report.add_argument("--url", default=layout.audit_url, help="the audit service (default %(default)s)")
+    report.add_argument(
+        "--live", default=layout.live_bootstrap, help="where to look for a topic without windows (default %(default)s)"
+    )
     report.add_argument(
         "--wait",
         nargs=2,
@@ -116,11 +122,16 @@ def _report(arguments: argparse.Namespace) -> int:
         if wanted is None or (windows and not left) or time.monotonic() >= deadline:
             break
         time.sleep(min(0.5, max(0.05, deadline - time.monotonic())))
+    nothing = "No window has been mentioned by any tier."
+    if arguments.topic is not None and not windows:
+        nothing = why_nothing(arguments.topic, url=arguments.url, live=arguments.live)
+        if arguments.json:
+            print(f"headrace audit: {nothing}", file=sys.stderr)
     if arguments.json:
         json.dump(windows, sys.stdout)
         print()
     else:
-        _table(windows)
+        _table(windows, nothing)
     if wanted is not None and (left or not windows):
         what = f"{len(left)} of {len(windows)} windows are not {wanted}" if windows else "no window has been mentioned"
         print(f"headrace audit: after {seconds:g} s {what}", file=sys.stderr)
@@ -147,7 +158,7 @@ def _holds(wanted: str | None, window: dict[str, Any]) -> bool:
     return wanted is None or window["verdict"] in FINAL
 
 
-def _table(windows: list[dict[str, Any]]) -> None:
+def _table(windows: list[dict[str, Any]], nothing: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -155,7 +166,7 @@ def _table(windows: list[dict[str, Any]]) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 160)
     if not windows:
-        console.print("No window has been mentioned by any tier.")
+        console.print(nothing, highlight=False, soft_wrap=True)
         return
     for topic in dict.fromkeys(window["topic"] for window in windows):
         mine = [window for window in windows if window["topic"] == topic]
@@ -180,9 +191,14 @@ def _table(windows: list[dict[str, Any]]) -> None:
 
 
 def _drill(arguments: argparse.Namespace) -> int:
-    from ..local import loss_drill, silence_drill
+    from ..local import control, loss_drill, silence_drill
 
     layout = Layout.from_environment()
+    control.running(layout)
+    if arguments.drill == "loss":
+        await_heard(arguments.topic, url=layout.audit_url, live=layout.live_bootstrap)
+    else:
+        check_usable(arguments.topic)
 
     def progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

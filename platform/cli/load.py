@@ -4,13 +4,24 @@ import argparse
 import json
 from typing import Any
 
+from ..client.errors import UnknownTopic
+from ..errors import HeadraceError
 from ..runtime import logs
-from ..runtime.layout import Layout
+from ..runtime.layout import Layout, is_internal
+from .errors import AskedWrongly
+from .topic_names import topics_if_reachable, unknown_topic
 
 HELP = """load what is new of a topic into the warehouse, report what was written, publish the hours that are COMPLETE
 
 example: headrace load access_log
          headrace load access_log --step publish --wait 30"""
+
+
+class NotMirroredYet(HeadraceError):
+    """The topic is on the live cluster alone."""
+
+    retriable = True
+
 
 STEPS = ("load", "count", "publish")
 
@@ -40,7 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _load(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
     from ..spark.load_job import LoadJob, LoadSettings
 
-    done = LoadJob(LoadSettings.of(layout, arguments.topic, master=arguments.master)).run()
+    if is_internal(arguments.topic):
+        raise AskedWrongly(f"topic {arguments.topic!r} is the platform's own: those are not loaded into the warehouse")
+    try:
+        done = LoadJob(LoadSettings.of(layout, arguments.topic, master=arguments.master)).run()
+    except UnknownTopic as error:
+        raise _not_there(layout, arguments.topic) from error
     words = {
         "run": done.run,
         "snapshot_id": done.snapshot_id,
@@ -55,6 +71,18 @@ def _load(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any]
         return words, f"load: nothing new in {done.topic}"
     aside = "".join(f", {count} {code} in quarantine" for code, count in done.quarantined.items())
     return words, f"load: {done.row_count:,} rows of {done.topic} in {done.file_count} files{aside}"
+
+
+def _not_there(layout: Layout, topic: str) -> HeadraceError:
+    """Return the error for a topic that the offline cluster, which is loaded from, does not have."""
+    live, offline = topics_if_reachable(layout.live_bootstrap) or [], topics_if_reachable(layout.offline_bootstrap) or []
+    if topic in live:
+        return NotMirroredYet(
+            f"topic {topic!r} is on the live cluster and not on the offline one at {layout.offline_bootstrap}, from which is "
+            "loaded: the mirror copies it within seconds; `headrace status` shows whether it runs"
+        )
+    advice = "`headrace topic list --cluster offline` shows those there are."
+    return unknown_topic(topic, f"on the offline cluster at {layout.offline_bootstrap}", {*live, *offline}, advice)
 
 
 def _count(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:

@@ -4,13 +4,16 @@ Each command's module holds `HELP`, `configure(parser)` and `run(arguments) -> i
 """
 
 import argparse
+import difflib
 import importlib
+import importlib.metadata
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
 from .. import __version__
 from ..errors import HeadraceError
+from .errors import AskedWrongly
 
 COMMANDS = {
     "up": "start the whole platform and return when everything is ready",
@@ -23,6 +26,7 @@ COMMANDS = {
     "broker": "run one broker alone",
     "log": "check, show and repair logs on disk",
     "registry": "run the schema registry",
+    "topic": "list, create, describe, configure and delete topics",
     "schema": "register, get and list schemas",
     "mirror": "run the mirror between two clusters",
     "consumer": "run the real-time requests-per-minute consumer",
@@ -54,7 +58,21 @@ def _command(name: str) -> Command:
 def _overview() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
-    return "\n".join(["usage: headrace COMMAND [OPTIONS]", "", *lines, "", "example: headrace audit report --topic access_log"])
+    usage = ["usage: headrace COMMAND [OPTIONS]", "       headrace --version", ""]
+    return "\n".join([*usage, *lines, "", "example: headrace audit report --topic access_log"])
+
+
+def version() -> str:
+    """Return this Headrace's version, and the Python it runs on: what a report of a fault begins with.
+
+    A checkout that is run without being installed has no package metadata; one that is installed elsewhere has another's.
+    """
+    told = f"headrace {__version__} (Python {'.'.join(map(str, sys.version_info[:3]))})"
+    try:
+        installed = importlib.metadata.version("headrace")
+    except importlib.metadata.PackageNotFoundError:
+        return told
+    return told if installed == __version__ else f"{told}; the installed package headrace is {installed}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,12 +81,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words or words[0] in ("-h", "--help"):
         print(_overview())
         return 0 if words else 2
-    if words[0] == "--version":
-        print(__version__)
+    if words[0] in ("-V", "--version"):
+        print(version())
         return 0
     name, rest = words[0], words[1:]
     if name not in COMMANDS:
-        print(f"headrace: no command {name!r}: `headrace --help` lists them", file=sys.stderr)
+        close = difflib.get_close_matches(name, COMMANDS, n=1)
+        guess = f" Did you mean {close[0]!r}?" if close else ""
+        print(f"headrace: there is no command {name!r}.{guess} `headrace --help` lists them", file=sys.stderr)
         return 2
     command = _command(name)
     parser = argparse.ArgumentParser(
@@ -77,6 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.configure(parser)
     try:
         return command.run(parser.parse_args(rest))
+    except AskedWrongly as error:
+        print(f"headrace {name}: {error}", file=sys.stderr)
+        return 2
     except HeadraceError as error:
         print(f"headrace {name}: {error}", file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 import argparse
 
 from ..mirror.process import Mirror, MirrorSettings
+from ..mirror.standstill import STALL_AFTER_MS
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
@@ -29,6 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="the destination's; remembers how far was reported (default: %(default)s)",
     )
     run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster that holds the audit's topic (default: the source)")
+    run.add_argument(
+        "--stall-after-ms",
+        type=int,
+        default=STALL_AFTER_MS,
+        metavar="MS",
+        help="say that the mirror stands still when a partition is behind and has not moved for so long (default: %(default)s)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,6 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         destination_zookeeper=arguments.destination_zookeeper,
         audit_bootstrap=arguments.audit_bootstrap or arguments.source,
         status_file=arguments.status_file,
+        stall_after_ms=arguments.stall_after_ms,
     )
     configure_logs("mirror")
     stop = StopSignal().install()

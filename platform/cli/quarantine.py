@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from ..apps.quarantine import Unreadable, read_quarantine
 from ..client.cluster import Cluster
-from ..runtime.layout import Layout
+from ..runtime.layout import QUARANTINE_SUFFIX, Layout
 from ..wire.quarantine_record import FileOrigin, LogOrigin, ProcessOrigin, QuarantineRecord
+from .topic_names import check_known
 
 HELP = """List what could not be used: reason, origin, time and the beginning of each payload.
 
@@ -38,17 +39,28 @@ def run(arguments: argparse.Namespace) -> int:
 
     cluster = Cluster(arguments.bootstrap, client_id="headrace-quarantine")
     try:
+        if arguments.topic is not None:
+            _check_known(cluster, arguments.topic)
         found = read_quarantine(cluster, arguments.topic, on_unreadable=note)
         count = _print_json(found) if arguments.json else _print_table(found)
     finally:
         cluster.close()
     if not arguments.json and not count:
-        print("nothing is quarantined", file=sys.stderr)
+        of = "" if arguments.topic is None else f" of {arguments.topic!r}"
+        print(f"nothing{of} is quarantined", file=sys.stderr)
     for one in unreadable:
         print(f"not shown: {one.topic}-{one.partition} offset {one.offset}: {one.reason}", file=sys.stderr)
     if unreadable_count > len(unreadable):
         print(f"not shown: {unreadable_count - len(unreadable)} more", file=sys.stderr)
     return 1 if unreadable_count else 0
+
+
+def _check_known(cluster: Cluster, topic: str) -> None:
+    """Return if the topic is there, or what was meant for it and could not be used. Raises AskedWrongly."""
+    there = cluster.topics()
+    # All that was meant for a topic may have gone to quarantine: then there is no topic, and yet it is known.
+    meant = [name.removesuffix(QUARANTINE_SUFFIX) for name in there]
+    check_known(topic, meant, f"on {cluster.bootstrap}, and nothing was quarantined for one")
 
 
 def _print_json(found: Iterator[QuarantineRecord]) -> int:

@@ -2,16 +2,21 @@
 
 import argparse
 import json
+import re
 import sys
 from itertools import islice
 
+from ..errors import HeadraceError
 from ..runtime.layout import Layout
+from .topic_names import topics_if_reachable, unknown_topic
 
 HELP = """ask the warehouse in SQL: a topic's name is the view of its published hours, <topic>_all shows every row
 
 example: headrace query 'SELECT status, count(*) AS requests FROM access_log GROUP BY status ORDER BY 2 DESC' --json"""
 
 TABLE_ROWS = 200
+NO_SUCH_TABLE = re.compile(r"Table with name (.+?) does not exist")
+"""DuckDB's words."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,10 +26,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from ..spark.errors import BadQuery
     from ..spark.query import plain, query
     from ..spark.warehouse import Warehouse
 
-    answer = query(Warehouse(Layout.from_environment().warehouse), arguments.sql)
+    layout = Layout.from_environment()
+    warehouse = Warehouse(layout.warehouse)
+    try:
+        answer = query(warehouse, arguments.sql)
+    except BadQuery as error:
+        missing = NO_SUCH_TABLE.search(str(error))
+        if missing is None:
+            raise
+        raise _no_such_table(missing[1], warehouse.topics(), layout) from error
     if arguments.json:
         sys.stdout.write("[")
         for number, row in enumerate(answer.rows):
@@ -39,6 +53,20 @@ def run(arguments: argparse.Namespace) -> int:
     if next(answer.rows, None) is not None:
         print(f"the first {arguments.limit} rows; --limit or --json shows more", file=sys.stderr)
     return 0
+
+
+class NotLoadedYet(HeadraceError):
+    """The topic is there, and nothing of it is in the warehouse."""
+
+
+def _no_such_table(name: str, loaded: list[str], layout: Layout) -> HeadraceError:
+    """Return what is wrong with a name in the SQL that no view has: its topic is not loaded yet, or there is none."""
+    has = f"The warehouse has {', '.join(loaded)}, each also as NAME_all with every row."
+    topic = name.removesuffix("_all")
+    if topic in (topics_if_reachable(layout.live_bootstrap) or ()):
+        return NotLoadedYet(f"nothing of topic {topic!r} is in the warehouse yet: `headrace load {topic}` loads it. {has}")
+    views = [view for one in loaded for view in (one, f"{one}_all")]
+    return unknown_topic(name, "in the warehouse", views, has)
 
 
 def _cell(value: object) -> str:

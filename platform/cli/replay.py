@@ -6,31 +6,40 @@ import sys
 import time
 from pathlib import Path
 
+from ..apps.log_format import OtherFormat, check_format
 from ..apps.replay import Replay, ReplayResult
 from ..client.cluster import Cluster
+from ..client.errors import BrokerUnreachable, ClientError
+from ..runtime.backoff import Backoff
 from ..runtime.clock import SystemClock
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..sdk.access_log_schema import ACCESS_LOG_SCHEMA, ACCESS_LOG_TOPIC
 from ..sdk.event_logger import EventLogger
+from .errors import AskedWrongly
+from .topic_names import check_usable
 
 HELP = """Replay an access log (combined format, plain or .gz) as events with their own times.
 
-A line that is no request goes to quarantine with its file and line number and does not fail the replay.
-Exit code 0: every other line is delivered and the books are sealed; 1: not, or it was stopped.
+A line that is no request goes to quarantine with its file and line number and does not fail the replay; a file whose
+first lines are mostly of another format is refused before anything is sent.
+Exit code 0: every other line is delivered and the books are sealed; 1: not, or it was stopped; 2: asked wrongly.
 
 example: headrace replay /var/log/apache2/access.log --topic access_log"""
 
 MAX_BLOCK_MS = 120_000
 """How long a full buffer is waited for before a line counts as dropped: longer than a broker takes to come back."""
 CLOSE_TIMEOUT_MS = 130_000
+TOPIC_TIMEOUT_MS = 10_000
+"""How long a topic that is being made is waited for."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
     parser.add_argument("log", metavar="LOG", type=Path, help="the log file; .gz is unpacked on the way")
     parser.add_argument("--topic", default=ACCESS_LOG_TOPIC, help="where the events go (default %(default)s)")
+    parser.add_argument("--any-format", action="store_true", help="replay a file even if its first lines are of another format")
     parser.add_argument("--rate", type=_rate, metavar="N", help="at most N events a second (default: as fast as they are taken)")
     parser.add_argument("--server-name", help="the server that wrote the log (default: this host's name)")
     parser.add_argument("--bootstrap", default=layout.live_bootstrap, help="the live cluster (default %(default)s)")
@@ -42,9 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.log.is_file():
         print(f"headrace replay: {arguments.log} is no file: give an access log", file=sys.stderr)
         return 2
-    configure_logs("replay", "WARNING")
+    # All that can be known to be wrong is asked first: from the logger's start on the audit waits for this run's events.
+    check_usable(arguments.topic)
+    if not arguments.any_format:
+        try:
+            check_format(arguments.log)
+        except OtherFormat as error:
+            raise AskedWrongly(f"{error}\n--any-format replays it all the same, each other line into quarantine") from error
+    configure_logs("replay", "WARNING", "text")
     stop = StopSignal().install()
-    _see_cluster(arguments.bootstrap)
+    _see_topic(arguments.bootstrap, arguments.topic)
     began = time.monotonic()
     progress = _Progress(arguments.log.name)
     logger = _PatientLogger(
@@ -81,6 +97,10 @@ class _PatientLogger:
         self.quarantine = logger.quarantine
         self._logger = logger
 
+    @property
+    def acknowledged_count(self) -> int:
+        return self._logger.acknowledged_count
+
     def close(self) -> None:
         self._logger.close(CLOSE_TIMEOUT_MS)
 
@@ -115,11 +135,24 @@ class _Progress:
             print(file=sys.stderr)
 
 
-def _see_cluster(bootstrap: str) -> None:
-    """Raise at once, with the reason, when no broker answers: better than to wait for a buffer to fill."""
+def _see_topic(bootstrap: str, topic: str) -> None:
+    """Return once the topic is there: made, if it was not. Raises with the reason when no broker answers, or refuses it."""
     cluster = Cluster(bootstrap, client_id="replay", request_timeout_ms=5_000)
+    backoff = Backoff()
+    deadline = time.monotonic() + TOPIC_TIMEOUT_MS / 1000
+    attempt = 0
     try:
-        cluster.refresh()
+        while True:
+            try:
+                cluster.partitions(topic, may_create=True)
+                return
+            except BrokerUnreachable:
+                raise  # at once: better than to wait for a buffer to fill
+            except ClientError as error:
+                if not error.retriable or time.monotonic() >= deadline:
+                    raise
+            time.sleep(backoff.wait_ms(attempt) / 1000)
+            attempt += 1
     finally:
         cluster.close()
 
@@ -130,6 +163,7 @@ def _words(result: ReplayResult, arguments: argparse.Namespace, seconds: float) 
         "file": str(arguments.log.absolute()),
         "lines": result.lines,
         "sent": result.sent,
+        "not_acknowledged": result.taken - result.sent,
         "quarantined": result.quarantined,
         "dropped": result.dropped,
         "windows": len(result.windows),
@@ -143,7 +177,8 @@ def _words(result: ReplayResult, arguments: argparse.Namespace, seconds: float) 
 
 def _sentence(result: ReplayResult, arguments: argparse.Namespace, seconds: float) -> str:
     quarantined = f"{result.quarantined} quarantined (`headrace quarantine list`)" if result.quarantined else "none quarantined"
-    return f"{arguments.topic}: {result.sent} sent, {quarantined}, {len(result.windows)} windows, {seconds:.1f} s"
+    sent = f"{result.sent} sent" if result.sent == result.taken else f"only {result.sent} of {result.taken} sent"
+    return f"{arguments.topic}: {sent}, {quarantined}, {len(result.windows)} windows, {seconds:.1f} s"
 
 
 def _rate(word: str) -> float:

@@ -2,14 +2,20 @@
 
 import argparse
 import json
+import sys
 from dataclasses import asdict
 
 from ..local import control
+from ..local.faults import faults
 from ..local.state import ProcessState
 from ..runtime.clock import SystemClock
 from ..runtime.layout import Layout
 
-HELP = "List each process with address, pid, uptime, health; exit 1 when one is not ready.\n\nexample: headrace status --json"
+HELP = """List each process with address, pid, uptime, health; exit 1 when one is not ready.
+
+A line for each fault follows on stderr: what, where, why, what to do.
+
+example: headrace status --json"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +24,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     now_ms = SystemClock().now_ms()
-    seen = control.running(Layout.from_environment())
+    layout = Layout.from_environment()
+    seen = control.running(layout)
     rows = [asdict(process) | {"uptime_ms": _uptime_ms(process, now_ms)} for process in seen.processes]
     if arguments.json:
         print(json.dumps(rows, indent=2))
@@ -28,6 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
             uptime = "-" if row["uptime_ms"] is None else f"{row['uptime_ms'] / 1000:.0f} s"
             health = row["state"] if row["reason"] is None else f"{row['state']}: {row['reason']}"
             print(f"{row['name']:<22} {row['address'] or '-':<18} {row['pid'] or '-':>8} {uptime:>9}  {health}")
+    for line in faults(seen.processes, layout.logs):
+        print(line, file=sys.stderr)
     return 0 if seen.is_ready else 1
 
 

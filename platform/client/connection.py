@@ -36,7 +36,10 @@ _API_NAMES = {
     15: "DescribeGroups",
     18: "ApiVersions",
     19: "CreateTopics",
+    20: "DeleteTopics",
     22: "InitProducerId",
+    32: "DescribeConfigs",
+    44: "IncrementalAlterConfigs",
 }
 
 

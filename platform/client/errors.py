@@ -64,7 +64,7 @@ class BrokerError(ClientError):
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         self.code = code
         said = f" ({message})" if message else ""
-        super().__init__(f"{what}: the broker answered {code_name(code)}{said}{_advice(code)}")
+        super().__init__(f"{what}: the broker answered {code_name(code)}{said}{_advice(code, what)}")
 
 
 class RetriableBrokerError(BrokerError):
@@ -187,10 +187,13 @@ class FlushTimedOut(ClientError):
 
     retriable: ClassVar[bool] = True
 
-    def __init__(self, record_count: int, timeout_ms: int) -> None:
+    def __init__(self, record_count: int, timeout_ms: int, last: HeadraceError | None = None) -> None:
         self.record_count = record_count
+        self.last = last
+        """What the latest try met; None where none has failed yet."""
+        why = f"; the latest try: {last}" if last is not None else ""
         super().__init__(
-            f"flush: {record_count} records still wait for an acknowledgement after {timeout_ms} ms; they are still being sent"
+            f"flush: {record_count} records still wait for an acknowledgement after {timeout_ms} ms and are still being sent{why}"
         )
 
 
@@ -224,6 +227,10 @@ _ADVICE = {
     44: "; the topic takes no ordinary producer (a mirrored one is written by its mirror alone)",
 }
 
+_FOR_PRODUCERS = {10, 44}
+"""Codes whose advice holds for Produce alone: CreateTopics answers a policy's refusal with the same number."""
 
-def _advice(code: int) -> str:
-    return _ADVICE.get(code, "")
+
+def _advice(code: int, what: str) -> str:
+    is_for_producers = code in _FOR_PRODUCERS
+    return "" if is_for_producers and not what.startswith("Produce ") else _ADVICE.get(code, "")

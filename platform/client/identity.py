@@ -3,12 +3,12 @@
 import threading
 
 from ..runtime.backoff import Backoff
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_library_logger
 from . import control_plane
 from .cluster import Cluster
 from .errors import ClientError
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 
 class ProducerIdentity:

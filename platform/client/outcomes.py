@@ -9,15 +9,16 @@ from collections.abc import Callable, Iterable
 
 from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_library_logger
 from ..wire import produce
 from .accumulator import Accumulator
 from .cluster import Cluster
 from .delivery import Verdict, verdict
 from .errors import BadAnswer, BrokerUnreachable, ClientError, broker_error
 from .pending import PartitionQueue, PendingBatch
+from .seldom import Seldom
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 OnDone = Callable[[PendingBatch, int, ClientError | None], None]
 """Called once per batch with its base offset, or -1 and why it was given up. Without the lock, from the sender's thread."""
@@ -45,6 +46,9 @@ class Outcomes:
         self._clock = clock
         self._on_done = on_done
         self._backoff = Backoff()
+        self._seldom = Seldom()
+        self.last_error: ClientError | None = None
+        """Why the last batch that had to be sent again was not taken; None once one is acknowledged after it."""
 
     def answered(self, address: str, taken: Iterable[Taken], answer: produce.ProduceResponse) -> None:
         """The broker answered the request that carried the batches."""
@@ -60,7 +64,12 @@ class Outcomes:
     def came_to_nothing(self, address: str, taken: list[Taken], error: ClientError) -> None:
         """The whole request failed: it may or may not have arrived."""
         was_sent = error.was_sent if isinstance(error, BrokerUnreachable) else isinstance(error, BadAnswer)
-        log.warning("produce_failed", broker=address, batches=len(taken), reason=str(error))
+        kind = ("produce_failed", address, type(error))
+        if self._seldom.is_told(kind, self._clock.monotonic_ms()):
+            more = self._seldom.left_out(kind)
+            # One that is tried again is told in full by whoever waits for it, and as given up if it comes to that.
+            tell = log.info if error.retriable else log.warning
+            tell("produce_failed", broker=address, batches=len(taken), reason=str(error), **more)
         for queue, batch in taken:
             self._again_or_never(queue, batch, error, is_uncertain=was_sent)
 
@@ -81,6 +90,7 @@ class Outcomes:
         what = f"Produce of {len(batch.records)} records to {batch.topic}-{batch.partition} on {address}"
         means = verdict(found.error_code)
         if means is Verdict.ACKNOWLEDGED:
+            self.last_error = None
             with self._lock:
                 queue.done(batch)
                 self._accumulator.settle()
@@ -115,6 +125,7 @@ class Outcomes:
 
     def _again(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError, *, is_uncertain: bool) -> None:
         self._cluster.forget(batch.topic)
+        self.last_error = error
         with self._lock:
             batch.last_error = error
             batch.is_uncertain = batch.is_uncertain or is_uncertain

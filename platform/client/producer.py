@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..runtime.clock import Clock, SystemClock
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_library_logger
 from ..wire.compression import Codec
 from .accumulator import Accumulator
 from .cluster import Cluster
@@ -20,9 +20,10 @@ from .delivery import Delivery
 from .errors import BufferFull, ClientError, DeliveryFailed, FlushTimedOut, ProducerClosed, ProducerForked, RecordTooLarge
 from .identity import ProducerIdentity
 from .pending import PendingBatch, record_size_bytes
+from .seldom import Seldom
 from .sender import Sender
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 _lanes = itertools.count()
 
@@ -83,6 +84,7 @@ class Producer:
         self._given_up = 0
         self._first_failure: ClientError | None = None
         self._is_closed = False
+        self._seldom = Seldom()
 
     @property
     def producer_id(self) -> int:
@@ -175,7 +177,7 @@ class Producer:
             given_up, first = self._given_up, self._first_failure
             self._given_up, self._first_failure = 0, None
         if left:
-            raise FlushTimedOut(left, timeout_ms)
+            raise FlushTimedOut(left, timeout_ms, self._sender.last_error)
         if first is not None:
             raise DeliveryFailed(given_up, first) from first
 
@@ -202,10 +204,8 @@ class Producer:
         with self._lock:
             given_up = self._accumulator.give_up_all()
         for batch in given_up:
-            closed = ProducerClosed(
-                f"{len(batch.records)} records for {batch.topic}-{batch.partition} were not acknowledged at close"
-            )
-            self._done(batch, -1, closed)
+            where = batch.topic if batch.partition < 0 else f"{batch.topic}-{batch.partition}"
+            self._done(batch, -1, ProducerClosed(f"{len(batch.records)} records for {where} were not acknowledged at close"))
         self._sender.wake.close()
 
     def _start(self) -> None:
@@ -227,6 +227,16 @@ class Producer:
             raise BufferFull(topic, self.buffer_bytes, max_block_ms)
         self._check_usable()
 
+    def _tell_given_up(self, batch: PendingBatch, error: ClientError) -> None:
+        # A topic that is refused for good has all its batches given up, one after another, for the same reason.
+        kind = (batch.topic, type(error), getattr(error, "code", None))
+        with self._lock:
+            is_told = self._seldom.is_told(kind, self._clock.monotonic_ms())
+            more = self._seldom.left_out(kind) if is_told else {}
+        if is_told:
+            count = len(batch.records)
+            log.warning("batch_given_up", topic=batch.topic, partition=batch.partition, records=count, reason=str(error), **more)
+
     def _waits_for(self, generation: int) -> int:
         return sum(count for held, count in self._held.items() if held <= generation)
 
@@ -234,7 +244,7 @@ class Producer:
         """A batch has come to its end: tell whoever asked, then make room."""
         count = len(batch.records)
         if error is not None:
-            log.warning("batch_given_up", topic=batch.topic, partition=batch.partition, records=count, reason=str(error))
+            self._tell_given_up(batch, error)
         if self._on_delivery is not None:
             delivery = Delivery(
                 topic=batch.topic,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_library_logger
 from ..wire import produce
 from ..wire.compression import Codec
 from ..wire.errors import WireError
@@ -24,7 +24,7 @@ from .outcomes import OnDone, Outcomes, Taken
 from .pending import PartitionQueue
 from .wake import Wake
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 MAX_REQUEST_BYTES = 8 << 20
 """Batches are added to a request until it has reached this; well below any broker's limit for a frame."""
@@ -78,6 +78,11 @@ class Sender:
         self.is_held = False
         """While true nothing is sent; time runs on."""
         self.wake = Wake()
+
+    @property
+    def last_error(self) -> ClientError | None:
+        """Return why what is held has not gone out yet, as far as one try has shown; None where none has failed."""
+        return self._topics_error or self._outcomes.last_error or (self._identity.last_error if self._identity else None)
 
     def stop(self) -> None:
         """End when everything held is done."""

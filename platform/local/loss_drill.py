@@ -12,6 +12,8 @@ from ..runtime.layout import Layout
 from . import batch_damage, books, commands, control
 from .drill import DECIDED_MS, HOUR_MS, DrillError, DrillResult, Progress, Windows, hour_start_ms, published_hours
 
+MENTIONED_MS = 10_000
+"""How long a topic that nobody has told the audit of yet is waited for: a producer reports every second."""
 MIRRORED_MS = 90_000
 COUNTED_MS = 90_000
 
@@ -23,6 +25,8 @@ def run(layout: Layout, topic: str, *, batches: int = 3, progress: Progress = la
     """
     control.running(layout)
     result = DrillResult("loss", topic)
+    nothing = f"{topic} has no audited window: log events to it first (`headrace replay LOG --topic {topic}`)"
+    _until(layout, topic, bool, MENTIONED_MS, nothing)
     progress(f"waiting until {topic} is counted on the offline side")
     before = _until(layout, topic, _is_mirrored, MIRRORED_MS, f"{topic} has no data that is whole on the offline side")
     progress("stopping broker-offline")

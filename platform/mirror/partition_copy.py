@@ -202,8 +202,8 @@ def took(
         return Taken(copy=replace(copy, trouble=None, attempt=0) if copy.sent_to == copy.copied_to else copy)
     first = headers[0].position
     if first < expected:
-        # A log may start inside of a batch (DeleteRecords). Batches are copied whole, so the copy starts where that one does.
-        if not (expected <= log_start_offset < headers[0].next_offset and first >= copy.copied_to):
+        # A log may start inside of a batch (DeleteRecords). Batches are copied whole, so the copy goes on where that one begins.
+        if not expected <= log_start_offset < headers[0].next_offset:
             return Taken(copy=_diverged(copy, headers[0], now_ms))
         expected = first
     gap = None

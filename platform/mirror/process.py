@@ -1,7 +1,8 @@
 """The mirror's process: everything built by hand, started in order, stopped in reverse.
 
-Three threads: the forwarder's, which copies; the reporter's, which tells the audit every second; the main one, which writes the
-status file and waits for the stop. They share the range reporter, which is made for it, and snapshots of the copies.
+Four threads: the forwarder's, which copies; the reporter's, which tells the audit every second; one that asks where the source
+ends; the main one, which judges whether the mirror stands still, writes the status file and waits for the stop. They share the
+range reporter, which is made for it, and snapshots of the copies.
 """
 
 import os
@@ -23,10 +24,13 @@ from ..runtime.clock import SystemClock
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
+from . import standstill
 from .destination import Destination
 from .errors import SameCluster
 from .forwarder import Forwarder
 from .quarantine import Quarantine
+from .source_ends import SourceEnds
+from .standstill import STALL_AFTER_MS, Progress
 from .status_facts import facts
 
 log = get_logger(__name__)
@@ -55,6 +59,8 @@ class MirrorSettings:
     source_name: str = "live"
     """How the source is called in quarantine records."""
     status_file: Path | None = None
+    stall_after_ms: int = STALL_AFTER_MS
+    """A partition that is behind its source and has not moved for this long makes the mirror say that it stands still."""
 
 
 class Mirror:
@@ -72,6 +78,9 @@ class Mirror:
         self._forwarder: Forwarder | None = None
         self._reporter: RangeReporter | None = None
         self._audit: Cluster | None = None
+        self._source_ends: SourceEnds | None = None
+        self._progress = Progress()
+        self._stalled: str | None = None
         self._died: BaseException | None = None
         self._knows_audit_topic = False
 
@@ -114,6 +123,9 @@ class Mirror:
             quarantine=Quarantine(producer, self._clock, cluster=settings.source_name),
             clock=self._clock,
         )
+        self._source_ends = SourceEnds(settings.source)
+        self._life.started("source ends", self._source_ends.stop)
+        self._source_ends.start()
         reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
         forwarding = threading.Thread(target=self._forward, name="mirror-forwarder", daemon=True)
         self._life.started("reporter", lambda: self._stop_reporting(reporting))
@@ -127,9 +139,36 @@ class Mirror:
         return self._forwarder is not None and self._forwarder.discovery.has_answers
 
     def _write_status(self) -> None:
-        if self._forwarder is not None:
-            state = "ready" if self._is_ready else "starting"
-            self._status.write(state, **facts(self._forwarder.copies(), trouble=self._forwarder.discovery.trouble))
+        if self._forwarder is None or self._source_ends is None:
+            return
+        settings, copies, trouble = self._settings, self._forwarder.copies(), self._forwarder.discovery.trouble
+        now_ms = self._clock.now_ms()
+        self._progress = standstill.observed(self._progress, copies, self._source_ends.ends, now_ms)
+        names = standstill.standing(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
+        error = standstill.last_error(copies, names or sorted(copies), trouble)
+        waits = f"it waits for an answer of {settings.destination}"
+        stalled = standstill.why_stalled(self._progress, names, error or self._source_ends.trouble or waits)
+        if (stalled is None) != (self._stalled is None):
+            if stalled is None:
+                log.info("mirror_moves_again")
+            else:
+                log.error("mirror_stands_still", reason=stalled)
+        self._stalled = stalled
+        state = "starting" if not self._is_ready else "ready" if stalled is None else "stalled"
+        reason = stalled or (None if self._is_ready else trouble)
+        self._status.write(
+            state,
+            **({} if reason is None else {"reason": reason}),
+            beat_every_ms=STATUS_EVERY_MS,
+            **facts(copies, trouble=trouble),
+            **standstill.facts(
+                self._progress,
+                source=settings.source,
+                destination=settings.destination,
+                source_error=self._source_ends.trouble,
+                error=error,
+            ),
+        )
 
     def _forward(self) -> None:
         assert self._forwarder is not None

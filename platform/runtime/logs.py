@@ -9,7 +9,25 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
+
+
+class _Worded:
+    """An event and its fields as one message, for a handler that is not ours: it knows of messages alone."""
+
+    __slots__ = ("event", "fields")
+
+    def __init__(self, event: str, fields: Mapping[str, Any]) -> None:
+        self.event = event
+        self.fields = fields
+
+    def __str__(self) -> str:
+        return self.event + "".join(f" {name}={_on_one_line(value)}" for name, value in self.fields.items())
+
+
+def _event_of(record: logging.LogRecord) -> str:
+    return record.msg.event if isinstance(record.msg, _Worded) else record.getMessage()
 
 
 class _JsonLines(logging.Formatter):
@@ -24,7 +42,7 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "process": self._process,
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": _event_of(record),
         }
         line.update(getattr(record, "fields", {}))
         if record.exc_info:
@@ -41,8 +59,8 @@ class _PlainLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(record.created))
-        fields = "".join(f" {name}={_on_one_line(value)}" for name, value in getattr(record, "fields", {}).items())
-        line = f"{at}.{int(record.msecs):03d}Z {record.levelname:<7} {self._process} {record.getMessage()}{fields}"
+        told = _Worded(_event_of(record), getattr(record, "fields", {}))
+        line = f"{at}.{int(record.msecs):03d}Z {record.levelname:<7} {self._process} {told}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
@@ -80,6 +98,21 @@ class EventLogger(logging.LoggerAdapter[logging.Logger]):
     def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
         exc_info = kwargs.pop("exc_info", None)
         return msg, {"extra": {"fields": kwargs}, "exc_info": exc_info}
+
+
+class LibraryLogger(EventLogger):
+    """The event logger of what applications import: their handlers, and Python's own for programs that set none up, print the
+    message and nothing else, so the fields are in it. Our own handler prints it like any other event.
+    """
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        event, passed_on = super().process(msg, kwargs)
+        return _Worded(event, passed_on["extra"]["fields"]), passed_on
+
+
+def get_library_logger(name: str) -> LibraryLogger:
+    """Return the event logger of a module that runs inside applications."""
+    return LibraryLogger(logging.getLogger(name), {})
 
 
 def get_logger(name: str) -> EventLogger:

@@ -20,8 +20,9 @@ class StatusFile:
         self._clock = clock or SystemClock()
 
     def write(self, state: str, **facts: Any) -> None:
-        """Replace the file; `state` is `starting`, `ready` or `stopping`, `facts` any JSON values.
+        """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values.
 
+        `reason` among them says why a process is not ready; `beat_every_ms` promises a new file at least so often.
         (`pid` among them speaks for another process.)
         """
         if self._path is None:

@@ -6,7 +6,7 @@
 """
 
 from .access_log_schema import ACCESS_LOG_SCHEMA, ACCESS_LOG_TOPIC
-from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed, SchemaRefused, SdkError
+from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed, SchemaRefused, SdkError, TopicRefused
 from .event_logger import EventLogger
 from .event_schema import event_schema, nullable
 from .middleware import AuditedRequests
@@ -22,6 +22,7 @@ __all__ = [
     "NotSealed",
     "SchemaRefused",
     "SdkError",
+    "TopicRefused",
     "event_schema",
     "nullable",
 ]

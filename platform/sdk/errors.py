@@ -13,6 +13,10 @@ class SdkError(HeadraceError):
     """The root of this room's errors."""
 
 
+class TopicRefused(SdkError):
+    """The topic's name can be no topic's: nothing was announced, no event taken."""
+
+
 class SchemaRefused(SdkError):
     """The schema cannot be a schema of events: not Avro, or without event time and server."""
 

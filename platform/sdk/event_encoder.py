@@ -45,7 +45,9 @@ class EventEncoder:
         self.text = json.dumps(words)
         """The schema as it is registered."""
         self._names = frozenset(fields)
-        self._prefix = ".".join(word for word in (words.get("namespace"), words["name"]) if word) + "."
+        self.record_name = ".".join(word for word in (words.get("namespace"), words["name"]) if word)
+        """The schema's full name."""
+        self._prefix = f"{self.record_name}."
 
     def encode(self, event: Mapping[str, Any]) -> bytes:
         """Return the event's Avro body. Raises `EventRefused` with the field's path, its value and the expected type."""

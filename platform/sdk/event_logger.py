@@ -23,23 +23,26 @@ from ..client.errors import BufferFull, FlushTimedOut, ProducerClosed, RecordToo
 from ..client.producer import Producer
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_library_logger
 from ..schema_registry.client import RegistryClient
 from ..wire.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
 from ..wire.schema_id import frame
+from ..wire.topic_name import fault_of as topic_fault
 from .early_events import EarlyEvents
-from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed
+from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused
 from .event_encoder import EventEncoder, event_time_ms_of
 from .event_schema import EVENT_TIME, SERVER
 from .keeper import Keeper
 from .open_windows import OpenWindows
 from .quarantine import Quarantine, payload_of
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 CLOSE_TIMEOUT_MS = 60_000
 _REPORT_BUFFER_BYTES = 16 << 20
+_SEAL_REFUSED_MS = 5_000
+"""How long a logger whose start is refused waits for its seal, before the refusal is raised."""
 
 
 class EventLogger:
@@ -76,8 +79,10 @@ class EventLogger:
     ) -> None:
         """Waits at most `start_timeout_ms` for registry and cluster; when they are away, events wait in the buffer.
 
-        Raises `SchemaRefused` and the registry's refusal (`IncompatibleSchema`, `InvalidSchema`).
+        Raises `TopicRefused`, `SchemaRefused` and the registry's refusal (`IncompatibleSchema`, `InvalidSchema`).
         """
+        if (fault := topic_fault(topic)) is not None:
+            raise TopicRefused(f"{fault}: give the logger another topic")
         self.topic = topic
         self.server_name = server_name or socket.gethostname()
         self.instance = instance or f"{self.server_name}/{application}/{uuid.uuid4()}"
@@ -88,6 +93,8 @@ class EventLogger:
         self._encoder = EventEncoder(schema)
         self._windows = OpenWindows(window_ms)
         self._refusals = itertools.count()
+        self.acknowledged_count = 0
+        """Events that the live cluster has acknowledged so far; final after `close`."""
         self._early = EarlyEvents(topic, buffer_bytes)
         self._cluster = Cluster(bootstrap, client_id=application)
         self._producer = Producer(
@@ -115,11 +122,12 @@ class EventLogger:
             clock=self._clock,
         )
         self._reporter = ProducerReporter(instance=self.instance, sender=self._side, clock=self._clock)
-        self._quarantine = Quarantine(topic, self._side, self._windows, self._reporter.lost)
+        self._quarantine = Quarantine(topic, self._side, self._windows, self._reporter.lost, self._clock)
         self._keeper = Keeper(
             topic=topic,
             subject=f"{topic}-value",
             schema=self._encoder.text,
+            record=self._encoder.record_name,
             registry=RegistryClient(registry_url, cache_folder=schema_cache),
             cluster=self._cluster,
             producer=self._producer,
@@ -131,12 +139,12 @@ class EventLogger:
         )
         self._keeper.start()
         try:
-            if not self._keeper.await_up(start_timeout_ms):
+            if not self._keeper.await_up(start_timeout_ms) and self._keeper.trouble is None:
                 log.warning("logger_not_up_yet", topic=topic, waited_ms=start_timeout_ms, buffer_bytes=buffer_bytes)
-        except HeadraceError:
-            self._early.close()
-            self._cluster.close()
-            raise
+        except HeadraceError as error:
+            self._end_refused()
+            # From here, not from the depth of the thread that met it: the message says what an application has to know.
+            raise error.with_traceback(None) from None
         _open_loggers.add(self)
 
     def log(
@@ -205,7 +213,7 @@ class EventLogger:
         self._check_process()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         if not self._keeper.await_up(timeout_ms):
-            raise FlushTimedOut(len(self._early) + self._producer.held_records, timeout_ms)
+            raise FlushTimedOut(len(self._early) + self._producer.held_records, timeout_ms, self._keeper.trouble)
         self._producer.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
         self._side.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
 
@@ -287,6 +295,7 @@ class EventLogger:
         """A batch of events has come to its end; all of one window."""
         start_ms = self._windows.start_of(delivery.first_timestamp_ms)
         if delivery.error is None:
+            self.acknowledged_count += delivery.record_count
             self._reporter.acknowledged(self.topic, delivery.partition, start_ms, delivery.record_count)
         else:
             self._reporter.lost(self.topic, start_ms, "send_failed", delivery.record_count)
@@ -302,6 +311,19 @@ class EventLogger:
         self._reporter.lost(self.topic, self._windows.start_of(timestamp_ms), name)
         self._windows.leave(timestamp_ms)
 
+    def _end_refused(self) -> None:
+        """End what the start began. A run that was announced is sealed: else each window of the topic would wait for it."""
+        self._early.close()
+        self._keeper.stop()
+        failures: list[HeadraceError] = []
+        if self._keeper.is_announced:
+            self._attempt(failures, lambda: self._reporter.seal_and_close(_SEAL_REFUSED_MS))
+        self._attempt(failures, lambda: self._producer.close(0))
+        self._attempt(failures, lambda: self._side.close(0))
+        self._cluster.close()
+        for error in failures:
+            log.warning("refused_logger_not_sealed", topic=self.topic, instance=self.instance, reason=str(error))
+
     def _attempt(self, failures: list[HeadraceError], step: Callable[[], object]) -> None:
         try:
             step()
@@ -312,8 +334,7 @@ class EventLogger:
         self._check_process()
         if self._early.is_closed:
             raise LoggerClosed(f"this EventLogger of {self.topic!r} is closed: make a new one")
-        if self._keeper.refusal is not None:
-            raise self._keeper.refusal
+        self._keeper.check()
 
     def _check_process(self) -> None:
         if os.getpid() != self._process_id:

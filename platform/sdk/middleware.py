@@ -10,10 +10,10 @@ from typing import Any
 
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
-from ..runtime.logs import get_logger
+from ..runtime.logs import get_library_logger
 from .event_logger import EventLogger
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

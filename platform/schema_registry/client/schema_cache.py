@@ -12,10 +12,10 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from ...runtime.logs import get_logger
+from ...runtime.logs import get_library_logger
 from ...runtime.whole_file import replace_file
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")

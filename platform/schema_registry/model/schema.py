@@ -67,8 +67,13 @@ def _parsed(text: str, references: Sequence[Reference], referenced: Sequence[str
             )
     known = frozenset(parser.named)
     avro_type = parser.parse(json_of(text))
+    canonical = canonical_text(avro_type, known, is_normalized=is_normalized)
+    try:
+        canonical.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidSchema(f"the schema holds half a surrogate pair, which is no character: {error.reason}") from error
     schema = Schema(
-        text=canonical_text(avro_type, known, is_normalized=is_normalized),
+        text=canonical,
         references=tuple(references),
         referenced=tuple(referenced),
         type=avro_type,

@@ -6,7 +6,7 @@ from typing import Any
 from ..model.reference import Reference
 from . import refusals
 from .http_exchange import Endpoint, Exchange
-from .registry import SchemaRegistry
+from .registry import SchemaRegistry, check_subject
 from .state import Content, RegistryState, StoredVersion
 
 Routes = list[tuple[str, str, Endpoint]]
@@ -17,23 +17,23 @@ def routes(registry: SchemaRegistry) -> Routes:
 
     def subjects(ask: Exchange) -> Any:
         prefix = (ask.word("subjectPrefix") or "").removeprefix(":*:")
+        is_deleted_too, is_deleted_only = ask.flag("deleted"), ask.flag("deletedOnly")
         with registry.reading() as state:
             present, everything = state.subjects(), state.subjects(is_deleted_too=True)
-        chosen = present
-        if ask.flag("deletedOnly"):
-            chosen = [subject for subject in everything if subject not in set(present)]
-        elif ask.flag("deleted"):
-            chosen = everything
+        chosen = everything if is_deleted_too else present
+        if is_deleted_only:
+            there = set(present)
+            chosen = [subject for subject in everything if subject not in there]
         return ask.page([subject for subject in chosen if subject.startswith(prefix)])
 
     def versions(ask: Exchange) -> Any:
         subject = ask.path("subject")
-        is_deleted_too = ask.flag("deleted") or ask.flag("deletedOnly")
+        is_deleted_too, is_deleted_only = ask.flag("deleted"), ask.flag("deletedOnly")
         with registry.reading() as state:
-            stored = state.versions(subject, is_deleted_too=is_deleted_too)
+            stored = state.versions(subject, is_deleted_too=is_deleted_too or is_deleted_only)
         if not stored:
             raise refusals.subject_not_found(subject)
-        return ask.page([one.version for one in stored if one.is_deleted or not ask.flag("deletedOnly")])
+        return ask.page([one.version for one in stored if one.is_deleted or not is_deleted_only])
 
     def version(ask: Exchange) -> Any:
         stored = registry.version(ask.path("subject"), ask.path("version"), is_deleted_too=ask.flag("deleted"))
@@ -49,17 +49,14 @@ def routes(registry: SchemaRegistry) -> Routes:
 
     def register(ask: Exchange) -> Any:
         text, references = ask.schema()
-        words = ask.json()
-        wanted_id, number = words.get("id"), words.get("version")
-        if isinstance(wanted_id, int) and wanted_id > 0:
-            raise refusals.not_permitted("an id can only be chosen in mode IMPORT, which is not kept here: leave it out")
-        is_counted = isinstance(number, int) and not isinstance(number, bool) and number > 0
+        wanted_id, number = ask.body_number("id"), ask.body_number("version")
         schema_id = registry.register(
             ask.path("subject"),
             text,
             references,
             is_normalized=ask.flag("normalize"),
-            version=number if is_counted else None,
+            version=_chosen(number),
+            wanted_id=_chosen(wanted_id),
         )
         return {"id": schema_id}
 
@@ -75,6 +72,14 @@ def routes(registry: SchemaRegistry) -> Routes:
             raise refusals.schema_not_found(f"under subject '{subject}'")
         return version_words(registry, found)
 
+    def with_metadata(ask: Exchange) -> Any:
+        # Metadata is not kept here, so no version has the words asked for, nor any others.
+        subject, is_deleted_too = ask.path("subject"), ask.flag("deleted")
+        with registry.reading() as state:
+            if not state.versions(subject, is_deleted_too=is_deleted_too):
+                raise refusals.subject_not_found(subject)
+        raise refusals.schema_not_found(f"with metadata under subject '{subject}' (none is kept here)")
+
     def delete_subject(ask: Exchange) -> Any:
         return registry.delete_subject(ask.path("subject"), is_permanent=ask.flag("permanent"))
 
@@ -82,7 +87,7 @@ def routes(registry: SchemaRegistry) -> Routes:
         return registry.delete_version(ask.path("subject"), ask.path("version"), is_permanent=ask.flag("permanent"))
 
     def compatible_with(ask: Exchange) -> Any:
-        subject, word = ask.path("subject"), ask.path("version")
+        subject, word = subject_of(ask), ask.path("version")
         text, references = ask.schema()
         schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
         with registry.reading() as state:
@@ -93,7 +98,7 @@ def routes(registry: SchemaRegistry) -> Routes:
         return _verdict(registry.why_incompatible(subject, schema, level, against=registry.version(subject, word)), ask)
 
     def compatible_with_all(ask: Exchange) -> Any:
-        subject = ask.path("subject")
+        subject = subject_of(ask)
         text, references = ask.schema()
         schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
         with registry.reading() as state:
@@ -104,6 +109,7 @@ def routes(registry: SchemaRegistry) -> Routes:
         ("GET", "/subjects", subjects),
         ("POST", "/subjects/{subject}", look_up),
         ("DELETE", "/subjects/{subject}", delete_subject),
+        ("GET", "/subjects/{subject}/metadata", with_metadata),
         ("GET", "/subjects/{subject}/versions", versions),
         ("POST", "/subjects/{subject}/versions", register),
         ("GET", "/subjects/{subject}/versions/{version}", version),
@@ -113,6 +119,18 @@ def routes(registry: SchemaRegistry) -> Routes:
         ("POST", "/compatibility/subjects/{subject}/versions", compatible_with_all),
         ("POST", "/compatibility/subjects/{subject}/versions/{version}", compatible_with),
     ]
+
+
+def subject_of(ask: Exchange) -> str:
+    """Return the path's subject, where one that is not there yet gets an answer, too. Raises 42208 for a name none may have."""
+    subject = ask.path("subject")
+    check_subject(subject)
+    return subject
+
+
+def _chosen(number: int | None) -> int | None:
+    """Return the number that a body asks for: 0 and -1 leave it to the registry, as Confluent's clients mean them."""
+    return number if number is not None and number > 0 else None
 
 
 def _verdict(reasons: list[str], ask: Exchange) -> dict[str, Any]:

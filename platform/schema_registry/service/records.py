@@ -1,6 +1,6 @@
 """The records of the schemas topic: what each key and value holds. Pure: bytes in, values out.
 
-The JSON is Confluent's own (`keytype` SCHEMA, CONFIG, DELETE_SUBJECT, NOOP), so that the topic reads the same to their tools.
+The JSON is Confluent's own (`keytype` SCHEMA, CONFIG, MODE, DELETE_SUBJECT, NOOP), so that their tools read the topic.
 A SCHEMA record with a null value means that the version was deleted for good.
 """
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import InvalidSchema, RegistryError
 from ..model.compatibility import CompatibilityLevel
+from ..model.mode import Mode
 from ..model.reference import Reference
 
 
@@ -46,6 +47,14 @@ class LevelRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModeRecord:
+    """The mode of a subject, or of all others (`subject` None); `mode` None takes it back."""
+
+    subject: str | None
+    mode: Mode | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectDeleted:
     """Every version of the subject up to `version` is soft-deleted."""
 
@@ -53,7 +62,7 @@ class SubjectDeleted:
     version: int
 
 
-RegistryRecord = SchemaRecord | VersionRemoved | LevelRecord | SubjectDeleted
+RegistryRecord = SchemaRecord | VersionRemoved | LevelRecord | ModeRecord | SubjectDeleted
 
 
 def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
@@ -76,6 +85,9 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
         case LevelRecord():
             key = _bytes({"keytype": "CONFIG", "subject": record.subject, "magic": 0})
             return key, None if record.level is None else _bytes({"compatibilityLevel": record.level.value})
+        case ModeRecord():
+            key = _bytes({"keytype": "MODE", "subject": record.subject, "magic": 0})
+            return key, None if record.mode is None else _bytes({"subject": record.subject, "mode": record.mode.value})
         case SubjectDeleted():
             key = _bytes({"keytype": "DELETE_SUBJECT", "subject": record.subject, "magic": 0})
             return key, _bytes({"subject": record.subject, "version": record.version})
@@ -101,7 +113,9 @@ def decode(key: bytes | memoryview | None, value: bytes | memoryview | None) -> 
                 )
             case "CONFIG":
                 level = None if value is None else CompatibilityLevel(_text(told, "compatibilityLevel"))
-                return LevelRecord(subject=None if about.get("subject") is None else _text(about, "subject"), level=level)
+                return LevelRecord(subject=_subject(about), level=level)
+            case "MODE":
+                return ModeRecord(subject=_subject(about), mode=None if value is None else Mode(_text(told, "mode")))
             case "DELETE_SUBJECT" if value is not None:
                 return SubjectDeleted(subject=_text(about, "subject"), version=_number(told, "version"))
             case _:
@@ -118,6 +132,11 @@ def _schema_key(subject: str, version: int) -> bytes:
 
 def _bytes(words: dict[str, Any]) -> bytes:
     return json.dumps(words, separators=(",", ":")).encode()
+
+
+def _subject(about: dict[str, Any]) -> str | None:
+    """Return the subject, None for all: Confluent's own tools write a null, or leave the name out."""
+    return None if about.get("subject") is None else _text(about, "subject")
 
 
 def _text(words: dict[str, Any], name: str) -> str:

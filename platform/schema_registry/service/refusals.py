@@ -43,6 +43,11 @@ def no_mode(subject: str) -> RegistryError:
     return RegistryError(f"Subject '{subject}' has no mode of its own: add defaultToGlobal=true", error_code=40409)
 
 
+def no_mode_to_delete(subject: str) -> RegistryError:
+    """Confluent answers a deletion with 40401 where reading answers 40409."""
+    return RegistryError(f"Subject '{subject}' has no mode of its own: there is nothing to take back", error_code=40401)
+
+
 def invalid_version(word: object) -> RegistryError:
     return RegistryError(f'{word!r} is no version: give a number from 1, -1 or "latest"', error_code=42202)
 
@@ -51,6 +56,12 @@ def invalid_level(word: object) -> RegistryError:
     return RegistryError(
         f"{word!r} is no compatibility level: NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE",
         error_code=42203,
+    )
+
+
+def invalid_mode(word: object) -> RegistryError:
+    return RegistryError(
+        f"{word!r} is no mode that is kept here: READWRITE, READONLY, READONLY_OVERRIDE, IMPORT", error_code=42204
     )
 
 

@@ -12,10 +12,11 @@ from typing import Protocol, TypeVar
 
 from ..errors import IncompatibleSchema, InvalidSchema, RegistryError
 from ..model.compatibility import CompatibilityLevel, Version, breaches
+from ..model.mode import Mode
 from ..model.reference import Reference
 from ..model.schema import Schema, parse_schema
-from . import refusals
-from .records import LevelRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
+from . import mode_rules, refusals
+from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
 from .state import Content, RegistryState, StoredVersion
 
 T = TypeVar("T")
@@ -80,23 +81,36 @@ class SchemaRegistry:
         return self.parse(content[0], content[1]).self_contained
 
     def register(
-        self, subject: str, text: str, references: Sequence[Reference], *, is_normalized: bool = False, version: int | None = None
+        self,
+        subject: str,
+        text: str,
+        references: Sequence[Reference],
+        *,
+        is_normalized: bool = False,
+        version: int | None = None,
+        wanted_id: int | None = None,
     ) -> int:
         """Return the id of the schema under the subject, making a new version where it is not there yet.
 
-        Raises `InvalidSchema`, `IncompatibleSchema`, 42208 for the subject's name.
+        Raises `InvalidSchema`, `IncompatibleSchema`, 42208 for the subject's name, 42205 where its mode does not allow it.
         """
         check_subject(subject)
-        schema = self.parse(text, references, is_normalized=is_normalized)
-        found = self.find(subject, schema)
+        with self.reading() as state:
+            is_import = state.mode(subject) is Mode.IMPORT
+        schema = self.parse(text, references, is_normalized=is_normalized and not is_import)
+        found = self._asked_for(subject, schema, wanted_id, version)
         if found is not None:
             return found.schema_id
 
         def decide() -> tuple[list[RegistryRecord], int]:
-            found = self.find(subject, schema)
+            found = self._asked_for(subject, schema, wanted_id, version)
             if found is not None:
                 return [], found.schema_id
             with self.reading() as state:
+                mode_rules.check_registering(state, subject, wanted_id)
+                if wanted_id is not None:
+                    content = (schema.text, schema.references)
+                    return [mode_rules.imported(state, subject, content, wanted_id, version)], wanted_id
                 schema_id = state.id_of((schema.text, schema.references)) or state.highest_id + 1
                 number = state.next_version(subject)
                 level = state.level(subject)
@@ -117,10 +131,21 @@ class SchemaRegistry:
 
     def find(self, subject: str, schema: Schema, *, is_deleted_too: bool = False) -> StoredVersion | None:
         """Return the newest version of the subject that has exactly this schema."""
+        return next(reversed(self._having(subject, schema, is_deleted_too=is_deleted_too)), None)
+
+    def _having(self, subject: str, schema: Schema, *, is_deleted_too: bool = False) -> list[StoredVersion]:
+        # Compared by content: an imported schema may have several ids.
+        content = (schema.text, schema.references)
         with self.reading() as state:
-            schema_id = state.id_of((schema.text, schema.references))
             versions = state.versions(subject, is_deleted_too=is_deleted_too)
-        return next((stored for stored in reversed(versions) if stored.schema_id == schema_id), None)
+            return [stored for stored in versions if state.content(stored.schema_id) == content]
+
+    def _asked_for(self, subject: str, schema: Schema, wanted_id: int | None, version: int | None) -> StoredVersion | None:
+        """Return the version that registering asks for where it is there already; an id and a number, if chosen, are the same."""
+        found = self._having(subject, schema)
+        if wanted_id is not None:
+            found = [one for one in found if one.schema_id == wanted_id and version in (None, one.version)]
+        return found[-1] if found else None
 
     def why_incompatible(
         self, subject: str, schema: Schema, level: CompatibilityLevel, *, against: StoredVersion | None = None
@@ -160,22 +185,23 @@ class SchemaRegistry:
         def decide() -> tuple[list[RegistryRecord], list[int]]:
             with self.reading() as state:
                 everything, present = state.versions(subject, is_deleted_too=True), state.versions(subject)
-                level = state.own_level(subject)
+                left = self._settings_of(state, subject)
                 if not everything:
                     raise refusals.subject_not_found(subject)
                 if not is_permanent and not present:
                     raise refusals.subject_soft_deleted(subject)
                 if is_permanent and present:
                     raise refusals.subject_not_soft_deleted(subject)
+                mode_rules.check_writable(state, subject)
                 chosen = everything if is_permanent else present
                 for stored in chosen:
                     self._refuse_referenced(state, stored)
             numbers = [stored.version for stored in chosen]
             if not is_permanent:
                 records: list[RegistryRecord] = [SubjectDeleted(subject=subject, version=numbers[-1])]
-                # The next to use the name begins with the global level.
-                return [*records, *([LevelRecord(subject=subject, level=None)] if level else [])], numbers
-            return [VersionRemoved(subject=subject, version=number) for number in numbers], numbers
+                # The next to use the name begins with the global level; the mode stays until all is gone for good.
+                return [*records, *(one for one in left if isinstance(one, LevelRecord))], numbers
+            return [*(VersionRemoved(subject=subject, version=number) for number in numbers), *left], numbers
 
         return self._change(decide)
 
@@ -191,10 +217,13 @@ class SchemaRegistry:
             if is_permanent and not stored.is_deleted:
                 raise refusals.version_not_soft_deleted(subject, stored.version)
             with self.reading() as state:
+                mode_rules.check_writable(state, subject)
                 self._refuse_referenced(state, stored)
                 content = state.content(stored.schema_id)
+                is_last = len(state.versions(subject, is_deleted_too=True)) == 1
+                left = self._settings_of(state, subject) if is_last else []
             if is_permanent or content is None:
-                return [VersionRemoved(subject=subject, version=stored.version)], stored.version
+                return [VersionRemoved(subject=subject, version=stored.version), *left], stored.version
             record = SchemaRecord(
                 subject=subject,
                 version=stored.version,
@@ -206,6 +235,12 @@ class SchemaRegistry:
             return [record], stored.version
 
         return self._change(decide)
+
+    @staticmethod
+    def _settings_of(state: RegistryState, subject: str) -> list[RegistryRecord]:
+        """Return the records that take back what was set for the subject: it goes with its last version."""
+        level: list[RegistryRecord] = [LevelRecord(subject=subject, level=None)] if state.own_level(subject) else []
+        return [*level, *([ModeRecord(subject=subject, mode=None)] if state.own_mode(subject) else [])]
 
     @staticmethod
     def _refuse_referenced(state: RegistryState, stored: StoredVersion) -> None:
@@ -224,7 +259,13 @@ class SchemaRegistry:
             raise refusals.invalid_level(word) from error
         if subject is not None:
             check_subject(subject)
-        return self._change(lambda: ([LevelRecord(subject=subject, level=level)], level))
+
+        def decide() -> tuple[list[RegistryRecord], CompatibilityLevel]:
+            with self.reading() as state:
+                mode_rules.check_writable(state, subject)
+            return [LevelRecord(subject=subject, level=level)], level
+
+        return self._change(decide)
 
     def unset_level(self, subject: str | None) -> CompatibilityLevel:
         """Take a level back and return what it was."""
@@ -232,9 +273,47 @@ class SchemaRegistry:
         def decide() -> tuple[list[RegistryRecord], CompatibilityLevel]:
             with self.reading() as state:
                 level = state.own_level(subject)
-            if level is None:
-                raise refusals.no_level(str(subject))
+                if level is None:
+                    raise refusals.no_level(str(subject))
+                mode_rules.check_writable(state, subject)
             return [LevelRecord(subject=subject, level=None)], level
+
+        return self._change(decide)
+
+    # --- modes ---------------------------------------------------------------------------------------------------------------
+
+    def set_mode(self, subject: str | None, word: object, *, is_forced: bool = False) -> Mode | None:
+        """Set the mode of a subject, or the global one; None takes it back.
+
+        Raises 42204, 42208; for IMPORT without `is_forced` 42205 while versions are present, 42206 while one is referenced.
+        """
+        mode = mode_rules.mode_of(word)
+        if subject is not None:
+            check_subject(subject)
+
+        def decide() -> tuple[list[RegistryRecord], Mode | None]:
+            with self.reading() as state:
+                begins_import = mode is Mode.IMPORT and state.mode(subject) is not Mode.IMPORT and not is_forced
+                removed = mode_rules.cleared_for_import(state, subject) if begins_import else []
+            return [*removed, ModeRecord(subject=subject, mode=mode)], mode
+
+        return self._change(decide)
+
+    def unset_mode(self, subject: str | None, *, is_recursive: bool = False) -> Mode | None:
+        """Take a mode back and return what it was. `is_recursive`: globally, every subject's as well.
+
+        Raises 40401 for a subject that has none, unless `is_recursive`: then None is returned.
+        """
+
+        def decide() -> tuple[list[RegistryRecord], Mode | None]:
+            with self.reading() as state:
+                own = state.own_mode(subject)
+                before = state.mode(None) if subject is None else own
+                named: list[str | None] = list(state.moded_subjects()) if is_recursive and subject is None else []
+            if before is None and not is_recursive:
+                raise refusals.no_mode_to_delete(str(subject))
+            gone = [*([subject] if own else []), *named]
+            return [ModeRecord(subject=one, mode=None) for one in gone], before
 
         return self._change(decide)
 

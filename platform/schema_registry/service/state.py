@@ -1,15 +1,17 @@
-"""What the schemas topic adds up to: subjects, versions, ids, levels. Pure: records are applied in the topic's order.
+"""What the schemas topic adds up to: subjects, versions, ids, levels, modes. Pure: records are applied in the topic's order.
 
 The topic's order decides between two registries that write at the same time: a record that gives an id a second meaning, or a
 version a second id, is refused by everyone who reads it (`apply` says why); its writer decides anew on what it has read since.
+In mode IMPORT one schema may have several ids, since the registry it comes from may have given it several.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..model.compatibility import DEFAULT_LEVEL, CompatibilityLevel
+from ..model.mode import DEFAULT_MODE, Mode
 from ..model.reference import Reference
-from .records import LevelRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
+from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
 
 Content = tuple[str, tuple[Reference, ...]]
 """What an id stands for: canonical text and references."""
@@ -32,9 +34,11 @@ class RegistryState:
         self._subjects: dict[str, dict[int, StoredVersion]] = {}
         self._contents: dict[int, Content] = {}
         self._ids: dict[Content, int] = {}
+        """The id that is given out for a schema: the first it had."""
         self._uses: dict[int, set[tuple[str, int]]] = {}
         """Id → the versions that have it, soft-deleted ones included."""
         self._levels: dict[str | None, CompatibilityLevel] = {}
+        self._modes: dict[str | None, Mode] = {}
         self._highest_id = 0
 
     def apply(self, record: RegistryRecord) -> str | None:
@@ -58,6 +62,11 @@ class RegistryState:
                     self._levels.pop(record.subject, None)
                 else:
                     self._levels[record.subject] = record.level
+            case ModeRecord():
+                if record.mode is None:
+                    self._modes.pop(record.subject, None)
+                else:
+                    self._modes[record.subject] = record.mode
         return None
 
     def _apply_schema(self, record: SchemaRecord) -> str | None:
@@ -65,13 +74,14 @@ class RegistryState:
         held = self._contents.get(record.schema_id)
         if held is not None and held != content:
             return f"id {record.schema_id} stands for another schema already"
-        if self._ids.get(content, record.schema_id) != record.schema_id:
+        is_second_id = held is None and self._ids.get(content, record.schema_id) != record.schema_id
+        if is_second_id and self.mode(record.subject) is not Mode.IMPORT:
             return f"the schema has id {self._ids[content]} already, not {record.schema_id}"
         stored = self._subjects.get(record.subject, {}).get(record.version)
         if stored is not None and stored.schema_id != record.schema_id:
             return f"version {record.version} of {record.subject!r} has id {stored.schema_id} already, not {record.schema_id}"
         self._contents[record.schema_id] = content
-        self._ids[content] = record.schema_id
+        self._ids.setdefault(content, record.schema_id)
         self._highest_id = max(self._highest_id, record.schema_id)
         self._uses.setdefault(record.schema_id, set()).add((record.subject, record.version))
         self._subjects.setdefault(record.subject, {})[record.version] = StoredVersion(
@@ -91,6 +101,14 @@ class RegistryState:
     def content(self, schema_id: int) -> Content | None:
         """Return what an id stands for; None when no version, soft-deleted ones included, has it (any more)."""
         return self._contents[schema_id] if self._uses.get(schema_id) else None
+
+    def meaning(self, schema_id: int) -> Content | None:
+        """Return what an id stands for or ever stood for; None for one that was never given."""
+        return self._contents.get(schema_id)
+
+    def stored(self, subject: str, version: int) -> StoredVersion | None:
+        """Return one version, a soft-deleted one too."""
+        return self._subjects.get(subject, {}).get(version)
 
     def subjects(self, *, is_deleted_too: bool = False) -> list[str]:
         """Return the subjects that have a version, sorted."""
@@ -113,12 +131,12 @@ class RegistryState:
         """Return every version, soft-deleted ones included, that has this id, by subject and number."""
         return [self._subjects[subject][version] for subject, version in sorted(self._uses.get(schema_id, ()))]
 
-    def referring(self, subject: str, version: int) -> list[StoredVersion]:
-        """Return the versions, soft-deleted ones left out, whose schema references this one."""
+    def referring(self, subject: str, version: int, *, is_deleted_too: bool = False) -> list[StoredVersion]:
+        """Return the versions, soft-deleted ones left out unless asked for, whose schema references this one."""
         return [
             stored
-            for one in self.subjects()
-            for stored in self.versions(one)
+            for one in self.subjects(is_deleted_too=is_deleted_too)
+            for stored in self.versions(one, is_deleted_too=is_deleted_too)
             if any(
                 reference.subject == subject and reference.version == version for reference in self._contents[stored.schema_id][1]
             )
@@ -151,6 +169,18 @@ class RegistryState:
     def level(self, subject: str) -> CompatibilityLevel:
         """Return the level that holds for a subject: its own, else the global one, else BACKWARD."""
         return self._levels.get(subject) or self._levels.get(None) or DEFAULT_LEVEL
+
+    def own_mode(self, subject: str | None) -> Mode | None:
+        """Return the mode that was set for this subject (None: globally), None where none was."""
+        return self._modes.get(subject)
+
+    def mode(self, subject: str | None) -> Mode:
+        """Return the mode that holds for a subject (None: globally): its own, else the global one, else READWRITE."""
+        return self._modes.get(subject) or self._modes.get(None) or DEFAULT_MODE
+
+    def moded_subjects(self) -> list[str]:
+        """Return the subjects that have a mode of their own, sorted."""
+        return sorted(subject for subject in self._modes if subject is not None)
 
     def counts(self) -> dict[str, int]:
         """Return how much there is, for health pages."""

@@ -23,6 +23,7 @@ from ...runtime.logs import get_logger
 from ...wire.errors import CorruptBatch
 from ...wire.record_batch import Record, iter_records
 from . import refusals
+from .cluster_identity import cluster_id
 from .records import NotARegistryRecord, RegistryRecord, decode, encode
 from .state import RegistryState
 
@@ -67,6 +68,7 @@ class TopicStore:
         self._is_caught_up = False
         self._trouble: str | None = "it has not been read yet"
         self._damage: str | None = None
+        self._cluster_id: str | None = None
         self._writes: dict[bytes, _Write] = {}
         self._is_stopping = threading.Event()
         self._cluster = Cluster(bootstrap, client_id="headrace-registry", request_timeout_ms=request_timeout_ms)
@@ -103,6 +105,15 @@ class TopicStore:
     @property
     def next_offset(self) -> int:
         return self._next_offset
+
+    def cluster_id(self) -> str:
+        """Return the live cluster's own id. Raises 50001 while it cannot be asked and has never been."""
+        if self._cluster_id is None:
+            try:
+                self._cluster_id = cluster_id(self._cluster)
+            except HeadraceError as error:
+                raise refusals.store_failed(str(error)) from error
+        return self._cluster_id
 
     # --- for the registry ----------------------------------------------------------------------------------------------------
 

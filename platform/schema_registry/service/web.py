@@ -1,59 +1,62 @@
-"""The registry as an ASGI application: its routes, its health, its 404 and 405 in the API's own words."""
+"""The registry as an ASGI application: its routes, and its 404 and 405 in the API's own words."""
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import RegistryError
-from . import endpoints_schemas, endpoints_subjects
-from .http_exchange import Exchange, answered, refusal
+from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
+from .endpoints_subjects import Routes
+from .http_exchange import Endpoint, answered, refusal
 from .registry import SchemaRegistry
 from .topic_store import TopicStore
 
 
+def table(registry: SchemaRegistry, store: TopicStore) -> Routes:
+    """Return every method and path that is served, with its endpoint."""
+    return [
+        *endpoints_subjects.routes(registry),
+        *endpoints_schemas.routes(registry),
+        *endpoints_settings.routes(registry),
+        *endpoints_about.routes(store),
+    ]
+
+
 def application(registry: SchemaRegistry, store: TopicStore) -> ASGIApp:
     """Return the ASGI application."""
-    table = [*endpoints_subjects.routes(registry), *endpoints_schemas.routes(registry), *_about(store)]
-    routes = [Route(path, answered(endpoint), methods=[method]) for method, path, endpoint in table]
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for method, path, endpoint in table(registry, store):
+        by_path.setdefault(path, {})[method] = endpoint
+    # One route a path, so that a refused method's `Allow` names all that are served there.
+    routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
+    app.router.redirect_slashes = False
     return _PathAsSent(app)
 
 
-def _about(store: TopicStore) -> endpoints_subjects.Routes:
-    def front(ask: Exchange) -> Any:
-        return {}
+def _by_method(endpoints: Mapping[str, Endpoint]) -> Callable[[Request], Any]:
+    handlers = {method: answered(endpoint) for method, endpoint in endpoints.items()}
 
-    def facts() -> dict[str, Any]:
-        with store.state_lock:
-            counts = store.state.counts()
-        return {
-            "topic": store.topic,
-            "bootstrap": store.bootstrap,
-            "is_caught_up": store.is_caught_up,
-            "next_offset": store.next_offset,
-            "trouble": store.trouble,
-            **counts,
-        }
+    async def handle(request: Request) -> Response:
+        response: Response = await handlers["GET" if request.method == "HEAD" else request.method](request)
+        return response
 
-    def healthy(ask: Exchange) -> Any:
-        return {"status": "degraded" if store.trouble else "healthy", **facts()}
-
-    def ready(ask: Exchange) -> Any:
-        is_ready = store.is_caught_up and store.damage is None
-        return JSONResponse({"ready": is_ready, **facts()}, status_code=200 if is_ready else 503)
-
-    return [("GET", "/", front), ("GET", "/healthz", healthy), ("GET", "/readyz", ready)]
+    return handle
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     what = {404: "there is no such path here", 405: f"{request.method} is not served on this path"}.get(status, str(error))
-    return refusal(RegistryError(f"{request.url.path}: {what}", error_code=status))
+    response = refusal(RegistryError(f"{request.url.path}: {what}", error_code=status))
+    if isinstance(error, HTTPException) and error.headers:
+        response.headers.update({"Allow": ", ".join(sorted(error.headers.get("Allow", "").split(", ")))})
+    return response
 
 
 class _PathAsSent:

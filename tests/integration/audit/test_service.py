@@ -11,6 +11,8 @@ from typing import Any
 
 from confluent_kafka import Producer as ForeignProducer
 
+from headrace.client.admin import create_topic
+from headrace.client.cluster import Cluster
 from headrace.local import batch_damage
 from headrace.runtime.layout import AUDIT_TOPIC
 from tests.support.broker import BrokerProcess
@@ -230,6 +232,31 @@ def test_the_report_command_prints_json_and_a_table_and_waits(live: BrokerProces
     assert table.returncode == 0
     assert "1970-01-01 00:00" in table.stdout
     assert "COMPLETE" in table.stdout
+
+
+def test_the_report_command_tells_an_unknown_topic_from_one_without_windows(live: BrokerProcess, audit: Start) -> None:
+    service = audit(live.address)
+    application = AuditedApplication(live.address, "payments")
+    application.log([5])
+    application.seal()
+    application.close()
+    cluster = Cluster(live.address)
+    create_topic(cluster, "fresh", 1)
+    cluster.close()
+    where = ["--url", service.url, "--live", live.address]
+    eventually(lambda: service.windows("payments"), what="windows of payments")
+
+    unknown = headrace("audit", "report", *where, "--topic", "paymnets")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "there is no topic 'paymnets'" in unknown.stderr
+    assert "Did you mean 'payments'?" in unknown.stderr
+    fresh = headrace("audit", "report", *where, "--topic", "fresh", "--json")
+    assert (fresh.returncode, json.loads(fresh.stdout)) == (0, [])
+    assert "'fresh'" in fresh.stderr
+    assert "there is no topic" not in fresh.stderr
+    away = headrace("audit", "report", "--url", service.url, "--live", "127.0.0.1:9", "--topic", "paymnets")
+    assert away.returncode == 2
+    assert "the live cluster at 127.0.0.1:9 does not answer" in away.stderr
 
 
 def test_the_report_command_says_when_nobody_answers() -> None:

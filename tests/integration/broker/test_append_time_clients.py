@@ -97,7 +97,7 @@ def test_confluent_kafka_finds_offsets_by_append_time(broker: BrokerProcess, sta
         (place,) = consumer.offsets_for_times([confluent_kafka.TopicPartition(stamped, 0, timestamp_ms)], timeout=20)
         return int(place.offset)
 
-    assert found(CREATED_MS) == found(begun_ms) == found(first.timestamp()[1]) == 0
+    assert found(CREATED_MS) == found(begun_ms) == found(first.timestamp()[1]) == first.offset()
     assert found(now_ms() + 60_000) == confluent_kafka.OFFSET_END
     consumer.close()
 

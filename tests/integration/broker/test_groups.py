@@ -336,15 +336,19 @@ def test_metadata_and_leader_epoch_are_kept_beside_the_offset_and_paper_consumer
 ) -> None:
     produce(broker, topic, texts("x", 12))
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.address, "group.id": group})
-    noted = TopicPartition(topic, 0, 1, "on host-7, ☃", leader_epoch=3)
+    behind_first = consumer.offsets_for_times([TopicPartition(topic, 0, 0)], timeout=10)[0].offset + 1
+    noted = TopicPartition(topic, 0, behind_first, "on host-7, ☃", leader_epoch=3)
     consumer.commit(offsets=[noted, TopicPartition(topic, 1, 0)], asynchronous=False)
     found = consumer.committed([TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 2)], timeout=10)
     consumer.close()
-    assert [(one.offset, one.metadata or "", one.leader_epoch) for one in found[:2]] == [(1, "on host-7, ☃", 3), (0, "", None)]
+    assert [(one.offset, one.metadata or "", one.leader_epoch) for one in found[:2]] == [
+        (behind_first, "on host-7, ☃", 3),
+        (0, "", None),
+    ]
     assert found[2].offset == confluent_kafka.OFFSET_INVALID
     session = Session(zookeeper, name="test").start()
     try:
-        assert OffsetRegistry(session).get_all(group) == {(topic, 0): 1, (topic, 1): 0}
+        assert OffsetRegistry(session).get_all(group) == {(topic, 0): behind_first, (topic, 1): 0}
     finally:
         session.close()
     with ZooKeeperConsumer(broker.address, zookeeper, group, [topic], consumer_id="paper") as paper:

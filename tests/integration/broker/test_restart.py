@@ -70,8 +70,8 @@ def test_damage_in_what_was_taken_on_trust_is_found_and_not_served(loaded: Broke
     (found,) = [line for line in map(json.loads, checked.stdout.splitlines()) if line["kind"] == "bad_range"]
     assert (found["from_offset"], found["to_offset"]) == (bad, bad + len(BATCH))
     with loaded:
-        everything = [number * len(BATCH) for number in range(COUNT)]
-        assert offsets(loaded) == [offset for offset in everything if offset != bad]
+        everything = [number * len(BATCH) for number in range(1, COUNT + 1)]
+        assert offsets(loaded) == [end for end in everything if end != bad + len(BATCH)]
         eventually(lambda: "damage_found" in loaded.log, what="the scrub's report")
         assert headrace_log("repair", folder).returncode == 1
 

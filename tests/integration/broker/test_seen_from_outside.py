@@ -203,7 +203,11 @@ def test_alive_and_ready(broker: BrokerProcess, http_port: int) -> None:
     assert status is not None
     assert status["http_port"] == http_port
     assert health(http_port, "/healthz") == (200, {"alive": True, "reasons": [], "phase": "ready", "zookeeper": "sure"})
-    assert health(http_port, "/readyz") == (200, {"ready": True, "reasons": [], "phase": "ready", "zookeeper": "sure"})
+    code, words = health(http_port, "/readyz")
+    data = words.pop("data")
+    assert (code, words) == (200, {"ready": True, "reasons": [], "phase": "ready", "zookeeper": "sure"})
+    assert data["path"] == str(broker.data)
+    assert data["free_bytes"] > 0
     assert Scrape(http_port).sum("ready") == 1
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from headrace.cli.main import main
 from headrace.local import control
 from headrace.runtime.layout import Layout
 from headrace.runtime.status import read_status
+from headrace.runtime.whole_file import replace_file
 from tests.support.processes import eventually, free_port
 
 SERVICE = """
@@ -121,3 +123,38 @@ def test_processes_die_with_a_killed_supervisor(layout: Layout) -> None:
     assert control.state(layout) is None
     assert control.up(layout, timeout_ms=20_000), "the next `up` starts afresh"
     assert read_status(layout.run / "first.json") is not None
+
+
+STANDING = """
+import sys
+from pathlib import Path
+from headrace.runtime.lifecycle import StopSignal
+from headrace.runtime.status import StatusFile
+stop, status = StopSignal().install(), StatusFile(Path(sys.argv[1]))
+while not stop.wait(50):
+    told = Path({home!r}) / "trouble"
+    if told.exists(): status.write("stalled", reason=told.read_text(), beat_every_ms=1000)
+    else: status.write("ready", beat_every_ms=1000)
+"""
+
+
+def test_a_process_that_stands_still_is_shown_with_its_reason_and_is_not_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.toml"
+    table.write_text(entry(tmp_path, "mirror", [], STANDING.format(home=str(tmp_path))))
+    monkeypatch.setenv("HEADRACE_PROCESS_TABLE", str(table))
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+    layout = Layout(home=tmp_path)
+    try:
+        control.up(layout, timeout_ms=20_000)
+        assert main(["status"]) == 0
+        before = control.running(layout).process("mirror")
+        replace_file(tmp_path / "trouble", b"stands still since noon: no broker answers")
+        eventually(lambda: main(["status"]) == 1, what="the standstill in the status")
+        assert "mirror is unhealthy: stands still since noon: no broker answers. What to do:" in capsys.readouterr().err
+        (tmp_path / "trouble").unlink()
+        eventually(lambda: main(["status"]) == 0, what="well by itself")
+        assert control.running(layout).process("mirror").pid == before.pid
+    finally:
+        control.down(layout)

@@ -11,9 +11,12 @@ from headrace.client.fetcher import Fetcher
 from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
 from headrace.wire import produce
+from headrace.wire.compression import Codec
 from headrace.wire.errors import ErrorCode
+from headrace.wire.record_batch import crc_matches, iter_batches
 from tests.integration.mirror.pair import Pair
 from tests.support.processes import eventually
+from tests.support.raw_kafka import RawClient, batch
 
 MAY_2015 = 1_431_857_103_000
 
@@ -35,6 +38,37 @@ def test_all_codecs_and_partitions_arrive_byte_for_byte_at_the_same_offsets(stan
     standing.assert_same("codecs")
     assert standing.values(standing.offline, "codecs") == sent
     eventually(lambda: standing.counted("codecs") == windows, what="the mirror's counts on the audit topic")
+
+
+def test_a_producers_crc_is_the_same_on_the_offline_cluster(standing: Pair) -> None:
+    admin.create_topic(standing.cluster(standing.live), "untouched", 1)
+    sent = [batch(b"%d" % number, b"again", codec=Codec(number % 5)) for number in range(10)]
+    with RawClient(standing.live.port) as client:
+        for data in sent:
+            assert client.produce("untouched", data).error_code == 0
+    standing.await_level("untouched")
+    with RawClient(standing.offline.port) as client:
+        copied = [bytes(one) for _, one in iter_batches(client.fetch("untouched", 0).records)]  # type: ignore[arg-type]
+    # Twelve bytes belong to the broker: base offset and leader epoch. Between them stands the length.
+    assert [one[8:12] + one[16:] for one in copied] == [one[8:12] + one[16:] for one in sent]
+    assert all(crc_matches(one, 0, len(one)) for one in copied)
+
+
+def test_a_live_log_that_starts_inside_of_a_batch_is_copied_from_that_batch_on(standing: Pair) -> None:
+    data = batch(b"one", b"two", b"three")
+    with RawClient(standing.live.port) as client:
+        admin.create_topic(standing.cluster(standing.live), "shortened", 1)
+        standing.freeze_mirror()
+        first = [client.produce("shortened", data).base_offset for _ in range(4)]
+        wanted = {"topics": [{"name": "shortened", "partitions": [{"partition_index": 0, "offset": first[2] + 1}]}]}
+        assert client.ask(21, 2, {**wanted, "timeout_ms": 5_000}).topics[0].partitions[0].error_code == 0
+        standing.thaw_mirror()
+        standing.await_level("shortened")
+        client.produce("shortened", data)
+        standing.await_level("shortened")
+        live = bytes(client.fetch("shortened", first[2] + 1).records or b"")
+    with RawClient(standing.offline.port) as client:
+        assert bytes(client.fetch("shortened", first[2]).records or b"") == live
 
 
 def test_topics_of_the_platform_itself_stay_where_they_are(standing: Pair) -> None:

@@ -18,6 +18,7 @@ from headrace.client.producer import Producer
 from headrace.client.read_range import read_range
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.schema_registry.client import RegistryClient
+from headrace.sdk import event_schema
 from headrace.wire.quarantine_record import quarantine_topic
 from headrace.wire.record_batch import Record, iter_records
 from headrace.wire.schema_id import unframe
@@ -133,7 +134,7 @@ def test_replayed_twice_the_bad_line_is_listed_once_and_all_lines_are_there_twic
     ]
     assert text.count("unparsable_line") == 3
     assert "a quote is not closed" in text
-    assert quarantine(live, "--topic", "nothing", "--json") == (0, "[]\n")
+    assert quarantine(live, "--topic", topic[:-1], "--json") == (2, "")
 
 
 def test_a_broker_killed_while_the_replay_sends_costs_no_line(
@@ -194,3 +195,43 @@ def test_what_a_stranger_wrote_to_a_quarantine_topic_is_named_and_hides_nothing(
     code, text = quarantine(live, "--topic", topic, "--json")
     assert code == 1
     assert sorted(one["origin"]["line"] for one in json.loads(text)) == [5, 10]
+
+
+def refused(live: LiveSide, topic: str, log: Path, *words: str) -> str:
+    """Replay what is refused, and return what was said: nothing to stdout, nothing to the audit, exit code 2."""
+    heard = len(records(live, AUDIT_TOPIC))
+    done = subprocess.run(command(live, topic, log, *words), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert len(records(live, AUDIT_TOPIC)) == heard
+    return done.stderr
+
+
+def test_a_topic_that_cannot_be_is_refused_before_the_audit_hears_of_the_replay(live: LiveSide, tmp_path: Path) -> None:
+    log = access_logs.generate(tmp_path / "some.log", lines=300, hours=2, seed=7)
+    (line,) = refused(live, "bad topic!", log).splitlines()
+    assert line.startswith("headrace replay: topic name 'bad topic!' may only have letters")
+    assert "the platform's own" in refused(live, "clicks.quarantine", log)
+
+
+def test_a_file_of_another_format_is_refused_unless_it_is_insisted_on(live: LiveSide, topic: str, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text("".join(f'{{"number": {number}}}\n' for number in range(300)))
+    told = refused(live, topic, other)
+    assert "0 of its first 100 lines are" in told
+    assert 'the first other line: {"number": 0}' in told
+    assert "expected is the combined format" in told
+    code, result = replay(live, topic, other, "--any-format")
+    assert (code, result["sent"], result["quarantined"]) == (0, 0, 300)
+
+
+def test_a_topic_of_another_schema_is_one_clear_line_and_leaves_no_producer_behind(
+    live: LiveSide, topic: str, tmp_path: Path
+) -> None:
+    RegistryClient(live.registry.url).register(f"{topic}-value", event_schema("Click", [{"name": "page", "type": "string"}]))
+    log = access_logs.generate(tmp_path / "some.log", lines=30, hours=1, seed=8)
+    done = subprocess.run(command(live, topic, log), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert f"topic {topic!r} holds events of another schema than headrace.events.AccessLog" in line
+    assert "NAME_MISMATCH" in line
+    assert books(live, topic)["states"] == {"closed"}

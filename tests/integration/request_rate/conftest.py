@@ -42,7 +42,10 @@ class Members:
         return process
 
     def _status(self, consumer_id: str) -> Path:
-        return self._folder / f"{consumer_id}.status"
+        # Where a platform's consumers have theirs: `headrace rates` looks there for the topics that are counted.
+        folder = self.home / "run"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / f"{consumer_id}.json"
 
     def status(self, consumer_id: str) -> dict[str, Any]:
         """Return the status file's words, for a process that runs; fail with its log when it has ended."""

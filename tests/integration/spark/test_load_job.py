@@ -134,18 +134,19 @@ def test_a_batch_that_rots_in_the_log_goes_aside_and_the_others_are_loaded(stage
     stage.create(1)
     for n in range(3):
         stage.send([(0, LONG_AGO_MS + n, click(schema_id, n))])
-    offsets = [offset for _, offset, _ in stage.in_the_log()]
+    # Batches of one record: each ends right behind it, where the next one begins.
+    ends = [offset + 1 for _, offset, _ in stage.in_the_log()]
     (segment,) = [path for path in (stage.broker.data).rglob(f"*{stage.topic}*0/*.log") if path.stat().st_size]
     with segment.open("r+b") as file:
-        file.seek(offsets[1] + 65)
+        file.seek(ends[0] + 65)
         byte = file.read(1)
-        file.seek(offsets[1] + 65)
+        file.seek(ends[0] + 65)
         file.write(bytes([byte[0] ^ 0xFF]))
     done = stage.load()
     assert done.row_count == 2
     assert dict(done.quarantined) == {"corrupt_batch": 1}
     (aside,) = stage.quarantined().values()
-    assert aside.origin == LogOrigin(cluster="offline", topic=stage.topic, partition=0, offset=offsets[1], to_offset=offsets[2])
+    assert aside.origin == LogOrigin(cluster="offline", topic=stage.topic, partition=0, offset=ends[0], to_offset=ends[1])
     assert [path for (path,) in stage.stored("path")] == ["/0", "/2"]
 
 

@@ -466,3 +466,29 @@ def test_a_fault_of_our_own_is_not_the_end_of_the_thread(
     producer.close()
     assert broker.values("clicks", 0) == [b"a"]
     assert broker.count(API_VERSIONS) >= 1
+
+
+def test_a_flush_that_gives_up_waiting_names_what_the_latest_try_met(made: list[Producer]) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    producer = Producer(Cluster(address))
+    made.append(producer)
+    _send(producer, [b"v"])
+    eventually(lambda: producer._sender.last_error is not None, what="a try that failed")
+    with pytest.raises(FlushTimedOut, match=f"the latest try: connect to broker {address} failed: Connection refused"):
+        producer.flush(timeout_ms=10)
+
+
+def test_many_batches_given_up_for_one_reason_are_one_line_and_every_one_of_them_is_handed_back(
+    broker: ScriptedBroker, cluster: Cluster, made: list[Producer], caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[Delivery] = []
+    producer = Producer(cluster, window_ms=10, linger_ms=0, on_delivery=told.append)
+    made.append(producer)
+    broker.fail(METADATA, *[Fault(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)] * 100)
+    for at in range(0, 1_000, 10):
+        producer.send("no topic!", b"v", timestamp_ms=at)
+    with pytest.raises(DeliveryFailed, match="INVALID_TOPIC_EXCEPTION"):
+        producer.flush()
+    assert sum(delivery.record_count for delivery in told) == 100
+    given_up = [record for record in caplog.records if record.getMessage().startswith("batch_given_up")]
+    assert len(given_up) == 1

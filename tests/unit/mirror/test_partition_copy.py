@@ -90,6 +90,18 @@ def test_what_expired_after_it_was_copied_is_only_a_gap_in_the_count() -> None:
     assert (copy.fetch_offset, copy.passed_over) == (300, 0)
 
 
+def test_a_source_that_starts_inside_of_a_batch_is_copied_from_where_that_batch_begins() -> None:
+    copy, gap = judge.skipped(resumed((750, 900), (0, 400), counted_to=400))
+    assert gap is not None
+    taken = judge.took(copy, [header(700, 100), header(800, 100)], log_start_offset=750, high_watermark=900, now_ms=0)
+    assert (taken.append_end, taken.conditional_start, taken.copy.sent_to) == (2, 700, 900)
+    # What the destination holds already is only counted, the rest of that batch's records.
+    copy, gap = judge.skipped(resumed((150, 900), (0, 400), counted_to=100))
+    assert gap is None
+    taken = judge.took(copy, [header(100, 200), header(300, 100)], log_start_offset=150, high_watermark=900, now_ms=0)
+    assert (taken.count_only, taken.append_end, taken.copy.counted_to) == (2, 2, 400)
+
+
 def test_a_gap_in_the_source_is_believed_at_the_third_look() -> None:
     copy = resumed((0, 900), (0, 400), counted_to=400)
     for look in range(judge.LOOKS_AT_A_GAP):

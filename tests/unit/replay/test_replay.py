@@ -30,6 +30,10 @@ class LoggerDouble:
         self.log_error: HeadraceError | None = None
         self.is_closed = False
 
+    @property
+    def acknowledged_count(self) -> int:
+        return len(self.events)
+
     def log(self, event: dict[str, Any], /, *, event_time_ms: int) -> bool:
         if self.log_error is not None:
             raise self.log_error
@@ -233,3 +237,13 @@ def test_reading_keeps_no_more_than_a_line(tmp_path: Path) -> None:
     with LogFile(log) as opened:
         lines = list(opened.lines())
     assert [(line.number, len(line.content), line.is_too_long) for line in lines] == [(1, LINE_LIMIT_BYTES, True)]
+
+
+def test_sent_is_what_the_cluster_acknowledged_not_what_was_handed_over(tmp_path: Path, logger: LoggerDouble) -> None:
+    class Refused(LoggerDouble):
+        acknowledged_count = 1
+
+    log = tmp_path / "access.log"
+    log.write_bytes(good(5, "/a") + good(15, "/b") + good(16, "/c"))
+    result = replayed(log, Refused())
+    assert (result.taken, result.sent) == (3, 1)

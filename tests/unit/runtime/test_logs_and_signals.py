@@ -52,6 +52,20 @@ def test_a_strangers_name_for_itself_writes_no_lines_of_its_own() -> None:
     assert json.loads(as_json)["client_id"].startswith("kcat\n2026")
 
 
+def test_an_application_without_logging_of_its_own_reads_the_fields_of_a_library_s_warning() -> None:
+    code = "from headrace.runtime.logs import get_library_logger\n"
+    code += "get_library_logger('headrace.sdk').warning('logger_waits', topic='clicks', reason='refused\\nby 127.0.0.1:9092')"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    assert run.stderr == "logger_waits topic=clicks reason='refused\\nby 127.0.0.1:9092'\n"
+
+
+def test_our_own_handler_prints_a_library_s_event_like_any_other() -> None:
+    code = "from headrace.runtime.logs import get_library_logger\nget_library_logger('a').warning('odd', port=1)\n"
+    (as_json,) = map(json.loads, logged("json", code))
+    assert (as_json["event"], as_json["port"]) == ("odd", 1)
+    assert logged("text", code)[0].endswith("Z WARNING b odd port=1")
+
+
 def test_a_library_that_tells_of_every_attempt_is_heard_once_a_minute() -> None:
     code = "for n in range(50): logging.getLogger('kazoo.client').warning('Connection dropped: %s', n)\n"
     code += "logging.getLogger('kazoo.client').warning('Cannot resolve')\nfor _ in range(3): get_logger('ours').warning('odd')\n"

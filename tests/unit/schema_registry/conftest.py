@@ -9,13 +9,14 @@ from starlette.testclient import TestClient
 
 from headrace.schema_registry.service.registry import SchemaRegistry
 from headrace.schema_registry.service.web import application
+from tests.unit.schema_registry.document import check_answer
 from tests.unit.schema_registry.memory_store import MemoryStore
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class Api:
-    """The REST API, asked without a socket."""
+    """The REST API, asked without a socket; every answer is held against the OpenAPI document."""
 
     def __init__(self, client: TestClient, store: MemoryStore) -> None:
         self.client = client
@@ -27,6 +28,7 @@ class Api:
             method, path, content=None if body is None else json.dumps(body), headers={"Content-Type": MEDIA_TYPE}
         )
         words = answer.json()
+        check_answer(method, path, answer.status_code, answer.headers["content-type"], words)
         if answer.status_code >= 400:
             assert words["message"], words
             assert str(words["error_code"]).startswith(str(answer.status_code)), words

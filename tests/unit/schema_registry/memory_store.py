@@ -8,13 +8,23 @@ from headrace.schema_registry.service.records import RegistryRecord, decode, enc
 from headrace.schema_registry.service.state import RegistryState
 
 
-class MemoryTopic:
+class MemoryTopic(str):
+    """Its text is its name."""
+
+    def __new__(cls) -> "MemoryTopic":
+        return super().__new__(cls, "_schemas.memory")
+
     def __init__(self) -> None:
         self.records: list[tuple[bytes, bytes | None]] = []
 
 
 class MemoryStore:
     """Reads the topic when it catches up and after each write; `failure` is raised instead where it is set."""
+
+    bootstrap = "memory:1"
+    is_caught_up = True
+    trouble: str | None = None
+    damage: str | None = None
 
     def __init__(self, topic: MemoryTopic | None = None) -> None:
         self.topic = topic or MemoryTopic()
@@ -23,6 +33,15 @@ class MemoryStore:
         self.failure: HeadraceError | None = None
         self.before_write = lambda: None
         self._read = 0
+
+    @property
+    def next_offset(self) -> int:
+        return self._read
+
+    def cluster_id(self) -> str:
+        if self.failure is not None:
+            raise self.failure
+        return "memory"
 
     def check_readable(self) -> None:
         pass

@@ -1,5 +1,8 @@
 import io
 import os
+import re
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +16,7 @@ from headrace.audit.model.messages import ProducerReport
 from headrace.client.errors import DeliveryFailed, FlushTimedOut
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.schema_registry.client import IncompatibleSchema
-from headrace.sdk import EventLogger, EventRefused, LoggerClosed, LoggerForked, NotSealed, event_schema, keeper
+from headrace.sdk import EventLogger, EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused, event_schema, keeper
 from headrace.wire.errors import ErrorCode
 from headrace.wire.quarantine_record import FileOrigin, ProcessOrigin, QuarantineRecord
 from headrace.wire.record_batch import Record, iter_records, read_header
@@ -25,6 +28,35 @@ from tests.unit.sdk.scripted_registry import ScriptedRegistry
 SCHEMA = event_schema("Click", [{"name": "page", "type": "string"}])
 WINDOW_MS = 1_000
 Make = Callable[..., EventLogger]
+
+
+class HangsUp:
+    """Takes every call on a port of its own, counts it, and hangs up."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", free_port()))
+        self.port: int = self._listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.port}"
+        self.calls = 0
+
+    def __enter__(self) -> "HangsUp":
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:
+                return
+            self.calls += 1
+            caller.close()
 
 
 @pytest.fixture
@@ -308,6 +340,96 @@ def test_a_schema_that_the_registry_refuses_is_refused_at_once(registry: Scripte
     registry.refusal = (409, {"error_code": 409, "message": "READER_FIELD_MISSING_DEFAULT_VALUE: page"})
     with pytest.raises(IncompatibleSchema, match="page"):
         make()
+
+
+def test_a_refused_schema_is_one_clear_error_from_the_logger_itself(registry: ScriptedRegistry, make: Make) -> None:
+    registry.refusal = (409, {"error_code": 409, "message": "record Click cannot read record AccessLog (NAME_MISMATCH)"})
+    with pytest.raises(IncompatibleSchema) as raised:
+        make()
+    told = str(raised.value)
+    assert "topic 'clicks' holds events of another schema than headrace.events.Click" in told
+    assert f"the registry at {registry.url} refused it for subject 'clicks-value'" in told
+    assert raised.value.__suppress_context__
+    shown = [Path(one.path).name for one in raised.traceback]
+    assert shown[-1] == "event_logger.py", f"no frame of the thread that met it: {shown}"
+    assert "keeper.py" not in shown
+
+
+def test_the_run_of_a_refused_logger_is_sealed_so_that_no_window_waits_for_it(
+    broker: ScriptedBroker, registry: ScriptedRegistry, make: Make
+) -> None:
+    registry.refusal = (409, {"error_code": 409, "message": "not compatible"})
+    with pytest.raises(IncompatibleSchema):
+        make(lateness_ms=None)
+    reports = _reports(broker)
+    assert [report.state for report in reports][-1] == "closed"
+    assert {report.instance for report in reports} == {reports[0].instance}
+
+
+def test_a_topic_name_that_cannot_be_is_refused_before_the_audit_hears_of_it(
+    broker: ScriptedBroker, registry: ScriptedRegistry
+) -> None:
+    with pytest.raises(TopicRefused, match="'bad topic!' may only have letters"):
+        EventLogger("bad topic!", SCHEMA, bootstrap=broker.address, registry_url=registry.url, application="shop")
+    assert broker.requests == []
+    assert registry.registered == []
+
+
+def test_acknowledged_events_are_counted(broker: ScriptedBroker, make: Make) -> None:
+    logger = make()
+    for at in (1, 2, 1_500):
+        logger.log({"page": "/"}, event_time_ms=at)
+    logger.log({"page": 7}, event_time_ms=3)
+    logger.close()
+    assert logger.acknowledged_count == 3
+
+
+def _told(caplog: pytest.LogCaptureFixture, event: str) -> list[str]:
+    return [text for record in caplog.records if (text := record.getMessage()).split()[0] == event]
+
+
+def test_a_cluster_that_is_away_is_told_once_with_address_and_reason_however_often_it_is_tried(
+    registry: ScriptedRegistry, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    with HangsUp() as nobody:
+        make(bootstrap=nobody.address, start_timeout_ms=1_000)
+        eventually(lambda: nobody.calls >= 5, what="several tries")
+        (told,) = _told(caplog, "logger_waits")
+        assert f"waits_for=the cluster at {nobody.address}" in told
+        assert re.search(rf"to broker {nobody.address} failed: \w+", told), told
+    broker = ScriptedBroker({"clicks": 1}, port=nobody.port)
+    eventually(lambda: _told(caplog, "logger_goes_on"), what="the end of it told")
+    assert len(_told(caplog, "logger_waits")) == len(_told(caplog, "logger_goes_on")) == 1
+    assert _told(caplog, "logger_not_up_yet") == []
+    broker.close()
+
+
+def test_a_registry_that_is_away_is_told_once_with_address_and_reason(
+    broker: ScriptedBroker, make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    logger = make(registry_url=f"http://127.0.0.1:{port}", start_timeout_ms=3_000)
+    reported = len(_reports(broker))
+    # It beats on while it waits, so that many beats are many tries.
+    eventually(lambda: len(_reports(broker)) > reported + 20, what="tries")
+    assert _told(caplog, "logger_not_up_yet") == []
+    with pytest.raises(FlushTimedOut, match=f"the latest try: POST http://127.0.0.1:{port}/"):
+        logger.flush(timeout_ms=10)
+    (told,) = _told(caplog, "logger_waits")
+    assert f"waits_for=the schema registry at http://127.0.0.1:{port}" in told
+    assert "Connection refused" in told
+    registry = ScriptedRegistry(port)
+    eventually(lambda: _told(caplog, "logger_goes_on"), what="the end of it told")
+    assert len(_told(caplog, "logger_waits")) == 1
+    registry.close()
+
+
+def test_a_flush_without_a_cluster_says_what_it_waits_for(registry: ScriptedRegistry, make: Make) -> None:
+    port = free_port()
+    logger = make(bootstrap=f"127.0.0.1:{port}", start_timeout_ms=200)
+    logger.log({"page": "/"})
+    with pytest.raises(FlushTimedOut, match=f"127.0.0.1:{port} failed: Connection refused"):
+        logger.flush(timeout_ms=100)
 
 
 def test_a_refusal_that_comes_late_is_raised_by_the_next_event(make: Make) -> None:

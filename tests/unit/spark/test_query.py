@@ -46,12 +46,18 @@ def test_names_may_be_quoted(warehouse: Warehouse) -> None:
     assert list(query(warehouse, 'SELECT _offset FROM "web.clicks-1_all"').rows) == [(7,)]
 
 
-BAD = ["SELEC 1", "SELECT nope FROM clicks_all", "SELECT * FROM '/etc/passwd'", "SELECT 1/0 FROM x", "INSTALL httpfs"]
+BAD = {
+    "SELEC 1": 1,
+    "SELECT nope FROM clicks_all": 1,
+    "INSTALL httpfs": 1,
+    "SELECT * FROM '/etc/passwd'": 2,
+    "SELECT 1 FROM x": 2,
+}
 
 
-@pytest.mark.parametrize("sql", BAD)
-def test_bad_sql_is_one_clear_error(warehouse: Warehouse, sql: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["query", sql]) == 1
+@pytest.mark.parametrize(("sql", "exit_code"), BAD.items())
+def test_bad_sql_is_one_clear_error(warehouse: Warehouse, sql: str, exit_code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", sql]) == exit_code
     told = capsys.readouterr()
     assert told.err.startswith("headrace query: ")
     assert "Traceback" not in told.err
@@ -60,6 +66,13 @@ def test_bad_sql_is_one_clear_error(warehouse: Warehouse, sql: str, capsys: pyte
 def test_an_unknown_table_s_error_names_those_that_are_there(warehouse: Warehouse) -> None:
     with pytest.raises(BadQuery, match="clicks_all"):
         query(warehouse, "SELECT * FROM clikcs")
+
+
+def test_a_mistyped_topic_is_guessed_at_with_exit_code_2(warehouse: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", "SELECT * FROM clikcs_all"]) == 2
+    told = capsys.readouterr().err
+    assert "there is no topic 'clikcs_all' in the warehouse. Did you mean 'clicks_all'" in told
+    assert "The warehouse has clicks" in told
 
 
 def test_sql_cannot_read_or_write_files(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""Names of topics as people type them: is there such a topic, and if not, which one was meant?
+
+Every command that takes a topic which has to be there asks here, so that all say it in the same words, with exit code 2.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+from ..client.cluster import Cluster
+from ..client.errors import ClientError
+from ..runtime.layout import QUARANTINE_SUFFIX, is_internal
+from ..wire.topic_name import LONGEST, fault_of
+from .errors import AskedWrongly
+
+MOST_SUGGESTED = 3
+LEAST_ALIKE = 0.6
+"""As difflib measures it: two letters swapped or one left out in a short name are well above."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
+    """Return the known names most like `name`, the likeliest first; capitals do not count, and internal topics are for those
+    who ask for one.
+    """
+    folded: dict[str, str] = {}
+    for one in sorted(known, reverse=True):
+        if not is_internal(one) or is_internal(name):
+            folded[one.lower()] = one
+    close = difflib.get_close_matches(name.lower(), folded, n=MOST_SUGGESTED, cutoff=LEAST_ALIKE)
+    return [folded[one] for one in close]
+
+
+def unknown_topic(name: str, where: str, known: Iterable[str], advice: str) -> AskedWrongly:
+    """Return the error for a topic that `where` does not have."""
+    close = did_you_mean(name, known)
+    guess = f" Did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
+    return AskedWrongly(f"there is no topic {name!r} {where}.{guess} {advice}")
+
+
+def topics_of(bootstrap: str) -> list[str]:
+    """Return the names of a cluster's topics. Raises the client's errors, which name the address."""
+    cluster = Cluster(bootstrap, client_id="headrace-cli", request_timeout_ms=10_000)
+    try:
+        return cluster.topics()
+    finally:
+        cluster.close()
+
+
+def topics_if_reachable(bootstrap: str) -> list[str] | None:
+    """Return the names of a cluster's topics, None when no broker answers: for advice, which must not fail on its own."""
+    try:
+        return topics_of(bootstrap)
+    except ClientError:
+        return None
+
+
+def check_known(
+    name: str, known: Iterable[str], where: str, advice: str = "`headrace topic list` shows those there are."
+) -> None:
+    """Return if `name` is among the known names. Raises AskedWrongly."""
+    names = set(known)
+    if name not in names:
+        raise unknown_topic(name, where, names, advice)
+
+
+def check_usable(name: str) -> None:
+    """Return if events may be logged to a topic of this name, which may not exist yet. Raises AskedWrongly."""
+    if (fault := fault_of(name)) is not None:
+        raise AskedWrongly(f"{fault}: choose another name")
+    if is_internal(name):
+        raise AskedWrongly(
+            f"topic {name!r} is the platform's own (names that begin with '_' or end in {QUARANTINE_SUFFIX!r} are): its events "
+            "would be neither mirrored, nor audited, nor loaded; choose another name"
+        )
+    if len(name) + len(QUARANTINE_SUFFIX) > LONGEST:
+        raise AskedWrongly(
+            f"topic name of {len(name)} characters: a topic of events may have {LONGEST - len(QUARANTINE_SUFFIX)}, "
+            f"so that NAME{QUARANTINE_SUFFIX} is a name too"
+        )

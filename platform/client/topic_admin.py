@@ -1,0 +1,161 @@
+"""What people ask of a cluster about its topics: which there are, how they lie, their settings; and deleting one. Making one is
+`admin.create_topic`. Works on any Kafka-wire cluster: versions that our broker and Kafka 2.3 to 4.x serve.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..runtime.backoff import Backoff
+from ..wire import control
+from ..wire.errors import ErrorCode, WireError
+from .cluster import Cluster
+from .connection import Connection
+from .errors import BadAnswer, RequestTimedOut, UnknownTopic, broker_error
+
+METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 44
+_VERSIONS = {METADATA: (4, 4), DELETE_TOPICS: (1, 5), DESCRIBE_CONFIGS: (1, 1), INCREMENTAL_ALTER_CONFIGS: (0, 0)}
+"""API key → the lowest and the highest version spoken; a higher one of DeleteTopics says why in words."""
+
+_TOPIC = 2
+_SET, _DELETE = 0, 1
+_SOURCES = {1: "topic", 2: "broker", 3: "broker", 4: "broker", 5: "default"}
+"""DescribeConfigs' numbers for where a value comes from; that a broker's is dynamic is no matter here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionPlace:
+    """Where one partition lies; brokers by their ids, `leader` -1 where there is none now."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """One topic as its cluster's metadata shows it."""
+
+    name: str
+    partitions: tuple[PartitionPlace, ...]
+
+    @property
+    def replication_factor(self) -> int:
+        """Return the replicas of a partition; of the one that has the fewest."""
+        return min((len(one.replicas) for one in self.partitions), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSettingInForce:
+    """One setting of a topic."""
+
+    name: str
+    value: str | None
+    """None where the cluster keeps it secret."""
+    source: str
+    """`topic` (its own), `broker` or `default`."""
+
+
+def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> list[TopicDescription]:
+    """Return these topics, or all, by name. Raises `UnknownTopic`, the broker's refusal, `BrokerUnreachable`."""
+    wanted = None if names is None else [{"name": name} for name in names]
+    answer = _ask(cluster.controller(), METADATA, {"topics": wanted, "allow_auto_topic_creation": False})
+    found = []
+    for topic in answer.topics:
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopic(topic.name, cluster.bootstrap)
+        if topic.error_code and names is not None:
+            raise broker_error(f"topic {topic.name!r} on {cluster.bootstrap}", int(topic.error_code))
+        partitions = (
+            PartitionPlace(
+                partition=one.partition_index,
+                leader=one.leader_id,
+                replicas=tuple(one.replica_nodes),
+                in_sync_replicas=tuple(one.isr_nodes),
+            )
+            for one in topic.partitions
+        )
+        found.append(TopicDescription(name=topic.name, partitions=tuple(sorted(partitions, key=lambda one: one.partition))))
+    return sorted(found, key=lambda one: one.name)
+
+
+def delete_topic(cluster: Cluster, topic: str, *, timeout_ms: int = 30_000) -> None:
+    """Return once the cluster shows the topic no more; its data goes for good. Raises `UnknownTopic`, the broker's refusal."""
+    deadline = time.monotonic() + timeout_ms / 1000
+    controller = cluster.controller()
+    answer = _ask(controller, DELETE_TOPICS, {"topic_names": [topic], "timeout_ms": timeout_ms}, timeout_ms=2 * timeout_ms)
+    what = f"DeleteTopics of {topic!r} on {controller.address}"
+    for one in answer.responses:
+        if one.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopic(topic, cluster.bootstrap)
+        if one.error_code:
+            raise broker_error(what, int(one.error_code), getattr(one, "error_message", None))
+    backoff = Backoff()
+    attempt = 0
+    # Kafka answers when the deletion is decided; its brokers learn of it a moment later.
+    while topic in cluster.topics():
+        if time.monotonic() >= deadline:
+            raise RequestTimedOut(
+                controller.address, f"DeleteTopics of {topic!r}", f"still listed after {timeout_ms} ms", was_sent=True
+            )
+        time.sleep(backoff.wait_ms(attempt) / 1000)
+        attempt += 1
+    cluster.forget(topic)
+
+
+def topic_settings(cluster: Cluster, topic: str) -> list[TopicSettingInForce]:
+    """Return the topic's settings in force, by name. Raises `UnknownTopic`, the broker's refusal."""
+    controller = cluster.controller()
+    wanted = {"resource_type": _TOPIC, "resource_name": topic, "configuration_keys": None}
+    answer = _ask(controller, DESCRIBE_CONFIGS, {"resources": [wanted], "include_synonyms": False})
+    (result,) = answer.results
+    _check(result, "DescribeConfigs", controller, cluster, topic)
+    settings = (
+        TopicSettingInForce(
+            name=one.name,
+            value=None if one.is_sensitive else one.value,
+            source=_SOURCES.get(int(one.config_source), "broker"),
+        )
+        for one in result.configs
+    )
+    return sorted(settings, key=lambda one: one.name)
+
+
+def change_topic_settings(cluster: Cluster, topic: str, *, to_set: Mapping[str, str], to_unset: Iterable[str] = ()) -> None:
+    """Set and unset these settings of the topic, all or none; others stay. Raises `UnknownTopic`, the broker's refusal."""
+    controller = cluster.controller()
+    changes = [{"name": name, "config_operation": _SET, "value": value} for name, value in to_set.items()]
+    changes += [{"name": name, "config_operation": _DELETE, "value": None} for name in to_unset]
+    resource = {"resource_type": _TOPIC, "resource_name": topic, "configs": changes}
+    answer = _ask(controller, INCREMENTAL_ALTER_CONFIGS, {"resources": [resource], "validate_only": False})
+    (result,) = answer.responses
+    _check(result, "IncrementalAlterConfigs", controller, cluster, topic)
+
+
+def _check(result: Any, api: str, controller: Connection, cluster: Cluster, topic: str) -> None:
+    if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise UnknownTopic(topic, cluster.bootstrap)
+    if result.error_code:
+        raise broker_error(f"{api} of {topic!r} on {controller.address}", int(result.error_code), result.error_message)
+
+
+def _ask(connection: Connection, api_key: int, message: Mapping[str, Any], *, timeout_ms: int | None = None) -> Any:
+    version = connection.version(api_key, *_VERSIONS[api_key])
+    try:
+        body = connection.request(api_key, version, control.encode_request(api_key, version, message), timeout_ms=timeout_ms)
+        return control.decode_response(api_key, version, body)
+    except WireError as error:
+        raise BadAnswer(connection.address, f"API {api_key}", str(error)) from error
+
+
+__all__ = [
+    "PartitionPlace",
+    "TopicDescription",
+    "TopicSettingInForce",
+    "change_topic_settings",
+    "delete_topic",
+    "describe_topics",
+    "topic_settings",
+]

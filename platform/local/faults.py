@@ -1,0 +1,28 @@
+"""What is wrong with the running platform, one line a fault: what, where, why, and what to do about it. Pure."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from .state import ProcessState
+
+ADVICE = {
+    "waiting": "it starts by itself once what it needs is ready",
+    "starting": "wait; its log says what it is at: {log}",
+    "unhealthy": "mend what it names; if it does not recover by itself then, `headrace restart {name}`; its log: {log}",
+    "restarting": "it is started again by itself; its log: {log}",
+    "stopping": "wait; `headrace start {name}` starts it again",
+    "stopped": "`headrace start {name}` starts it again",
+}
+
+
+def faults(processes: Iterable[ProcessState], logs: Path) -> list[str]:
+    """Return a line for each process that is not ready."""
+    return [fault(process, logs / f"{process.name}.log") for process in processes if process.state != "ready"]
+
+
+def fault(process: ProcessState, log: Path) -> str:
+    """Return what is wrong with a process that is not ready."""
+    where = f" at {process.address}" if process.address else ""
+    why = process.reason or "it gives no reason"
+    advice = ADVICE[process.state].format(name=process.name, log=log)
+    return f"{process.name}{where} is {process.state}: {why}. What to do: {advice}"

@@ -1,0 +1,108 @@
+"""Whether the mirror stands still: which partitions are behind their source and have not moved for too long. Pure.
+
+A partition has moved when the destination holds more of it. One that stands among many that move counts: its source's retention
+does not wait for it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from ..client.fetched import TopicPartition
+from .partition_copy import PartitionCopy
+
+STALL_AFTER_MS = 60_000
+"""Beyond any restart of a broker and any retry; well below what a source keeps."""
+NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionProgress:
+    """One partition at one moment."""
+
+    copied_to: int
+    lag_bytes: int
+    moved_at_ms: int
+    """Wall clock: when it last moved or was level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """All partitions at one moment. Values are replaced, never changed."""
+
+    partitions: Mapping[TopicPartition, PartitionProgress] = field(default_factory=dict)
+
+    @property
+    def lag_bytes(self) -> int:
+        return sum(one.lag_bytes for one in self.partitions.values())
+
+    @property
+    def stands_since_ms(self) -> int | None:
+        """Return since when the partition that waits longest has not moved; None when all are level."""
+        return min((one.moved_at_ms for one in self.partitions.values() if one.lag_bytes), default=None)
+
+
+def observed(
+    before: Progress,
+    copies: Mapping[TopicPartition, PartitionCopy],
+    source: Mapping[TopicPartition, tuple[int, int]],
+    now_ms: int,
+) -> Progress:
+    """Return the progress now. `source` holds where each partition of the source begins and ends, as last heard.
+
+    A partition that is not copied yet is behind by all that the source holds of it.
+    """
+    found = {}
+    for name in source.keys() | copies.keys():
+        copy, then = copies.get(name), before.partitions.get(name)
+        start, end = source.get(name, (0, 0))
+        copied_to = copy.copied_to if copy is not None else 0 if then is None else then.copied_to
+        if copy is not None and copy.source_end > end:
+            end = copy.source_end
+        lag_bytes = max(0, end - max(copied_to, start))
+        # Backwards is a move, too: somebody deleted the copy so that it is made anew.
+        is_moved = then is None or not lag_bytes or copied_to != then.copied_to
+        moved_at_ms = now_ms if then is None or is_moved else then.moved_at_ms
+        found[name] = PartitionProgress(copied_to=copied_to, lag_bytes=lag_bytes, moved_at_ms=moved_at_ms)
+    return Progress(partitions=found)
+
+
+def standing(progress: Progress, *, now_ms: int, stall_after_ms: int) -> list[TopicPartition]:
+    """Return the partitions that are behind and have not moved for `stall_after_ms`, the one that waits longest first."""
+    late = [
+        (one.moved_at_ms, name)
+        for name, one in progress.partitions.items()
+        if one.lag_bytes and now_ms - one.moved_at_ms >= stall_after_ms
+    ]
+    return [name for _, name in sorted(late)]
+
+
+def last_error(copies: Mapping[TopicPartition, PartitionCopy], names: list[TopicPartition], trouble: str | None) -> str | None:
+    """Return what went wrong last, of these partitions first; None when nobody has said."""
+    told = [copy.trouble for name in names if (copy := copies.get(name)) is not None and copy.trouble is not None]
+    return next(iter(told), trouble)
+
+
+def why_stalled(progress: Progress, names: list[TopicPartition], error: str) -> str | None:
+    """Return the one line that people read, None where nothing stands still."""
+    if not names:
+        return None
+    since = datetime.fromtimestamp(progress.partitions[names[0]].moved_at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    behind = sum(progress.partitions[name].lag_bytes for name in names)
+    named = ", ".join(f"{name.topic}-{name.partition}" for name in names[:NAMED])
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"stands still since {since}: {error} ({named}{more}, {behind} bytes behind)"
+
+
+def facts(progress: Progress, *, source: str, destination: str, source_error: str | None, error: str | None) -> dict[str, Any]:
+    """Return JSON values for the status file, by cluster."""
+    return {
+        "source": {"bootstrap": source, "last_error": source_error},
+        "destination": {
+            "bootstrap": destination,
+            "lag_bytes": progress.lag_bytes,
+            "no_progress_since_ms": progress.stands_since_ms,
+            "last_error": error,
+        },
+    }

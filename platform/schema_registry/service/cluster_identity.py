@@ -1,0 +1,21 @@
+"""The name that a cluster gives itself, in one question to its controller."""
+
+from ...client.cluster import Cluster
+from ...client.control_plane import METADATA
+from ...client.errors import BadAnswer
+from ...wire import control
+from ...wire.errors import WireError
+
+
+def cluster_id(cluster: Cluster) -> str:
+    """Return the cluster's id; the empty text where it has none. Raises `ClientError`."""
+    api_key, version = METADATA
+    connection = cluster.controller()
+    connection.version(api_key, version, version)
+    body = connection.request(
+        api_key, version, control.encode_request(api_key, version, {"topics": [], "allow_auto_topic_creation": False})
+    )
+    try:
+        return str(control.decode_response(api_key, version, body).cluster_id or "")
+    except WireError as error:
+        raise BadAnswer(connection.address, f"API {api_key}", str(error)) from error

@@ -1,0 +1,85 @@
+"""What a subject's mode allows, and what switching to IMPORT asks for. Pure. Source: Confluent's registry.
+
+Stricter than Confluent's in two points: IMPORT never gives an id or a version a second meaning, not even those of schemas that
+were deleted for good, since records that were written with them may still be read.
+"""
+
+from ..model.mode import Mode
+from . import refusals
+from .records import SchemaRecord, VersionRemoved
+from .state import Content, RegistryState
+
+ID_LIMIT = (1 << 31) - 1
+"""The highest schema id and version: four bytes, signed, in every client."""
+
+
+def check_writable(state: RegistryState, subject: str | None) -> None:
+    """Raise 42205 where the subject (None: what holds globally) is read-only."""
+    mode = state.mode(subject)
+    if mode.is_read_only:
+        raise refusals.not_permitted(f"{_named(subject)} is in mode {mode}: PUT /mode sets it")
+
+
+def check_registering(state: RegistryState, subject: str, wanted_id: int | None) -> None:
+    """Raise 42205 where the mode does not allow a new version: an id of the caller's choice wants IMPORT, any other READWRITE."""
+    check_writable(state, subject)
+    is_import = state.mode(subject) is Mode.IMPORT
+    if wanted_id is not None and not is_import:
+        raise refusals.not_permitted(f"{_named(subject)} is not in mode IMPORT: leave the id out, it is given here")
+    if wanted_id is None and is_import:
+        raise refusals.not_permitted(f"{_named(subject)} is in mode IMPORT: give the schema's id")
+
+
+def imported(state: RegistryState, subject: str, content: Content, schema_id: int, version: int | None) -> SchemaRecord:
+    """Return the record of a version whose id, and maybe number, the caller chose. Raises 42205 for one that is taken."""
+    if schema_id > ID_LIMIT:
+        raise refusals.not_permitted(f"id {schema_id} is too high: the highest is {ID_LIMIT}")
+    held = state.meaning(schema_id)
+    if held is not None and held != content:
+        raise refusals.not_permitted(f"id {schema_id} stands for another schema already, and is never given a second meaning")
+    number = version or state.next_version(subject)
+    there = state.stored(subject, number)
+    if there is not None and there.schema_id != schema_id:
+        raise refusals.not_permitted(
+            f"version {number} of '{subject}' has id {there.schema_id} already: delete it for good first"
+        )
+    return SchemaRecord(subject=subject, version=number, schema_id=schema_id, schema=content[0], references=content[1])
+
+
+def cleared_for_import(state: RegistryState, subject: str | None) -> list[VersionRemoved]:
+    """Return the records that empty the subject (None: every subject) for IMPORT: soft-deleted versions go for good.
+
+    Raises 42205 where a version is present, 42206 where a soft-deleted one is referenced.
+    """
+    subjects = state.subjects(is_deleted_too=True) if subject is None else [subject]
+    present = [one for one in subjects if state.versions(one)]
+    if present:
+        raise refusals.not_permitted(
+            f"IMPORT begins with {'no subjects' if subject is None else 'an empty subject'}, and there is {present[0]!r}: "
+            "delete it, or add force=true to import beside it"
+        )
+    gone = [stored for one in subjects for stored in state.versions(one, is_deleted_too=True)]
+    going = {(stored.subject, stored.version) for stored in gone}
+    for stored in gone:
+        by = [
+            f"{one.subject} version {one.version}"
+            for one in state.referring(stored.subject, stored.version, is_deleted_too=True)
+            if (one.subject, one.version) not in going
+        ]
+        if by:
+            raise refusals.still_referenced(stored.subject, stored.version, by)
+    return [VersionRemoved(subject=stored.subject, version=stored.version) for stored in reversed(gone)]
+
+
+def mode_of(word: object) -> Mode | None:
+    """Return the mode that the word names, None for the JSON null, which takes it back. Raises 42204."""
+    if word is None:
+        return None
+    try:
+        return Mode(word.upper() if isinstance(word, str) else "")
+    except ValueError as error:
+        raise refusals.invalid_mode(word) from error
+
+
+def _named(subject: str | None) -> str:
+    return "the registry" if subject is None else f"subject '{subject}'"

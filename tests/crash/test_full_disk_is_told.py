@@ -1,0 +1,59 @@
+"""A real broker on a real file system that is full: `/readyz` says so, with path and bytes, until there is room."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.disk_room import LEAST_BYTES
+from headrace.local import probes
+from headrace.local.process_table import Probe
+from headrace.wire.errors import ErrorCode
+from tests.crash.small_disk import SmallDisk
+from tests.crash.test_scarcity import writers
+from tests.support.broker import BrokerProcess
+from tests.support.processes import eventually, free_port
+from tests.support.raw_kafka import RawClient
+from tests.support.scraping import Scrape, health
+
+BALLAST_MIB = 3
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """Where a `BrokerProcess` on `disk.folder.parent` keeps its data."""
+    mounted = SmallDisk(tmp_path / "data", mib=8, ballast_mib=BALLAST_MIB)
+    try:
+        yield mounted
+    finally:
+        mounted.end()
+
+
+def test_a_full_disk_is_told_by_readyz_and_metrics_and_forgotten_once_there_is_room(
+    zookeeper_chroot: str, disk: SmallDisk
+) -> None:
+    port = free_port()
+    settings = {"http.port": port}
+    with BrokerProcess(disk.folder.parent, zookeeper_chroot, settings=settings) as broker, RawClient(broker.port) as client:
+        durable, plain = writers(broker)
+        assert health(port, "/readyz")[0] == 200
+        assert durable.until_refused(client) is ErrorCode.KAFKA_STORAGE_ERROR
+        status, words = health(port, "/readyz")
+        assert status == 503
+        assert words["data"]["path"] == str(broker.data)
+        assert words["data"]["free_bytes"] < LEAST_BYTES
+        (reason,) = words["reasons"]
+        assert "the disk is full" in reason
+        assert str(broker.data) in reason
+        assert f"{words['data']['free_bytes']} bytes free" in reason
+        assert health(port, "/healthz")[0] == 200, "a start would make no room"
+        assert Scrape(port).sum("ready") == 0
+        told = probes.look(Probe(http=f"http://127.0.0.1:{port}/readyz"), broker.pid)
+        assert told is not None
+        assert "the disk is full" in told, "as `headrace status` shows it"
+        durable.all_is_there()
+        disk.throw_ballast_out()
+        eventually(lambda: health(port, "/readyz")[0] == 200, what="ready by itself")
+        assert durable.write(client) is ErrorCode.NONE
+        assert plain.write(client) is ErrorCode.NONE
+        assert Scrape(port).sum("ready") == 1
