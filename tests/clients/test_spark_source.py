@@ -1,5 +1,5 @@
-"""Apache Spark's own Kafka source, which reckons in offsets: it splits ranges of them, stops at their ends, and wants what it was told
-of. Every record that was produced is a row once, however the reading is cut."""
+"""Apache Spark's own Kafka source, which reckons in offsets: it splits ranges of them, stops at their ends, and wants what it
+was told of. Every record that was produced is a row once, however the reading is cut."""
 
 import io
 import json

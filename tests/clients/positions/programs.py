@@ -102,8 +102,8 @@ KINDS = {
     "kcat": Kind(_kcat),
 }
 """By name. The codecs are those that a client has without packages beside it (Node has zstd since 22.15), but for what fails
-against Apache Kafka too. Sarama 1.61 takes a batch with more records than bytes for one that is cut off, when little follows it in
-the answer (`getArrayLength`). @platformatic/kafka 1.35 cannot unpack snappy in the Java client's framing."""
+against Apache Kafka too. Sarama 1.61 takes a batch with more records than bytes for one that is cut off, when little follows it
+in the answer (`getArrayLength`). @platformatic/kafka 1.35 cannot unpack snappy in the Java client's framing."""
 
 
 def begun(name: str, bootstrap: str, fixture: Fixture, log: Path) -> Reader:
