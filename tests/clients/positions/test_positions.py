@@ -15,8 +15,8 @@ from .programs import KINDS
 from .topics import FILLED, IN_CODECS, Topic, Values
 
 OFFSET_FETCH = 9
-IDLE_MS = 3_000
-MOST_IDLE_FETCHES = 12
+IDLE_MS = 2_000
+MOST_IDLE_FETCHES = 10
 """A client asks twice a second here (it waits 500 ms for data); a spinning one asks hundreds of times."""
 MOST_FETCHES_A_READ = 40
 ReaderOf = Callable[[str], Reader]

@@ -313,7 +313,7 @@ def test_the_end_of_an_epoch_is_the_logs_end(broker: BrokerProcess, topic: str) 
             assert (int(answer.error_code), int(answer.leader_epoch), int(answer.end_offset)) == (0, 0, end)
 
 
-@pytest.mark.parametrize("last", range(len(SENT)))
+@pytest.mark.parametrize("last", [0, 3, 5])
 @pytest.mark.parametrize("segment_bytes", [1 << 30, 400])
 def test_a_killed_broker_finds_every_place_again(broker: BrokerProcess, topic: str, last: int, segment_bytes: int) -> None:
     """Whatever batch is the last: behind one with more records than bytes the log ends where no file does."""
