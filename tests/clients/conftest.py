@@ -1,11 +1,13 @@
-"""A broker for the clients of other languages, and the folder in which their tests are built."""
+"""A broker for the clients of other languages, and what their tests are built into."""
 
+import shutil
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.clients.building import HERE, maven, run
 from tests.support.broker import BrokerProcess
 
 
@@ -20,3 +22,20 @@ def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def build_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("build")
+
+
+@pytest.fixture(scope="session")
+def jars(build_folder: Path) -> str:
+    """Class path of Apache Kafka's client and console tools."""
+    folder = build_folder / "jars"
+    maven(build_folder / "java", "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime")
+    return f"{folder}/*"
+
+
+@pytest.fixture(scope="session")
+def node_folder(build_folder: Path) -> Path:
+    """The folder js/ with its packages."""
+    folder = build_folder / "js"
+    shutil.copytree(HERE / "js", folder)
+    run(["npm", "ci", "--silent", "--no-audit", "--no-fund"], folder=folder, within_s=300)
+    return folder

@@ -1,20 +1,12 @@
 """Apache Kafka's own Java client (its tests are in java/) and the console tools that come with it."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.clients.building import java, maven
 from tests.support.broker import BrokerProcess
-
-JAVA = Path(__file__).parent / "java"
-
-
-def maven(build_folder: Path, *words: str) -> None:
-    command = ["mvn", "-q", "-B", "-f", str(JAVA / "pom.xml"), f"-Dbuild.folder={build_folder}", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
 
 
 @pytest.mark.parametrize("suite", ["RecordsTest", "GroupsTest", "AdminTest"])
@@ -28,17 +20,9 @@ def test_java_client(broker: BrokerProcess, build_folder: Path, suite: str) -> N
     )
 
 
-@pytest.fixture(scope="session")
-def jars(build_folder: Path) -> str:
-    """Class path of the console tools."""
-    folder = build_folder / "jars"
-    maven(build_folder / "java", "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime")
-    return f"{folder}/*"
-
-
 def tool(jars: str, main: str, *words: str, stdin: str = "") -> str:
     """Run a console tool by its main class and return what it printed."""
-    command = [shutil.which("java") or "java", "-cp", jars, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", main, *words]
+    command = [java(), "-cp", jars, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", main, *words]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-5_000:]
     return done.stdout

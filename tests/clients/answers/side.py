@@ -98,9 +98,9 @@ class Side:
                 assert done.error_code == 0, done
                 offsets.append(done.base_offset)
             (answer,) = client.ask(LIST_OFFSETS, 5, list_offsets(topic, -1)).topics
-        self.called = {offset: f"record {number}" for number, offset in enumerate(offsets)} | {
-            int(answer.partitions[0].offset): "end"
-        }
+        # A log begins at 0; in Kafka, and in Kafka only, that is its first record's offset as well.
+        called = {offset: f"record {number}" for number, offset in enumerate(offsets)}
+        self.called = {0: called[offsets[0]]} | called | {int(answer.partitions[0].offset): "end"}
         return [*offsets, int(answer.partitions[0].offset)]
 
 

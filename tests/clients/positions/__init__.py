@@ -1,0 +1,1 @@
+"""One suite about offsets over all clients: see `test_positions`."""

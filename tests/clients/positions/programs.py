@@ -1,0 +1,112 @@
+"""The readers: how each is built and begun, and what it reads. What is not installed here is left out by name."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from bench.cache import cache_folder
+from headrace.wire.compression import Codec
+from tests.clients.building import HERE, java, maven, run
+
+from .asked import Reader
+
+ROOT = HERE.parents[1]
+AIOKAFKA = "0.14.0"
+EVERY_CODEC = frozenset(Codec)
+Fixture = Callable[[str], object]
+"""Brings a fixture by its name, only when it is asked for."""
+
+
+class Program(NamedTuple):
+    command: list[str]
+    folder: Path
+
+
+class Kind(NamedTuple):
+    """A client. `built` returns its program, for a bootstrap address to follow."""
+
+    built: Callable[[Fixture], Program]
+    codecs: frozenset[Codec] = EVERY_CODEC
+
+
+def _java(fixture: Fixture) -> Program:
+    folder = Path(str(fixture("build_folder"))) / "java"
+    maven(folder, "compile")
+    words = ["-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", f"{folder}/classes:{fixture('jars')}"]
+    return Program([java(), *words, "headrace.Positions"], folder)
+
+
+def _go(client: str) -> Callable[[Fixture], Program]:
+    def built(fixture: Fixture) -> Program:
+        program = Path(str(fixture("build_folder"))) / "positions"
+        run(["go", "build", "-o", str(program), "./positions"], folder=HERE / "go")
+        return Program([str(program), client], program.parent)
+
+    return built
+
+
+def _node(script: str) -> Callable[[Fixture], Program]:
+    def built(fixture: Fixture) -> Program:
+        return Program(["node", f"positions/{script}.mjs"], Path(str(fixture("node_folder"))))
+
+    return built
+
+
+def _python(module: str, python: Callable[[], str] = lambda: sys.executable) -> Callable[[Fixture], Program]:
+    def built(_: Fixture) -> Program:
+        return Program([python(), "-m", f"tests.clients.positions.readers.{module}"], ROOT)
+
+    return built
+
+
+def _kcat(_: Fixture) -> Program:
+    if shutil.which("kcat") is None:
+        pytest.skip("kcat is not installed")
+    return _python("kcat")(_)
+
+
+def _aiokafka() -> str:
+    """Return a Python that has aiokafka: this one, or one of an environment of its own in the bench's cache."""
+    if importlib.util.find_spec("aiokafka"):
+        return sys.executable
+    folder = cache_folder() / f"aiokafka-{AIOKAFKA}"
+    program = folder / "bin" / "python"
+    if not (folder / "complete").exists():
+        for command in (
+            [sys.executable, "-m", "venv", "--clear", str(folder)],
+            [str(program), "-m", "pip", "install", "--quiet", f"aiokafka=={AIOKAFKA}", "cramjam"],
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+            if done.returncode:
+                pytest.skip(f"aiokafka {AIOKAFKA} could not be fetched: {done.stderr[-300:]}")
+        (folder / "complete").touch()
+    return str(program)
+
+
+KINDS = {
+    "java": Kind(_java),
+    "franz-go": Kind(_go("franz-go")),
+    "sarama": Kind(_go("sarama"), EVERY_CODEC - {Codec.ZSTD}),
+    "kafkajs": Kind(_node("kafkajs"), frozenset({Codec.NONE, Codec.GZIP})),
+    "platformatic": Kind(_node("platformatic"), EVERY_CODEC - {Codec.ZSTD, Codec.SNAPPY}),
+    "confluent-kafka": Kind(_python("confluent")),
+    "kafka-python": Kind(_python("kafka_python")),
+    "aiokafka": Kind(_python("aiokafka_", _aiokafka)),
+    "kcat": Kind(_kcat),
+}
+"""By name. The codecs are those that a client has without packages beside it (Node has zstd since 22.15), but for what fails
+against Apache Kafka too. Sarama 1.61 takes a batch with more records than bytes for one that is cut off, when little follows it
+in the answer (`getArrayLength`). @platformatic/kafka 1.35 cannot unpack snappy in the Java client's framing."""
+
+
+def begun(name: str, bootstrap: str, fixture: Fixture, log: Path) -> Reader:
+    program = KINDS[name].built(fixture)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    return Reader(name, [*program.command, bootstrap], program.folder, environment, log)
