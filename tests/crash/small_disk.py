@@ -1,6 +1,6 @@
 """A tmpfs of a few MiB for a test, mounted by whoever runs it: root mounts it in sight of everybody; another user in a user
-namespace of its own, where a process that does nothing keeps it and `/proc` shows it. A machine that allows neither is told what
-it lacks: these tests are never passed over in silence.
+namespace of its own, where a process that does nothing keeps it and `/proc` shows it. Tests that use it are marked
+`needs("small disk")`: where neither is allowed they are left out by name, with the reason.
 """
 
 import os
