@@ -1,5 +1,5 @@
-"""Builds an sdist, from it the wheel, and tries that in an environment that holds nothing else: `python -m tests.packages [FOLDER]`,
-or `make packages`. The tree's symbolic links (`src/headrace/`) must have become files.
+"""Builds an sdist, from it the wheel, and tries that in an environment that holds nothing else: `make packages`, which is
+`python -m tests.packages [FOLDER]`. The tree's symbolic links (`src/headrace/`) must have become files.
 """
 
 import subprocess
