@@ -11,7 +11,7 @@ from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from . import preflight
 from .interrupts import held
-from .state import PlatformState, ProcessState, read_held, read_platform, write_held
+from .state import PlatformState, ProcessState, is_supervisor, read_held, read_platform, write_held
 
 TURN_S = 0.05
 DOWN_MS = 90_000
@@ -115,7 +115,8 @@ def down(layout: Layout, *, timeout_ms: int = DOWN_MS) -> bool:
         os.kill(seen.supervisor_pid, signal.SIGTERM)
     except ProcessLookupError:
         return False
-    _wait(lambda: read_platform(layout) is None, timeout_ms, lambda: f"the platform in {layout.home} has not stopped")
+    pid = seen.supervisor_pid
+    _wait(lambda: not is_supervisor(pid), timeout_ms, lambda: f"the platform in {layout.home} has not stopped")
     return True
 
 

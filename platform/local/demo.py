@@ -89,9 +89,6 @@ class Demo:
                 self._await_mirror(sent, before)
                 self._load()
                 return self._result(sent, before)
-            except KeyboardInterrupt:
-                self._say("interrupted: this demo ends here")
-                raise
             finally:
                 if started_here:
                     self._bring_down(is_up, interrupts)

@@ -35,8 +35,9 @@ class Interrupts:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         first, self._came = self._came is None, signal.Signals(number)
         if not first:
-            self._say("already stopping: what this demo started is being ended")
+            self._say("interrupted again: still stopping, nothing is to be left running")
             return
+        self._say("interrupted: stopping what was started here")
         raise KeyboardInterrupt
 
 
