@@ -32,12 +32,12 @@ $(STAMP): requirements.lock pyproject.toml
 
 demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, PORT_SHIFT=n, HEADRACE_HOME=dir)
 	$(preflight) demo
-	@$(MAKE) --no-print-directory install
+	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
 
 up: ## Start the platform and return when everything is ready
 	$(preflight) up
-	@$(MAKE) --no-print-directory install
+	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace up
 
 down status: install ## Stop the platform; show its processes
@@ -45,7 +45,7 @@ down status: install ## Stop the platform; show its processes
 
 test: ## All tests, then a table of what passed, what failed and what was left out
 	$(preflight) test
-	@$(MAKE) --no-print-directory install
+	@$(MAKE) --silent --no-print-directory install
 	@$(RUN)
 
 test-fast: install ## Formats, types, floors, and the unit tests with few examples: under two minutes
