@@ -14,6 +14,8 @@ from .interrupts import held
 from .state import PlatformState, ProcessState, is_supervisor, read_held, read_platform, write_held
 
 TURN_S = 0.05
+UP_MS = 300_000
+"""Airflow alone takes more than a minute on two busy cores."""
 DOWN_MS = 90_000
 """Longer than every process's `stop_ms`, one after the other where one needs the other."""
 
@@ -39,7 +41,7 @@ def running(layout: Layout) -> PlatformState:
     return seen
 
 
-def up(layout: Layout, *, timeout_ms: int = 180_000, progress: Callable[[str], None] = lambda line: None) -> bool:
+def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], None] = lambda line: None) -> bool:
     """Return once everything is ready: True if it was started now, False if it ran already.
 
     Raises PlatformError: what the machine lacks, before anything is started; or the reason and the log's tail when something is
