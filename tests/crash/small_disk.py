@@ -39,10 +39,10 @@ class SmallDisk:
         self._ballast.unlink()
 
     def forbid_writing(self) -> None:
-        self._run("mount", "-o", "remount,ro", str(self._mounted_at))
+        self._remount("ro")
 
     def allow_writing(self) -> None:
-        self._run("mount", "-o", "remount,rw", str(self._mounted_at))
+        self._remount("rw")
 
     def end(self) -> None:
         if self._keeper is None:
@@ -50,6 +50,10 @@ class SmallDisk:
         else:
             self._keeper.kill()  # and with the last process of the namespace its mounts
             self._keeper.wait()
+
+    def _remount(self, mode: str) -> None:
+        # With type and device named `mount` takes no options over from /proc/mounts: an ordinary user's `uid=` there is refused.
+        self._run("mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", str(self._mounted_at))
 
     def _enter_a_namespace(self) -> str:
         """Return why that cannot be, nothing when it is done."""
