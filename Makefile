@@ -12,7 +12,8 @@ RESULTS       ?=
 export PORT_SHIFT HEADRACE_HOME KEEP LOG
 
 # Says in one line each what this machine lacks, before anything is installed or started.
-preflight = @command -v $(PYTHON) >/dev/null || { echo "headrace: there is no $(PYTHON): sudo apt install python3-venv" >&2; exit 1; }; \
+preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
+	{ echo "headrace: there is no $(PYTHON), or it lacks its standard library: sudo apt install python3-venv" >&2; exit 1; }; \
 	$(PYTHON) -I platform/local/preflight.py
 
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
