@@ -95,13 +95,14 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def merged(earlier: Sequence[Result], later: Sequence[Result]) -> list[Result]:
-    """Return both as one: a test that a later run took up has the later run's outcome."""
+    """Return both as one: a test that an earlier run left out has the later run's outcome; what failed once has failed."""
     by_room = {one.room: one for one in earlier}
     for new in later:
         known = by_room.setdefault(new.room, Result(new.room))
         known.seconds += new.seconds
         for name, outcome in new.outcomes.items():
-            known.add(name, outcome, new.reasons.get(name, ""))
+            if known.outcomes.get(name) != "failed" and (outcome != "left out" or name not in known.outcomes):
+                known.add(name, outcome, new.reasons.get(name, ""))
     return list(by_room.values())
 
 

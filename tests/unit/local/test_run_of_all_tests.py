@@ -50,6 +50,14 @@ def test_what_root_took_up_is_no_longer_left_out(tmp_path: Path) -> None:
     assert run.table([both])[-1] == "2 passed, 2 failed, 0 skipped in 1:06"
 
 
+def test_what_failed_once_has_failed_though_it_passes_as_root(tmp_path: Path) -> None:
+    later = run.Result("crash", seconds=5)
+    later.add("tests.crash.test_a.test_ill", "passed")
+    later.add("tests.crash.test_a.test_well", "left out", "wants root")
+    (both,) = run.merged([read(tmp_path, REPORT, 1)], [later])
+    assert (both.count("passed"), both.count("failed"), both.count("left out")) == (1, 2, 1)
+
+
 def test_a_failing_room_does_not_hide_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
