@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from headrace.local import airflow
+from headrace.local.descendants import descendants
 from tests.support.access_logs import generate, window_counts
 from tests.support.platform import Platform
 from tests.support.processes import Process, eventually
@@ -34,18 +35,7 @@ def freeze_mirror_behind(platform: Platform, began_at: int) -> int:
 
 def family(pid: int) -> list[int]:
     """Return the pid and all its descendants: the Python driver's JVM and workers."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(folder.name))
-    found = [pid]
-    for one in found:
-        found += children.get(one, [])
-    return found
+    return [pid, *descendants(pid)]
 
 
 def kill_load_at(platform: Platform, failpoint: str) -> None:

@@ -52,11 +52,13 @@ def nothing_left(home: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("words", [["up"], ["demo", "--log", "access.log"]])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+DEMO = ["demo", "--log", "access.log"]
+
+
+@pytest.mark.parametrize(
+    ("words", "number"), [(["up"], signal.SIGINT), (DEMO, signal.SIGINT), (DEMO, signal.SIGTERM), (DEMO, signal.SIGHUP)]
+)
 def test_interrupted_while_starting_nothing_is_left(home: Path, words: list[str], number: signal.Signals) -> None:
-    if words == ["up"] and number == signal.SIGTERM:
-        return  # `up` handles what a terminal sends
     (home / "access.log").write_text(LOG)
     words = [str(home / word) if word == "access.log" else word for word in words]
     running = headrace(home, entry(home, "slow", [], code=NEVER_READY), *words)
