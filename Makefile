@@ -1,4 +1,4 @@
-# The front door: `make demo` and `make test` set up everything they need by themselves.
+# The front door: `make demo` and `make test` set up everything they need by themselves. `make help` lists what there is.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -8,49 +8,65 @@ PORT_SHIFT    ?= 0
 HEADRACE_HOME ?= .headrace
 LOG           ?=
 KEEP          ?=
-export PORT_SHIFT HEADRACE_HOME KEEP
+RESULTS       ?=
+export PORT_SHIFT HEADRACE_HOME KEEP LOG
 
-.PHONY: install demo up down status test lint unit contract fuzz integration crash power e2e test-clients bench
+# Says in one line each what this machine lacks, before anything is installed or started.
+preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
+	{ echo "headrace: there is no $(PYTHON), or it lacks its standard library: sudo apt install python3-venv" >&2; exit 1; }; \
+	$(PYTHON) -I platform/local/preflight.py
+
+RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
+
+.PHONY: help install demo up down status test test-fast test-root lint unit contract fuzz integration crash power e2e \
+	test-clients test-openapi packages bench
 .DEFAULT_GOAL := install
 
-install: $(STAMP)
+help: ## This list
+	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-58s %s\n", $$1, $$2 }'
+
+install: $(STAMP) ## Build .venv (once; every target that needs it does so by itself)
 
 $(STAMP): requirements.lock pyproject.toml
-	@echo "setting up $(VENV): pinned, hashed packages (once, one to three minutes)"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@touch $@
+	$(preflight) install
+	@$(PYTHON) -I platform/local/environment.py
 
-demo: install
+demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, PORT_SHIFT=n, HEADRACE_HOME=dir)
+	$(preflight) demo
+	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
 
-up down status: install
+up: ## Start the platform and return when everything is ready
+	$(preflight) up
+	@$(MAKE) --silent --no-print-directory install
+	@$(BIN)/headrace up
+
+down status: install ## Stop the platform; show its processes
 	@$(BIN)/headrace $@
 
-test: lint unit contract fuzz integration crash power e2e
+test: ## All tests, then a table of what passed, what failed and what was left out
+	$(preflight) test
+	@$(MAKE) --silent --no-print-directory install
+	@$(RUN)
 
-lint: install
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+test-fast: install ## Formats, types, floors, and the unit tests with few examples: under two minutes
+	@$(RUN) --fast
 
-# A worker a core, each with its own ZooKeeper and brokers; the end-to-end tests share one platform.
-unit contract fuzz integration crash: install
-	$(BIN)/pytest tests/$@ -n 2 --dist loadfile
+test-root: install ## What an ordinary user may have to leave out: power cuts of a real disk, full disks (sudo make test-root)
+	@$(RUN) --as-root
 
-# Power cuts of a real disk: ext4 on a recorded block device. What is mounted goes with the last process of its namespace.
-power: install
-	@if [ -w /dev/fuse ] && [ -w /dev/loop-control ]; then unshare --mount $(BIN)/pytest tests/power; \
-	else echo "power: left out, wants root, /dev/fuse and loop devices: sudo make power"; fi
+lint unit contract fuzz integration crash power e2e: install ## One room of the tests
+	@$(RUN) $@
 
-e2e: install
-	$(BIN)/pytest tests/e2e
-
-# Clients of other languages: wants a JDK with Maven, Go, and Node with npm; all bring what they need from their registries.
-test-clients: install
+test-clients: install ## Clients of other languages (wants a JDK with Maven, Go, and Node with npm; fetches from their registries)
 	$(BIN)/pytest tests/clients
 
-bench: install
+test-openapi: install ## The schema registry held against its OpenAPI document by schemathesis (an environment of its own, a few minutes)
+	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
+	HEADRACE_SCHEMATHESIS=$(CURDIR)/.venv-openapi/bin/schemathesis $(BIN)/pytest tests/openapi
+
+packages: install ## Build wheel and sdist into dist/, and try the wheel in an environment without anything else
+	@$(BIN)/python -m tests.packages
+
+bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)
 	@$(BIN)/python -m bench

@@ -1,4 +1,5 @@
-"""Fixtures that every kind of test may use: a real ZooKeeper, once per session, and a chroot of one's own in it."""
+"""Fixtures that every kind of test may use: a real ZooKeeper, once per session, and a chroot of one's own in it. Leaves out, with
+the reason, the tests that need of the machine what it lacks."""
 
 import os
 import uuid
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from headrace.local import zookeeper
+from tests.support.machine import NEEDS
 from tests.support.processes import Process, accepts, eventually, free_port
 
 # No clock decides over a test here. CI takes the same examples every time, so that what lands does not hang on luck; every other
@@ -20,7 +22,16 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("headrace")
+settings.register_profile("headrace-fast", settings.get_profile("headrace"), max_examples=10)
+settings.load_profile("headrace-fast" if os.environ.get("HEADRACE_TEST_FAST") else "headrace")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for marker in item.iter_markers("needs"):
+            lacking = NEEDS[marker.args[0]]()
+            if lacking is not None:
+                item.add_marker(pytest.mark.skip(reason=f"{lacking}: sudo make test-root"))
 
 
 @pytest.fixture(scope="session")

@@ -18,8 +18,8 @@ from typing import Any
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 
-ASK_MS = 20_000
-PARSED_MS = 60_000
+ASK_MS = 60_000
+PARSED_MS = 180_000
 """The longest `trigger` waits for the dag-processor to have read the DAG's file."""
 _HEARTBEATS = {
     "airflow-scheduler": ("scheduler", "latest_scheduler_heartbeat"),

@@ -1,7 +1,7 @@
 """Asks the running audit service for its verdicts: what the demo and the drills look at. The service decides, this only reads."""
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from ..audit.client import ServiceUnreachable, completeness
@@ -13,11 +13,6 @@ ASK_MS = 10_000
 def windows(layout: Layout, topic: str) -> dict[int, dict[str, Any]]:
     """Return the audited windows of `topic` by `window_start_ms`, as `GET /api/completeness` gives them."""
     return {window["window_start_ms"]: window for window in completeness(layout.audit_url, topic, timeout_ms=ASK_MS)}
-
-
-def count(found: dict[int, dict[str, Any]], tier: str, starts: Collection[int]) -> int:
-    """Return how many records `tier` has of the windows named; one that it has not reported adds nothing."""
-    return sum(found[start]["tiers"].get(tier) or 0 for start in starts if start in found)
 
 
 def wait_until(

@@ -9,10 +9,15 @@ from collections.abc import Callable
 
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
-from . import probes, process_table
-from .state import PlatformState, ProcessState, read_held, read_platform, write_held
+from . import preflight
+from .interrupts import held
+from .state import PlatformState, ProcessState, is_supervisor, read_held, read_platform, write_held
 
 TURN_S = 0.05
+UP_MS = 300_000
+"""Airflow alone takes more than a minute on two busy cores."""
+DOWN_MS = 90_000
+"""Longer than every process's `stop_ms`, one after the other where one needs the other."""
 
 
 class PlatformError(HeadraceError):
@@ -36,16 +41,23 @@ def running(layout: Layout) -> PlatformState:
     return seen
 
 
-def up(layout: Layout, *, timeout_ms: int = 180_000, progress: Callable[[str], None] = lambda line: None) -> bool:
+def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], None] = lambda line: None) -> bool:
     """Return once everything is ready: True if it was started now, False if it ran already.
 
-    Raises PlatformError with the reason and the log's tail when something is not ready in time; nothing is left running then.
+    Raises PlatformError: what the machine lacks, before anything is started; or the reason and the log's tail when something is
+    not ready in time. Nothing that was started is left running then, nor when a signal ends the wait.
     """
-    started_here = read_platform(layout) is None
-    if started_here:
-        _refuse_taken_ports(layout)
-        layout.logs.mkdir(parents=True, exist_ok=True)
-        with (layout.logs / "supervisor.log").open("ab") as output:
+    deadline = time.monotonic() + timeout_ms / 1000
+    if read_platform(layout) is not None:
+        _await_ready(layout, None, deadline, progress)
+        return False
+    lacking = preflight.platform_faults(layout.home, layout.port_shift, os.environ)
+    if lacking:
+        raise PlatformError(preflight.in_lines(lacking))
+    layout.logs.mkdir(parents=True, exist_ok=True)
+    supervisor: subprocess.Popen[bytes] | None = None
+    try:
+        with held(), (layout.logs / "supervisor.log").open("ab") as output:
             supervisor = subprocess.Popen(
                 [sys.executable, "-m", "headrace.local.supervisor"],
                 stdin=subprocess.DEVNULL,
@@ -54,27 +66,49 @@ def up(layout: Layout, *, timeout_ms: int = 180_000, progress: Callable[[str], N
                 env={**os.environ, **layout.environment()},
                 start_new_session=True,
             )
+        _await_ready(layout, supervisor, deadline, progress)
+    except BaseException:
+        if supervisor is not None:
+            _end(supervisor)
+        raise
+    return True
+
+
+def _await_ready(
+    layout: Layout, supervisor: "subprocess.Popen[bytes] | None", deadline: float, progress: Callable[[str], None]
+) -> None:
+    """Return when all is ready. `supervisor` is the one that was started for it, None where one ran already."""
     told: set[str] = set()
-    deadline = time.monotonic() + timeout_ms / 1000
+    seen = read_platform(layout)
+    began = time.monotonic()
     while time.monotonic() < deadline:
         seen = read_platform(layout)
         for process in seen.processes if seen else ():
-            if started_here and process.state == "ready" and process.name not in told:
+            if supervisor is not None and process.state == "ready" and process.name not in told:
                 told.add(process.name)
                 progress(f"ready: {process.name}" + (f" at {process.address}" if process.address else ""))
         if seen is not None and seen.is_ready:
-            return started_here
-        if started_here and supervisor.poll() is not None:
+            return
+        if supervisor is not None and supervisor.poll() is not None:
             raise PlatformError(f"the supervisor ended (exit {supervisor.returncode}):\n{_tail(layout, 'supervisor')}")
         time.sleep(TURN_S)
     late = [process for process in (seen.processes if seen else ()) if process.state != "ready"]
     words = "\n".join(f"{process.name}: {process.state}, {process.reason}\n{_tail(layout, process.name)}" for process in late)
-    if started_here:
-        down(layout)
-    raise PlatformError(f"not ready after {timeout_ms // 1000} s:\n{words or _tail(layout, 'supervisor')}")
+    waited = round(time.monotonic() - began)
+    raise PlatformError(f"not ready after {waited} s:\n{words or _tail(layout, 'supervisor')}")
 
 
-def down(layout: Layout, *, timeout_ms: int = 90_000) -> bool:
+def _end(supervisor: "subprocess.Popen[bytes]") -> None:
+    """Have the supervisor stop all that it started; kill it, and with it its processes, when it does not within a bound."""
+    supervisor.terminate()
+    try:
+        supervisor.wait(timeout=DOWN_MS / 1000)
+    except subprocess.TimeoutExpired:
+        supervisor.kill()
+        supervisor.wait(timeout=DOWN_MS / 1000)
+
+
+def down(layout: Layout, *, timeout_ms: int = DOWN_MS) -> bool:
     """Return once everything has stopped: True if something ran, False if nothing did."""
     seen = read_platform(layout)
     if seen is None:
@@ -83,7 +117,8 @@ def down(layout: Layout, *, timeout_ms: int = 90_000) -> bool:
         os.kill(seen.supervisor_pid, signal.SIGTERM)
     except ProcessLookupError:
         return False
-    _wait(lambda: read_platform(layout) is None, timeout_ms, lambda: f"the platform in {layout.home} has not stopped")
+    pid = seen.supervisor_pid
+    _wait(lambda: not is_supervisor(pid), timeout_ms, lambda: f"the platform in {layout.home} has not stopped")
     return True
 
 
@@ -128,13 +163,6 @@ def _wait(condition: Callable[[], bool], timeout_ms: int, say: Callable[[], str]
         if time.monotonic() > deadline:
             raise PlatformError(f"{say()} (waited {timeout_ms // 1000} s)")
         time.sleep(TURN_S)
-
-
-def _refuse_taken_ports(layout: Layout) -> None:
-    taken = [spec for spec in process_table.load(layout) if spec.port is not None and not probes.is_free(spec.port)]
-    if taken:
-        ports = ", ".join(f"{spec.port} ({spec.name})" for spec in taken)
-        raise PlatformError(f"something else listens on {ports}: end it, or move this platform with PORT_SHIFT=n")
 
 
 def _tail(layout: Layout, name: str, lines: int = 12) -> str:

@@ -76,14 +76,3 @@ def _tcp(port: int) -> str | None:
         except OSError as error:
             return f"does not accept connections on port {port}: {error}"
     return None
-
-
-def is_free(port: int) -> bool:
-    """Return whether nothing listens on the loopback port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True

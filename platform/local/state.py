@@ -55,7 +55,7 @@ def read_platform(layout: Layout) -> PlatformState | None:
         words = json.loads((layout.run / "platform.json").read_text())
     except FileNotFoundError:
         return None
-    if not _is_supervisor(words["supervisor_pid"]):
+    if not is_supervisor(words["supervisor_pid"]):
         return None
     return PlatformState(
         supervisor_pid=words["supervisor_pid"],
@@ -64,8 +64,8 @@ def read_platform(layout: Layout) -> PlatformState | None:
     )
 
 
-def _is_supervisor(pid: int) -> bool:
-    """A pid alone proves nothing after a crash or a reboot: the command line must be a supervisor's."""
+def is_supervisor(pid: int) -> bool:
+    """Return whether a supervisor runs as `pid`: by its command line, a pid alone proves nothing after a crash or a reboot."""
     try:
         return b"headrace.local.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,7 +1,7 @@
 """Keeps the platform's processes running: starts each when what it needs is ready, probes it, starts it again when it dies.
 
 One thread decides; probes run in a small pool because one of them may take its whole time. `headrace up` starts this process
-detached; SIGTERM ends it and everything it started, in reverse order.
+detached; SIGTERM ends it and everything it started, in reverse order, and then whatever those had started and left behind.
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from ..runtime.clock import Clock, SystemClock
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure, get_logger
-from . import probes, process_table
+from . import descendants, probes, process_table
 from .child import Child
 from .state import PlatformState, forget_platform, read_held, write_held, write_platform
 
@@ -25,6 +25,8 @@ log = get_logger(__name__)
 TURN_MS = 50
 LOOK_EVERY_MS = {"starting": 150, "unhealthy": 500, "ready": 2_000}
 """How often a process is probed, by its state."""
+LEFT_TERM_MS, LEFT_KILL_MS = 3_000, 3_000
+"""What is left behind by processes that have ended (a load that an Airflow task had started) has so long to end."""
 
 
 class AlreadyRunning(HeadraceError):
@@ -54,7 +56,8 @@ class Supervisor:
             self._tell()
             time.sleep(TURN_MS / 1000)
         self._pool.shutdown(wait=False, cancel_futures=True)
-        log.info("platform_stopped")
+        left = descendants.end_descendants(term_ms=LEFT_TERM_MS, kill_ms=LEFT_KILL_MS)
+        log.info("platform_stopped", left=left)
 
     def _turn(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -70,6 +73,7 @@ class Supervisor:
             if child.may_start(now_ms) and self._needs_are_ready(child):
                 child.start(self._clock.monotonic_ms())
             self._look(child, now_ms)
+        descendants.reap_adopted([child.pid for child in self._children if child.pid is not None])
         self._tell()
 
     def _needs_are_ready(self, child: Child) -> bool:
@@ -127,6 +131,7 @@ def main() -> int:
     """Run the supervisor of the layout that the environment names."""
     configure("supervisor")
     layout = Layout.from_environment()
+    stop = StopSignal().install()
     try:
         _lock(layout.run / "supervisor.lock")
         write_held(layout, [])
@@ -134,8 +139,9 @@ def main() -> int:
     except HeadraceError as error:
         log.error("supervisor_refused", reason=str(error))
         return 1
+    descendants.adopt_orphans()
     try:
-        supervisor.run(StopSignal().install())
+        supervisor.run(stop)
     finally:
         forget_platform(layout)
     return 0

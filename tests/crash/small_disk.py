@@ -1,6 +1,6 @@
 """A tmpfs of a few MiB for a test, mounted by whoever runs it: root mounts it in sight of everybody; another user in a user
-namespace of its own, where a process that does nothing keeps it and `/proc` shows it. A machine that allows neither is told what
-it lacks: these tests are never passed over in silence.
+namespace of its own, where a process that does nothing keeps it and `/proc` shows it. Tests that use it are marked
+`needs("small disk")`: where neither is allowed they are left out by name, with the reason.
 """
 
 import os
@@ -39,10 +39,10 @@ class SmallDisk:
         self._ballast.unlink()
 
     def forbid_writing(self) -> None:
-        self._run("mount", "-o", "remount,ro", str(self._mounted_at))
+        self._remount("ro")
 
     def allow_writing(self) -> None:
-        self._run("mount", "-o", "remount,rw", str(self._mounted_at))
+        self._remount("rw")
 
     def end(self) -> None:
         if self._keeper is None:
@@ -50,6 +50,10 @@ class SmallDisk:
         else:
             self._keeper.kill()  # and with the last process of the namespace its mounts
             self._keeper.wait()
+
+    def _remount(self, mode: str) -> None:
+        # With type and device named `mount` takes no options over from /proc/mounts: an ordinary user's `uid=` there is refused.
+        self._run("mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", str(self._mounted_at))
 
     def _enter_a_namespace(self) -> str:
         """Return why that cannot be, nothing when it is done."""

@@ -75,6 +75,7 @@ def no_problem(data: Path) -> None:
         assert not problems, problems
 
 
+@pytest.mark.needs("small disk")
 def test_on_a_full_disk_writes_are_refused_reads_go_on_and_all_is_well_when_there_is_room_again(
     zookeeper_chroot: str, disk: SmallDisk
 ) -> None:
@@ -95,6 +96,7 @@ def test_on_a_full_disk_writes_are_refused_reads_go_on_and_all_is_well_when_ther
         no_problem(broker.data)
 
 
+@pytest.mark.needs("small disk")
 def test_a_broker_that_is_killed_on_a_full_disk_starts_on_it_and_serves_all_that_was_acknowledged(
     zookeeper_chroot: str, disk: SmallDisk
 ) -> None:
@@ -117,6 +119,7 @@ def test_a_broker_that_is_killed_on_a_full_disk_starts_on_it_and_serves_all_that
         no_problem(broker.data)
 
 
+@pytest.mark.needs("small disk")
 def test_a_folder_that_may_not_be_written_is_named_at_the_start(zookeeper_chroot: str, disk: SmallDisk) -> None:
     with BrokerProcess(disk.folder.parent, zookeeper_chroot) as broker:
         durable = writers(broker)[0]
@@ -175,6 +178,7 @@ def own_zookeeper(tmp_path: Path) -> Iterator[tuple[str, Process]]:
         server.kill()
 
 
+@pytest.mark.needs("small disk")
 def test_without_zookeeper_a_full_disk_is_dealt_with_all_the_same_and_a_start_says_who_is_missing(
     own_zookeeper: tuple[str, Process], disk: SmallDisk
 ) -> None:

@@ -75,8 +75,14 @@ def test_the_demo_twice_on_a_kept_platform_is_twice_the_events_and_still_complet
     platform: Platform, log: tuple[Path, int]
 ) -> None:
     path, cut_line = log
-    platform.headrace("demo", "--log", str(path))
-    balanced(platform.report("access_log"), window_counts(path), cut_line_window(path, cut_line), times=2)
+    said = platform.headrace("demo", "--log", str(path))
+    counts = window_counts(path)
+    balanced(platform.report("access_log"), counts, cut_line_window(path, cut_line), times=2)
+    tiers = dict(re.findall(r"^  (\S+) +([\d,]+)$", said, re.MULTILINE))
+    assert tiers == dict.fromkeys(TIERS, "9,999"), "a second demo tells of its own events"
+    statuses = re.findall(r"^(\d{3}) +(\d+)$", said, re.MULTILINE)
+    assert sum(int(count) for _, count in statuses) == 9_999, "and asks the warehouse for its own rows"
+    assert f"{len(counts)} of these windows hold events of earlier demos, too" in said
     assert platform.query("SELECT count(*) AS n FROM access_log") == [{"n": 19_998}]
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from headrace.local import airflow
+from headrace.local.descendants import descendants
 from tests.support.access_logs import generate, window_counts
 from tests.support.platform import Platform
 from tests.support.processes import Process, eventually
@@ -34,18 +35,7 @@ def freeze_mirror_behind(platform: Platform, began_at: int) -> int:
 
 def family(pid: int) -> list[int]:
     """Return the pid and all its descendants: the Python driver's JVM and workers."""
-    children: dict[int, list[int]] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue
-            children.setdefault(parent, []).append(int(folder.name))
-    found = [pid]
-    for one in found:
-        found += children.get(one, [])
-    return found
+    return [pid, *descendants(pid)]
 
 
 def kill_load_at(platform: Platform, failpoint: str) -> None:
@@ -56,11 +46,11 @@ def kill_load_at(platform: Platform, failpoint: str) -> None:
     reached.unlink(missing_ok=True)
     armed.touch()
     run_id = airflow.trigger(platform.layout, "load_events")
-    eventually(reached.exists, within_ms=120_000, what=f"the load job held at {failpoint}")
+    eventually(reached.exists, within_ms=300_000, what=f"the load job held at {failpoint}")
     for pid in family(int(reached.read_text())):
         os.kill(pid, signal.SIGKILL)
     armed.unlink()
-    assert airflow.wait(platform.layout, "load_events", run_id, timeout_ms=180_000) == "success"
+    assert airflow.wait(platform.layout, "load_events", run_id, timeout_ms=600_000) == "success"
 
 
 def replay(platform: Platform, log: Path, rate: int) -> Process:
@@ -92,14 +82,14 @@ def test_nothing_is_lost_or_doubled_whatever_is_killed_on_the_way(platform: Plat
 
     platform.kill("audit")
     assert replaying.is_running(), "every kill landed while events were on their way"
-    assert replaying.wait(within_ms=120_000) == 0, replaying.output()
+    assert replaying.wait(within_ms=300_000) == 0, replaying.output()
 
-    eventually(lambda: ends(platform)[0] == ends(platform)[1], within_ms=60_000, what="the mirror level with the live cluster")
+    eventually(lambda: ends(platform)[0] == ends(platform)[1], within_ms=180_000, what="the mirror level with the live cluster")
     kill_load_at(platform, "load.before_commit")
 
     more = generate(tmp_path / "more.log", lines=2_000, hours=1, seed=4, year=2017)
-    assert replay(platform, more, rate=100_000).wait(within_ms=60_000) == 0
-    eventually(lambda: ends(platform)[0] == ends(platform)[1], within_ms=60_000, what="the mirror level with the live cluster")
+    assert replay(platform, more, rate=100_000).wait(within_ms=180_000) == 0
+    eventually(lambda: ends(platform)[0] == ends(platform)[1], within_ms=180_000, what="the mirror level with the live cluster")
     kill_load_at(platform, "load.after_commit")
 
     expected += window_counts(more)

@@ -18,6 +18,7 @@ from tests.support.broker import BrokerProcess
 IN_ANOTHER_BOOT = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
 
 
+@pytest.mark.needs("block disk")
 @pytest.mark.parametrize("episode", range(2))
 def test_what_a_client_was_told_outlives_power_cuts_of_the_disk(zookeeper_chroot: str, tmp_path: Path, episode: int) -> None:
     chance = random.Random(seed_of(episode))

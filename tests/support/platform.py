@@ -22,7 +22,7 @@ class Platform:
         self.environment = {**os.environ, **self.layout.environment(), "KEEP": "0"}
 
     def up(self) -> "Platform":
-        control.up(self.layout, timeout_ms=240_000)
+        control.up(self.layout, timeout_ms=600_000)
         return self
 
     def down(self) -> None:
@@ -34,7 +34,7 @@ class Platform:
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "headrace.cli.main", *words]
 
-    def headrace(self, *words: str, within_s: int = 240, exit_code: int | None = 0) -> str:
+    def headrace(self, *words: str, within_s: int = 1_200, exit_code: int | None = 0) -> str:
         """Run a `headrace` command and return what it printed; its exit code must be `exit_code` (None: any)."""
         done = subprocess.run(
             self.command(*words), env=self.environment, capture_output=True, text=True, timeout=within_s, check=False
@@ -80,7 +80,7 @@ class Platform:
             now = self.process(name)
             return now.state == "ready" and now.pid != old_pid
 
-        eventually(again, within_ms=60_000, what=f"{name} ready again after a kill")
+        eventually(again, within_ms=180_000, what=f"{name} ready again after a kill")
 
     def log_ends(self, bootstrap: str, topic: str) -> dict[int, int]:
         """Return each partition's log end, as confluent-kafka sees it."""

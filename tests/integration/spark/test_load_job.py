@@ -2,12 +2,12 @@
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from headrace.client.errors import UnknownTopic
+from headrace.local.descendants import descendants
 from headrace.spark import session
 from headrace.wire.quarantine_record import LogOrigin
 from tests.support.processes import eventually
@@ -94,7 +94,7 @@ def test_a_load_that_is_killed_leaves_nothing_and_the_next_loads_everything_once
     reached = armed.with_name(f"{failpoint}.reached")
     eventually(reached.exists, within_ms=LOAD_MS, what=f"{failpoint} reached; {load.log}")
     driver = int(reached.read_text())
-    machines = [pid for pid in _descendants(driver) if "java" in Path(f"/proc/{pid}/cmdline").read_text()]
+    machines = [pid for pid in descendants(driver) if "java" in Path(f"/proc/{pid}/cmdline").read_text()]
     assert machines, "no JVM under the driver"
     assert len(addresses(stage)) == (0 if failpoint == "load.before_commit" else 40)
     files = list(stage.warehouse.data_folder(stage.topic).glob("*/rows-*/*/*.parquet"))
@@ -156,15 +156,3 @@ def test_a_topic_without_records_loads_nothing_and_one_that_is_not_there_is_an_e
     stage.create(2)
     assert stage.load().run is None
     assert stage.warehouse.table(stage.topic) is None
-
-
-def _descendants(pid: int) -> list[int]:
-    listing = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True, timeout=10).stdout
-    parents = {int(line.split()[0]): int(line.split()[1]) for line in listing.splitlines()}
-    found, waiting = [], [pid]
-    while waiting:
-        parent = waiting.pop()
-        children = [child for child, its_parent in parents.items() if its_parent == parent]
-        found += children
-        waiting += children
-    return found

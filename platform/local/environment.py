@@ -1,0 +1,185 @@
+"""Builds `.venv` from `requirements.lock` and says how far it is: `python3 -I platform/local/environment.py`, by `make install`.
+
+Uses the standard library only, since nothing of ours is installed yet. Interrupted at any moment, it is run again and goes on: an
+environment without a working pip is made anew, what is installed stays. pip's own words are in `.venv/install.log`.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+TELL_EVERY_S = 10
+"""Between two lines where the output is no terminal; on one the line is rewritten every second."""
+PIP_ENDS_S = 20
+LOG_TAIL_LINES = 15
+_PINNED = re.compile(r"^[A-Za-z0-9][\w.-]*==", re.MULTILINE)
+_SEEN = re.compile(r"^\s*(?:Collecting|Requirement already satisfied:) ")
+_DOWNLOAD = re.compile(r"^\s*Downloading (\S+).*\(([\d.]+ [kMG]B)\)")
+_INSTALLING = "Installing collected packages"
+
+
+class InstallFailed(Exception):
+    """A command did not end well; the message says which, and the end of what it said."""
+
+
+class Progress:
+    """How far pip is, as its output tells: the packages it has looked at, then those whose files are in place."""
+
+    def __init__(self, package_count: int) -> None:
+        self._package_count = package_count
+        self._seen = 0
+        self._doing = ""
+        self.is_installing = False
+
+    def line(self, text: str) -> None:
+        """Take in a line of pip's."""
+        if _SEEN.match(text):
+            self._seen += 1
+            self._doing = ""
+        elif found := _DOWNLOAD.match(text):
+            self._doing = f", downloading {found[1].rpartition('/')[2]} ({found[2]})"
+        elif text.startswith(_INSTALLING):
+            self.is_installing = True
+
+    def words(self, installed: int) -> str:
+        """Return where it stands; `installed` is how many packages have their files in place."""
+        whole = self._package_count
+        if self.is_installing:
+            return f"installing: {min(installed, whole)} of {whole} packages"
+        return f"fetching: {min(self._seen, whole)} of {whole} packages{self._doing}"
+
+
+class _Screen:
+    """One line that is rewritten on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._is_terminal = stream.isatty()
+        self._began = self._told = time.monotonic()
+
+    def show(self, words: str) -> None:
+        now = time.monotonic()
+        line = f"[{now - self._began:4.0f} s] {words}"
+        if self._is_terminal:
+            self._stream.write(f"\r\033[K{line[:100]}")
+        elif now - self._told >= TELL_EVERY_S:
+            self._stream.write(f"{line}\n")
+            self._told = now
+        self._stream.flush()
+
+    def end(self, words: str) -> None:
+        line = f"[{time.monotonic() - self._began:4.0f} s] {words}\n"
+        self._stream.write(f"\r\033[K{line}" if self._is_terminal else line)
+        self._stream.flush()
+
+
+def build(venv: Path, lock: Path, project: Path) -> None:
+    """Return when `venv` holds the packages of `lock` and, in place, the project. Raises InstallFailed."""
+    screen = _Screen(sys.stderr)
+    python = venv / "bin" / "python"
+    if not _has_pip(python):
+        if venv.is_symlink():
+            raise InstallFailed(f"{venv} is a link to an environment of another Python or without pip: remove the link")
+        screen.show(f"making {venv}")
+        _run([sys.executable, "-m", "venv", "--clear", str(venv)], venv.parent, screen)
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    progress = Progress(len(_PINNED.findall(lock.read_text())))
+    _run([*pip, "--require-hashes", "-r", str(lock)], venv, screen, progress)
+    screen.show("installing headrace itself, in place")
+    _run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(project)], venv, screen)
+    (venv / ".installed").touch()
+    screen.end(f"{venv} is ready")
+
+
+def _has_pip(python: Path) -> bool:
+    """Return whether the environment is one that can be gone on with: of this Python, with a pip that runs."""
+    try:
+        said = subprocess.run(
+            [str(python), "-c", "import pip, sys; print(sys.version_info[:2])"], capture_output=True, text=True, timeout=60
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return said.returncode == 0 and said.stdout.strip() == str(sys.version_info[:2])
+
+
+def _run(command: Sequence[str], venv: Path, screen: _Screen, progress: Progress | None = None) -> None:
+    """Run a command to its end, its output in the log and, read as pip's, on the screen. Interrupted, end the command first."""
+    lines: list[str] = []
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
+    reader = threading.Thread(target=_read, args=(child, lines, progress), daemon=True)
+    reader.start()
+    try:
+        while child.poll() is None:
+            if progress is not None:
+                screen.show(progress.words(_installed(venv) if progress.is_installing else 0))
+            try:
+                child.wait(timeout=1)
+            except subprocess.TimeoutExpired:
+                continue
+        reader.join()
+    finally:
+        if child.poll() is None:
+            _end(child)
+        if venv.joinpath("bin").is_dir():
+            with (venv / "install.log").open("a") as log:
+                log.writelines(lines)
+    if child.returncode != 0:
+        tail = "".join(f"  | {line}" for line in lines[-LOG_TAIL_LINES:])
+        raise InstallFailed(f"{' '.join(command[:4])} … ended with {child.returncode}:\n{tail}")
+
+
+def _read(child: "subprocess.Popen[str]", lines: list[str], progress: Progress | None) -> None:
+    assert child.stdout is not None
+    for line in child.stdout:
+        lines.append(line)
+        if progress is not None:
+            progress.line(line)
+
+
+def _installed(venv: Path) -> int:
+    return sum(1 for _ in venv.glob("lib/python3*/site-packages/*.dist-info"))
+
+
+def _end(child: "subprocess.Popen[str]") -> None:
+    child.terminate()
+    try:
+        child.wait(timeout=PIP_ENDS_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _stop(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Build `.venv` of this checkout: 0 it is ready, 1 it is not and why, 130 it was interrupted."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
+    os.chdir(CHECKOUT)
+    venv = Path(".venv")
+    sys.stderr.write(f"setting up {venv}: pinned, hashed packages (once, one to three minutes, 1.6 GB)\n")
+    try:
+        build(venv, Path("requirements.lock"), CHECKOUT)
+    except InstallFailed as error:
+        sys.stderr.write(
+            f"\nheadrace: {error}\nAll of it: {venv / 'install.log'}. The same command goes on where this one ended.\n"
+        )
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nheadrace: interrupted, nothing is left running; the same command goes on where this one ended\n")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""Builds an sdist, from it the wheel, and tries that in an environment that holds nothing else: `make packages`, which is
+`python -m tests.packages [FOLDER]`. The tree's symbolic links (`src/headrace/`) must have become files.
+"""
+
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+BUILD_SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+TRY_SDK = """
+import importlib.util
+from headrace.sdk import EventLogger, event_schema
+for extra in ("kazoo", "starlette", "pyspark", "airflow", "duckdb"):
+    assert importlib.util.find_spec(extra) is None, f"{extra} came along: the SDK is to be light"
+event_schema("Click", [{"name": "path", "type": "string"}])
+"""
+EXPECTED = (
+    "headrace/py.typed",
+    "headrace/errors.py",
+    "headrace/sdk/__init__.py",
+    "headrace/broker/log/partition_log.py",
+    "headrace/audit/service/templates/index.html",
+    "headrace/spark/log4j2.properties",
+    "headrace/local/log4j2.properties",
+)
+
+
+class BadPackage(Exception):
+    """What was built is not what is to be published; the message says where."""
+
+
+def build_sdist(folder: Path) -> Path:
+    """Return the sdist, built from this tree into `folder`."""
+    _run([sys.executable, "-c", BUILD_SDIST, str(folder)], cwd=TOP)
+    return _the_only(folder, "*.tar.gz")
+
+
+def build_wheel(source: Path, folder: Path) -> Path:
+    """Return the wheel, built from a tree or an sdist into `folder`, with the setuptools that is installed here."""
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
+    _run([*pip, "--wheel-dir", str(folder), str(source)], cwd=folder)
+    return _the_only(folder, "*.whl")
+
+
+def check_sdist(sdist: Path) -> None:
+    """Raise BadPackage for a link, which points nowhere once it is unpacked elsewhere, and for files that are missing."""
+    with tarfile.open(sdist) as archive:
+        members = archive.getmembers()
+    links = [member.name for member in members if member.issym() or member.islnk()]
+    if links:
+        raise BadPackage(f"{sdist.name} holds links: {', '.join(links[:5])}")
+    names = {member.name.partition("/")[2] for member in members}
+    _all_there(sdist, names, {f"src/{name}" for name in EXPECTED} | {"LICENSE", "README.md", "pyproject.toml"})
+
+
+def check_wheel(wheel: Path) -> None:
+    """Raise BadPackage for a module of the tree that is not in the wheel."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    modules = {f"headrace/{path.relative_to(TOP / 'platform')}" for path in (TOP / "platform").rglob("*.py")}
+    modules |= {f"headrace/spark/{path.relative_to(TOP / 'spark')}" for path in (TOP / "spark").rglob("*.py")}
+    _all_there(wheel, names, modules | set(EXPECTED))
+
+
+def try_wheel(wheel: Path, folder: Path) -> None:
+    """Install the wheel, with the few packages it names, into an environment of its own, and use the SDK and the command."""
+    python = folder / "bin" / "python"
+    _run([sys.executable, "-m", "venv", str(folder)], cwd=wheel.parent)
+    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)], cwd=wheel.parent)
+    _run([str(python), "-I", "-c", TRY_SDK], cwd=wheel.parent)
+    said = _run([str(folder / "bin" / "headrace"), "--version"], cwd=wheel.parent)
+    if said.strip().rpartition(" ")[2] != wheel.name.split("-")[1]:
+        raise BadPackage(f"`headrace --version` says {said.strip()!r}, the wheel is {wheel.name}")
+
+
+def _all_there(package: Path, names: set[str], expected: set[str]) -> None:
+    missing = sorted(expected - names)
+    if missing:
+        raise BadPackage(f"{package.name} lacks {len(missing)} files: {', '.join(missing[:5])}")
+
+
+def _the_only(folder: Path, pattern: str) -> Path:
+    (found,) = folder.glob(pattern)
+    return found
+
+
+def _run(command: list[str], cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode != 0:
+        raise BadPackage(f"{' '.join(command[:5])} … ended with {done.returncode}:\n{done.stdout[-3000:]}")
+    return done.stdout
+
+
+def main() -> int:
+    """Build into FOLDER (default `dist`, emptied first), check, try; 0 when all is well, 1 with the reason."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else TOP / "dist").absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("headrace-*.tar.gz"), *folder.glob("headrace-*.whl")):
+        old.unlink()
+    try:
+        with tempfile.TemporaryDirectory(prefix="headrace-packages-") as scratch:
+            sdist = build_sdist(folder)
+            check_sdist(sdist)
+            wheel = build_wheel(sdist, folder)
+            check_wheel(wheel)
+            from_tree = Path(scratch) / "from-tree"
+            from_tree.mkdir()
+            check_wheel(build_wheel(TOP, from_tree))  # as `pip install .` does
+            try_wheel(wheel, Path(scratch) / "bare")
+    except BadPackage as error:
+        print(f"packages: {error}", file=sys.stderr)
+        return 1
+    print(f"packages: {sdist.name} and {wheel.name} are in {folder}; the wheel alone gives headrace.sdk and `headrace --version`")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,188 @@
+"""Runs the tests room by room, all of them whatever fails, and closes with a table: what passed, what failed, what was left out.
+
+`make test` is `python -m tests.run`; `make test-root` adds `--as-root`: what an ordinary user had to leave out. With
+`--results FILE` a run adds to what the file tells of an earlier one, so that two of them make one table.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+TOP = Path(__file__).resolve().parents[1]
+LINT = {
+    "ruff format": ["ruff", "format", "--check", "."],
+    "ruff check": ["ruff", "check", "."],
+    "mypy": ["mypy"],
+    "lint-imports": ["lint-imports"],
+}
+ROOMS = ("lint", "unit", "contract", "fuzz", "integration", "crash", "power", "e2e")
+FAST_ROOMS = ("lint", "unit", "contract")
+ROOT_ROOMS = ("crash", "power")
+"""Those with tests that an ordinary user may have to leave out: `needs` in tests/conftest.py."""
+WORKERS = ["-n", "2", "--dist", "loadfile"]
+"""A worker a core, each with its own ZooKeeper and brokers."""
+ONE_BY_ONE = ("power", "e2e")
+"""One block device, one platform."""
+PASSED, NO_TESTS = 0, 5
+"""Of pytest's exit codes."""
+
+Outcome = Literal["passed", "failed", "left out"]
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of one room: outcomes and reasons by the test's name."""
+
+    room: str
+    seconds: float = 0.0
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def add(self, name: str, outcome: Outcome, reason: str = "") -> None:
+        self.outcomes[name] = outcome
+        self.reasons.pop(name, None)
+        if reason:
+            self.reasons[name] = reason
+
+    def count(self, outcome: Outcome) -> int:
+        return sum(1 for one in self.outcomes.values() if one == outcome)
+
+    def named(self, outcome: Outcome) -> list[str]:
+        return [name for name, one in self.outcomes.items() if one == outcome]
+
+
+def read_report(result: Result, report: Path, exit_code: int) -> None:
+    """Take in pytest's JUnit file. A session that ended badly without saying which test failed is itself what failed."""
+    try:
+        cases = list(ElementTree.parse(report).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        cases = []
+    for case in cases:
+        name = f"{case.get('classname', '')}.{case.get('name', '')}".lstrip(".")
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            result.add(name, "failed")
+        elif skipped is not None:
+            result.add(name, "left out", skipped.get("message", ""))
+        elif result.outcomes.get(name) != "failed":  # an error while tearing down is a case of its own
+            result.add(name, "passed")
+    if exit_code not in (PASSED, NO_TESTS) and not result.count("failed"):
+        result.add("the session", "failed", f"pytest ended with {exit_code}")
+
+
+def table(results: Sequence[Result]) -> list[str]:
+    """Return the closing lines; the last is of the form 'N passed, N failed, N skipped'."""
+    lines = ["", f"{'room':<14}{'passed':>8}{'failed':>8}{'left out':>10}{'time':>9}"]
+    for one in results:
+        counts = f"{one.count('passed'):>8}{one.count('failed'):>8}{one.count('left out'):>10}"
+        lines.append(f"{one.room:<14}{counts}{_minutes(one.seconds):>9}")
+    for outcome in ("left out", "failed"):
+        named = [(one, name) for one in results for name in one.named(outcome)]
+        lines += ["", f"{outcome}:"] if named else []
+        lines += [f"  {one.room}: {name}{_because(one.reasons.get(name))}" for one, name in named]
+    passed, failed, left_out = (sum(one.count(outcome) for one in results) for outcome in ("passed", "failed", "left out"))
+    whole = _minutes(sum(one.seconds for one in results))
+    return [*lines, "", f"{passed} passed, {failed} failed, {left_out} skipped in {whole}"]
+
+
+def merged(earlier: Sequence[Result], later: Sequence[Result]) -> list[Result]:
+    """Return both as one: a test that an earlier run left out has the later run's outcome; what failed once has failed."""
+    by_room = {one.room: one for one in earlier}
+    for new in later:
+        known = by_room.setdefault(new.room, Result(new.room))
+        known.seconds += new.seconds
+        for name, outcome in new.outcomes.items():
+            if known.outcomes.get(name) != "failed" and (outcome != "left out" or name not in known.outcomes):
+                known.add(name, outcome, new.reasons.get(name, ""))
+    return list(by_room.values())
+
+
+def _lint(result: Result) -> None:
+    for name, (program, *words) in LINT.items():
+        done = subprocess.run([str(Path(sys.executable).with_name(program)), *words], cwd=TOP, check=False)
+        result.add(name, "passed" if done.returncode == 0 else "failed")
+
+
+def _pytest(result: Result, extra: Iterable[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="headrace-tests-") as folder:
+        report = Path(folder) / "report.xml"
+        spread = [] if result.room in ONE_BY_ONE else WORKERS
+        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *spread, f"--junitxml={report}", *extra]
+        if result.room == "power" and os.geteuid() == 0:
+            command = ["unshare", "--mount", *command]  # what is mounted goes with the last process of its namespace
+        done = subprocess.run(command, cwd=TOP, check=False)
+        read_report(result, report, done.returncode)
+
+
+def _run(room: str, extra: Iterable[str]) -> Result:
+    print(f"\n== {room}", flush=True)
+    result = Result(room)
+    began = time.monotonic()
+    try:
+        if room == "lint":
+            _lint(result)
+        else:
+            _pytest(result, extra)
+    finally:
+        result.seconds = time.monotonic() - began
+    return result
+
+
+def _because(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _minutes(seconds: float) -> str:
+    return f"{round(seconds) // 60}:{round(seconds) % 60:02}"
+
+
+def _read(path: Path | None) -> list[Result]:
+    return [Result(**one) for one in json.loads(path.read_text())] if path is not None and path.exists() else []
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the rooms; return 0 when nothing failed, 1 when something did, 130 when it was interrupted."""
+    parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__, epilog="example: python -m tests.run unit")
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all without one")
+    parser.add_argument("--fast", action="store_true", help=f"{', '.join(FAST_ROOMS)}, properties with few examples")
+    parser.add_argument("--as-root", action="store_true", help="only what an ordinary user may have to leave out; wants root")
+    parser.add_argument("--results", type=Path, help="a file that is added to")
+    words = parser.parse_args(argv)
+    rooms = words.rooms or (FAST_ROOMS if words.fast else ROOT_ROOMS if words.as_root else ROOMS)
+    unknown = [room for room in rooms if room not in ROOMS]
+    if unknown:
+        parser.error(f"no room {unknown[0]!r}: there are {', '.join(ROOMS)}")
+    if words.as_root and os.geteuid() != 0:
+        print("test-root wants root: sudo make test-root", file=sys.stderr)
+        return 2
+    if words.fast:
+        os.environ["HEADRACE_TEST_FAST"] = "1"
+    results: list[Result] = []
+    interrupted = False
+    for room in rooms:
+        try:
+            results.append(_run(room, ["-m", "needs"] if words.as_root else []))
+        except KeyboardInterrupt:
+            interrupted = True
+            break
+    results = merged(_read(words.results), results)
+    if words.results is not None:
+        words.results.write_text(json.dumps([asdict(one) for one in results]))
+    print("\n".join(table(results)), flush=True)
+    if interrupted:
+        print("interrupted: the other rooms did not run", file=sys.stderr)
+        return 130
+    return 1 if any(one.count("failed") for one in results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""What some tests need of the machine that an ordinary user may lack. A test names its need: `@pytest.mark.needs("small disk")`.
+`tests/conftest.py` leaves it out, with the reason, where the need is not met. `sudo make test-root` runs what was left out.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from functools import cache
+
+_TRY_S = 30
+_MOUNT_ONE = 'mount -t tmpfs -o size=1m tmpfs "$0"'
+_MAKE_EXT4 = "mkfs.ext4"
+
+
+@cache
+def lacking_small_disk() -> str | None:
+    """Return why nobody may mount a tmpfs here, None where root or a user namespace may."""
+    own = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
+    with tempfile.TemporaryDirectory(prefix="headrace-mount-") as folder:
+        refused = _refused(["unshare", *own, "sh", "-c", _MOUNT_ONE, folder])
+    return None if refused is None else f"wants a small disk of its own, and mounting one is refused ({refused})"
+
+
+@cache
+def lacking_block_disk() -> str | None:
+    """Return why no recorded block device can be mounted here, None where it can."""
+    if os.geteuid() != 0:
+        return "wants root, to cut the power of a block device"
+    closed = [path for path in ("/dev/fuse", "/dev/loop-control") if not os.access(path, os.W_OK)]
+    if closed:
+        return f"wants {' and '.join(closed)}"
+    if shutil.which(_MAKE_EXT4) is None:
+        return f"wants {_MAKE_EXT4} (Debian: e2fsprogs)"
+    refused = _refused(["unshare", "--mount", "true"])
+    return None if refused is None else f"wants mounts of its own, which are refused ({refused})"
+
+
+NEEDS: Mapping[str, Callable[[], str | None]] = {"small disk": lacking_small_disk, "block disk": lacking_block_disk}
+"""By name: returns what is lacking, None when nothing is."""
+
+
+def _refused(command: list[str]) -> str | None:
+    """Return what the command complains of, None when it succeeds."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TRY_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return None
+    said = done.stderr.strip().splitlines()
+    return said[0] if said else f"exit code {done.returncode}"

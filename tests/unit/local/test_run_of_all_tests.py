@@ -1,0 +1,88 @@
+"""`python -m tests.run`: every room runs whatever fails, and the closing table tells what passed, failed and was left out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import run
+
+REPORT = """<testsuites><testsuite>
+<testcase classname="tests.crash.test_a" name="test_well"/>
+<testcase classname="tests.crash.test_a" name="test_ill"><failure message="no"/></testcase>
+<testcase classname="tests.crash.test_a" name="test_torn"/>
+<testcase classname="tests.crash.test_a" name="test_torn"><error message="at teardown"/></testcase>
+<testcase classname="tests.crash.test_b" name="test_left"><skipped message="wants root: sudo make test-root"/></testcase>
+</testsuite></testsuites>"""
+
+
+def read(folder: Path, text: str, exit_code: int) -> run.Result:
+    report = folder / "report.xml"
+    report.write_text(text)
+    result = run.Result("crash", seconds=61)
+    run.read_report(result, report, exit_code)
+    return result
+
+
+def test_passed_failed_and_left_out_are_told_by_name_and_the_last_line_counts_them(tmp_path: Path) -> None:
+    lines = run.table([read(tmp_path, REPORT, 1)])
+    assert "  crash: tests.crash.test_b.test_left (wants root: sudo make test-root)" in lines
+    assert "  crash: tests.crash.test_a.test_ill" in lines
+    assert "  crash: tests.crash.test_a.test_torn" in lines
+    assert lines[-1] == "1 passed, 2 failed, 1 skipped in 1:01"
+
+
+@pytest.mark.parametrize("text", ["", "<testsuites/>", "<torn"])
+def test_a_session_that_ended_without_a_report_has_failed(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text, 3).named("failed") == ["the session"]
+
+
+def test_a_room_all_of_whose_tests_are_left_out_has_not_failed(tmp_path: Path) -> None:
+    assert read(tmp_path, "<testsuites/>", run.NO_TESTS).count("failed") == 0
+
+
+def test_what_root_took_up_is_no_longer_left_out(tmp_path: Path) -> None:
+    earlier = read(tmp_path, REPORT, 1)
+    later = run.Result("crash", seconds=5)
+    later.add("tests.crash.test_b.test_left", "passed")
+    (both,) = run.merged([earlier], [later])
+    assert (both.count("passed"), both.count("failed"), both.count("left out")) == (2, 2, 0)
+    assert run.table([both])[-1] == "2 passed, 2 failed, 0 skipped in 1:06"
+
+
+def test_what_failed_once_has_failed_though_it_passes_as_root(tmp_path: Path) -> None:
+    later = run.Result("crash", seconds=5)
+    later.add("tests.crash.test_a.test_ill", "passed")
+    later.add("tests.crash.test_a.test_well", "left out", "wants root")
+    (both,) = run.merged([read(tmp_path, REPORT, 1)], [later])
+    assert (both.count("passed"), both.count("failed"), both.count("left out")) == (1, 2, 1)
+
+
+def test_a_failing_room_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def one_room(room: str, extra: object) -> run.Result:
+        asked.append(room)
+        result = run.Result(room)
+        result.add("test", "failed" if room == "unit" else "passed")
+        return result
+
+    monkeypatch.setattr(run, "_run", one_room)
+    assert run.main([]) == 1
+    assert asked == list(run.ROOMS)
+    assert re.search(rf"{len(run.ROOMS) - 1} passed, 1 failed, 0 skipped", capsys.readouterr().out)
+
+
+def test_interrupted_it_tells_what_ran(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def one_room(room: str, extra: object) -> run.Result:
+        if room == "unit":
+            raise KeyboardInterrupt
+        result = run.Result(room)
+        result.add("test", "passed")
+        return result
+
+    monkeypatch.setattr(run, "_run", one_room)
+    assert run.main([]) == 130
+    assert "1 passed, 0 failed" in capsys.readouterr().out
