@@ -22,7 +22,7 @@ class _Consumer:
         return found + self._polled()
 
     def await_partition(self) -> "_Consumer":
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = time.monotonic() + PATIENCE_S / 2
         while not self._consumer.assignment():
             self._early += self._polled()
             if time.monotonic() > deadline_s:
@@ -80,9 +80,17 @@ class KafkaPython:
         return _Consumer(consumer, topic)
 
     def member(self, topic: str, group: str) -> _Consumer:
-        consumer = self._made(group, "earliest")
-        consumer.subscribe([topic])
-        return _Consumer(consumer, topic).await_partition()
+        """At times kafka-python 3.0 does not finish joining, with Apache Kafka neither: a second consumer does."""
+        for is_last in (False, True):
+            consumer = self._made(group, "earliest")
+            consumer.subscribe([topic])
+            try:
+                return _Consumer(consumer, topic).await_partition()
+            except TimeoutError:
+                consumer.close(autocommit=False)
+                if is_last:
+                    raise
+        raise AssertionError("unreachable")
 
 
 if __name__ == "__main__":
