@@ -1,8 +1,9 @@
 """Which offsets a task reads: half-open ranges of one partition, cut into pieces. Pure.
 
-A cut may fall anywhere: inside a batch, in the gap after one, in a hole. That is safe because every record has exactly one offset
-(its batch's base + its index), and a piece yields exactly the records whose offset lies in it; a batch across a cut is fetched by
-both neighbours and each takes its own part. It holds for byte offsets (a span is then about that many bytes) and for dense ones.
+A cut may fall anywhere: inside a batch, in the gap in front of one, in a hole. That is safe because every record has exactly one
+offset (its batch's base + its index), and a piece yields exactly the records whose offset lies in it; a batch across a cut is
+fetched by both neighbours and each takes its own part. It holds for byte offsets (a span is then about that many bytes) and for
+dense ones.
 """
 
 import json
