@@ -281,7 +281,8 @@ def test_a_batch_that_rotted_on_the_disk_goes_to_quarantine_by_its_range_and_the
         assert isinstance(record.origin, LogOrigin)
         assert record.origin.partition == 1
         sound = [message.offset() for message in read_all(own.address, topic) if message.partition() == 1]
-        assert record.origin.to_offset in sound
+        assert record.origin.offset - 1 in sound, "right behind the last record of the batch before it"
+        assert max(sound) > record.origin.to_offset
         assert not [offset for offset in sound if record.origin.offset <= offset < record.origin.to_offset]
     finally:
         members.stop_all()
