@@ -21,10 +21,11 @@ from ..later import Chunks, Later
 from ..loop import Loop
 from ..metrics import BrokerMetrics
 from ..offset_desk import OffsetDesk
-from ..partitions import PartitionTable
+from ..partitions import Partition, PartitionTable
 from ..producer_id_desk import ProducerIdDesk
 from ..settings import BrokerSettings
 from ..slices import Slices
+from ..topics_by_id import TopicsById
 from ..worker import Worker
 
 Answer = bytes | Chunks | Later | None
@@ -136,6 +137,7 @@ class Context:
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
     known_fetches: KnownFetches = field(default_factory=KnownFetches)
+    topics_by_id: TopicsById = field(default_factory=TopicsById)
     cold_reads: ColdReads | None = None
     """None: what is not in the page cache is read on the loop."""
     slices: Slices = field(init=False)
@@ -155,6 +157,13 @@ class Context:
         """Return a topic's own settings, empty when there is no such topic."""
         entry = self.topics.catalog.topics.get(topic)
         return {} if entry is None else entry.config
+
+    def partition_to_read(self, topic: str, index: int) -> Partition | None:
+        """Return the partition of the topic that has this name, else this id; None where none is kept here."""
+        partition = self.partitions.get(topic, index)
+        if partition is None and (name := self.topics_by_id.name_of(topic, self.topics.catalog)) is not None:
+            return self.partitions.get(name, index)
+        return partition
 
     def not_here(self, topic: str, index: int) -> ErrorCode:
         """Return what the protocol calls it that a partition is not among this broker's own."""

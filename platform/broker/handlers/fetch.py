@@ -155,8 +155,8 @@ class _Parked:
 
     def wait(self) -> bool:
         """Wait at the partitions; return False when too many are waited at already."""
-        table = self._context.partitions
-        named = [table.get(topic, wanted.index) for topic, partitions in self._request.topics for wanted in partitions]
+        find = self._context.partition_to_read
+        named = [find(topic, wanted.index) for topic, partitions in self._request.topics for wanted in partitions]
         return self.wait_at(len(named), [partition for partition in named if partition is not None])
 
     def wait_at(self, count: int, partitions: Sequence[Partition]) -> bool:
@@ -258,7 +258,7 @@ def _cold(context: Context, request: fetch.FetchRequest) -> list[Slice]:
     left = min(request.max_bytes, context.settings.fetch_max_bytes)
     for name, partitions in request.topics:
         for wanted in partitions:
-            partition = context.partitions.get(name, wanted.index)
+            partition = context.partition_to_read(name, wanted.index)
             if partition is None or left <= 0:
                 continue
             log, offset = partition.log, wanted.fetch_offset
@@ -293,7 +293,7 @@ def _collect(context: Context, request: fetch.FetchRequest) -> _Collected:
     for name, partitions in request.topics:
         answers = []
         for wanted in partitions:
-            partition = context.partitions.get(name, wanted.index)
+            partition = context.partition_to_read(name, wanted.index)
             answer = _refusal(context, name, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
             if answer.error_code:
                 must_go = True

@@ -97,6 +97,16 @@ def test_where_all_up_to_the_end_is_damaged_the_high_watermark_is_the_fetch_offs
         assert values(client.fetch("t", len(whole))) == [b"three"]
 
 
+def test_a_topics_id_in_the_place_of_its_name_is_understood(broker: ServingBroker, client: RawClient) -> None:
+    """`@platformatic/kafka` 1.35 sends the id that it has from Metadata 12 with a Fetch that goes by names."""
+    client.produce("clicks", batch(b"one"))
+    topic_id = str(broker.topics.catalog.topics["clicks"].topic_id)
+    for offset in (0, 1):  # the second time as a fetch that is known
+        assert values(client.fetch(topic_id, offset)) == [b"one"]
+    stranger = client.fetch("00000000-0000-4000-8000-000000000000", 0)
+    assert stranger.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def test_when_others_used_up_max_bytes_the_high_watermark_is_the_true_one(broker: ServingBroker, client: RawClient) -> None:
     data = batch(b"x" * 100)
     for partition in range(50):
