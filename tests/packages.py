@@ -73,7 +73,7 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)], cwd=wheel.parent)
     _run([str(python), "-I", "-c", TRY_SDK], cwd=wheel.parent)
     said = _run([str(folder / "bin" / "headrace"), "--version"], cwd=wheel.parent)
-    if said.strip().rpartition(" ")[2] != wheel.name.split("-")[1]:
+    if said.split()[:2] != wheel.name.split("-")[:2]:
         raise BadPackage(f"`headrace --version` says {said.strip()!r}, the wheel is {wheel.name}")
 
 
