@@ -1,34 +1,13 @@
 """Things asked for one by one and done many at a time: in order, bounded, each told what has become of it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import cast
 
 from headrace.broker import batched_jobs
 from headrace.broker.batched_jobs import BatchedJobs, Kind
 from headrace.broker.errors import Overloaded
 from headrace.broker.worker import Worker
-
-
-class HandWorker:
-    """Runs a job when the test says so, or has no room for any."""
-
-    def __init__(self) -> None:
-        self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[[Exception], None]]] = []
-        self.is_full = False
-
-    def submit(self, job: Callable[[], Any], done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
-        if not self.is_full:
-            self.waiting.append((job, done, failed))
-        return not self.is_full
-
-    def run_one(self) -> None:
-        job, done, failed = self.waiting.pop(0)
-        try:
-            result = job()
-        except Exception as error:
-            failed(error)
-        else:
-            done(result)
+from tests.unit.broker.hand_worker import HandWorker
 
 
 class Noted:
@@ -60,8 +39,8 @@ def lined_up() -> tuple[BatchedJobs, HandWorker, Noted]:
 
 
 def run_all(worker: HandWorker) -> None:
-    while worker.waiting:
-        assert len(worker.waiting) == 1, "one at a time"
+    while worker.jobs:
+        assert len(worker.jobs) == 1, "one at a time"
         worker.run_one()
 
 

@@ -17,6 +17,7 @@ from headrace.broker.partitions import PartitionTable
 from headrace.broker.topic_keeper import TopicKeeper
 from headrace.coordination.brokers import BrokerInfo, BrokerRegistry
 from headrace.coordination.topics import TopicInfo, TopicRegistry, Wanted
+from tests.unit.broker.hand_worker import HandWorker
 from tests.unit.broker_log.small_logs import batch
 
 NOW_MS = 1_800_000_000_000
@@ -95,29 +96,6 @@ class MemoryBrokers:
         return self.known
 
 
-class InlineWorker:
-    """Runs each job when told to, in order: the test is the thread."""
-
-    def __init__(self) -> None:
-        self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[[Exception], None]]] = []
-        self.is_full = False
-
-    def submit(self, job: Callable[[], Any], done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
-        if not self.is_full:
-            self.jobs.append((job, done, failed))
-        return not self.is_full
-
-    def run(self) -> None:
-        while self.jobs:
-            job, done, failed = self.jobs.pop(0)
-            try:
-                result = job()
-            except Exception as error:
-                failed(error)
-            else:
-                done(result)
-
-
 @pytest.fixture
 def registry() -> MemoryRegistry:
     return MemoryRegistry()
@@ -145,7 +123,7 @@ class Kept:
     """A keeper whose worker runs when the test says so."""
 
     def __init__(self, folder: Path, registry: MemoryRegistry) -> None:
-        self.worker = InlineWorker()
+        self.worker = HandWorker()
         self.table = PartitionTable()
         self.keeper = TopicKeeper(
             data=folder,
