@@ -62,7 +62,7 @@ class Traffic:
         self.topic = topic
         self._random = random.Random(seed)
         self._schema_id = RegistryClient(registry.url).register(f"{topic}-value", SCHEMA)
-        self._producer = Producer({"bootstrap.servers": broker.address, "batch.num.messages": 50, "linger.ms": 2})
+        self._producer = Producer({"bootstrap.servers": broker.address, "batch.num.messages": 50, "linger.ms": 10_000})
         self.sent = 0
 
     def send(self, count: int, *, bad_every: int = 0) -> None:
