@@ -1,7 +1,7 @@
-"""Which settings a broker has beside its topics' defaults: names, defaults, bounds, what they mean. Pure.
+"""Defines the settings of the broker process: names, defaults, bounds, descriptions. Pure.
 
-Names are Kafka's where Kafka has the setting, ours elsewhere. A setting that is taken and then ignored would be a promise nobody
-keeps: Kafka's others are refused by name, with the reason where people are likely to bring them along."""
+Where Kafka has the setting, it has Kafka's name. A setting that would have no effect is not accepted: `NOT_HERE` refuses Kafka's
+common ones by name, with the reason."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A setting that is a whole number."""
+    """An integer setting."""
 
     default: int
     lowest: int
@@ -28,114 +28,129 @@ def _number(field: str, default: int, lowest: int, highest: int = LARGEST_INT32,
 
 NUMBERS: Mapping[str, Number] = {
     "num.partitions": _number(
-        "num_partitions", 3, 1, 10_000, doc="Partitions of topics made on first use, or asked for without a number."
+        "num_partitions",
+        3,
+        1,
+        10_000,
+        doc="Number of partitions of a topic that is created on first use, or without a number of partitions.",
     ),
     "socket.request.max.bytes": _number(
-        "request_max_bytes", 100 * _MIB, 1_024, doc="The longest request taken; a longer one closes its connection."
+        "request_max_bytes", 100 * _MIB, 1_024, doc="Largest request in bytes. A larger one closes its connection."
     ),
     "queued.max.request.bytes": _number(
         "unfinished_requests_max_bytes",
         512 * _MIB,
         _MIB,
         1 << 40,
-        doc="Memory for requests that are still arriving, all together; beyond it the one that waits longest is closed.",
+        doc="Memory for incomplete requests of all connections. Above it, the connection with the oldest one is closed.",
     ),
-    "max.connections": _number("max_connections", 10_000, 1, doc="Connections open at once; more are closed when accepted."),
-    "connections.max.idle.ms": _number("connections_max_idle_ms", 600_000, 100, doc="A connection silent this long is closed."),
+    "max.connections": _number(
+        "max_connections", 10_000, 1, doc="Maximum number of open connections. Further ones are closed when they are accepted."
+    ),
+    "connections.max.idle.ms": _number(
+        "connections_max_idle_ms", 600_000, 100, doc="A connection that is idle for this long is closed."
+    ),
     "request.read.timeout.ms": _number(
-        "request_read_timeout_ms", 60_000, 100, doc="How long a request may take to arrive once its first bytes have."
+        "request_read_timeout_ms",
+        60_000,
+        100,
+        doc="Maximum time from the first byte of a request to its last. A slower request closes its connection.",
     ),
     "connection.output.max.bytes": _number(
         "output_max_bytes",
         4 * _MIB,
         1_024,
-        doc="Answers that a connection may leave unread before its requests are no longer read.",
+        doc="When a client leaves more than this many response bytes unread, the broker stops reading its requests.",
     ),
     "queued.max.response.bytes": _number(
         "unread_answers_max_bytes",
         512 * _MIB,
         65_536,
         1 << 40,
-        doc="Memory for answers that clients leave unread, all together; beyond it the connection that holds most is closed.",
+        doc="Memory for unread responses of all connections. Above it, the connection that holds most of it is closed.",
     ),
     "fetch.parked.partitions.max": _number(
         "parked_partitions_max",
         500_000,
         0,
-        doc="Partitions that all waiting fetches together may wait at, 0.4 KB each; a fetch beyond is answered at once.",
+        doc="Maximum number of partitions in all waiting fetches together, 0.4 KB each. Further fetches do not wait.",
     ),
-    "fetch.max.bytes": _number("fetch_max_bytes", 55 * _MIB, 1_024, doc="The most one fetch is answered with, whatever it asks."),
-    "fetch.max.wait.ms": _number("fetch_max_wait_ms", 300_000, 0, doc="The longest one fetch is parked, whatever it asks."),
+    "fetch.max.bytes": _number("fetch_max_bytes", 55 * _MIB, 1_024, doc="Upper limit for the max_bytes of a Fetch request."),
+    "fetch.max.wait.ms": _number("fetch_max_wait_ms", 300_000, 0, doc="Upper limit for the max_wait_ms of a Fetch request."),
     "zookeeper.session.timeout.ms": _number(
-        "zookeeper_session_timeout_ms", 10_000, 1_000, 30_000, doc="Silence after which ZooKeeper takes this broker for gone."
+        "zookeeper_session_timeout_ms",
+        10_000,
+        1_000,
+        30_000,
+        doc="When ZooKeeper does not hear from the broker for this long, it removes the broker's registration.",
     ),
     "zookeeper.connection.timeout.ms": _number(
-        "zookeeper_connection_timeout_ms", 20_000, 500, 300_000, doc="How long a start waits for ZooKeeper."
+        "zookeeper_connection_timeout_ms", 20_000, 500, 300_000, doc="How long startup waits for ZooKeeper."
     ),
     "log.retention.check.interval.ms": _number(
-        "retention_check_interval_ms", 60_000, 50, doc="How often logs are looked through for segments to delete."
+        "retention_check_interval_ms", 60_000, 50, doc="Interval between two searches for segments to delete."
     ),
     "topic.creation.wait.ms": _number(
-        "topic_creation_wait_ms", 2_000, 0, 30_000, doc="How long Metadata waits for a topic that it has caused to be made."
+        "topic_creation_wait_ms", 2_000, 0, 30_000, doc="How long a Metadata request waits for a topic that it creates."
     ),
     "shutdown.timeout.ms": _number(
         "shutdown_timeout_ms",
         8_000,
         100,
         600_000,
-        doc="How long a stop may take: requests under way answered, logs flushed, all closed. Then the process ends as it is.",
+        doc="Time limit of a shutdown: answer requests, flush and close logs. After it, the process exits with code 3.",
     ),
     "group.initial.rebalance.delay.ms": _number(
         "group_initial_rebalance_delay_ms",
         500,
         0,
         300_000,
-        doc="How long an empty group waits for more members after its first, and after each further one. Kafka's: 3000.",
+        doc="How long the first rebalance of an empty group waits for members. It waits again if some joined. Kafka: 3000.",
     ),
     "group.min.session.timeout.ms": _number(
-        "group_min_session_timeout_ms", 6_000, 1, doc="The shortest session.timeout.ms that members of a group may ask for."
+        "group_min_session_timeout_ms", 6_000, 1, doc="Smallest session.timeout.ms that a group member may request."
     ),
     "group.max.session.timeout.ms": _number(
-        "group_max_session_timeout_ms", 1_800_000, 1, doc="The longest session.timeout.ms that members of a group may ask for."
+        "group_max_session_timeout_ms", 1_800_000, 1, doc="Largest session.timeout.ms that a group member may request."
     ),
-    "group.max.size": _number("group_max_size", 1_000, 1, 100_000, doc="Members that one group may have."),
-    "groups.max": _number("groups_max", 10_000, 1, 1_000_000, doc="Groups that may have members at once."),
+    "group.max.size": _number("group_max_size", 1_000, 1, 100_000, doc="Maximum number of members of one group."),
+    "groups.max": _number("groups_max", 10_000, 1, 1_000_000, doc="Maximum number of groups that have members."),
     "groups.max.bytes": _number(
         "groups_max_bytes",
         64 * _MIB,
         65_536,
         1 << 40,
-        doc="Memory for what members of all groups say and are told.",
+        doc="Memory for the metadata and assignments of the members of all groups.",
     ),
     "offset.metadata.max.bytes": _number(
-        "offset_metadata_max_bytes", 4_096, 0, 65_536, doc="The longest text that a consumer may keep beside a committed offset."
+        "offset_metadata_max_bytes", 4_096, 0, 65_536, doc="Maximum length of the metadata text in an offset commit."
     ),
     "offsets.retention.minutes": _number(
         "offsets_retention_minutes",
         7 * 24 * 60,
         1,
-        doc="How long committed offsets stay after their group lost its last member; without members, after the last commit.",
+        doc="How long committed offsets are kept after the last member left the group; without members, after the last commit.",
     ),
     "offsets.retention.check.interval.ms": _number(
-        "offsets_retention_check_interval_ms", 600_000, 50, doc="How often committed offsets are looked through for expired ones."
+        "offsets_retention_check_interval_ms", 600_000, 50, doc="Interval between two searches for expired committed offsets."
     ),
     "metrics.partitions.max": _number(
         "metrics_partitions_max",
         1_000,
         0,
         100_000,
-        doc="Up to so many partitions each has metrics of its own; beyond, only their topics have, and of topics so many.",
+        doc="Up to this many partitions, each has metrics. Above it, metrics are per topic, for at most this many topics.",
     ),
 }
-"""Settings of the process that are whole numbers. Those without a Kafka name of their own have ours."""
+"""The integer settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """A setting that is not a number."""
+    """A setting that is not an integer."""
 
     default: str | None
-    """None: has to be given, or stays away."""
+    """None: no default; `log.dirs` is required, the others are optional."""
     check: Callable[[str], str | None]
     doc: str
 
@@ -145,7 +160,7 @@ def _one_of(*values: str) -> Callable[[str], str | None]:
 
 
 def host_fault(value: str) -> str | None:
-    """Return what is wrong with a host, or None."""
+    """Return the fault of a host name or address, or None."""
     return None if value and not any(mark in value for mark in "/ ,") else f"{value!r} is not a host name or address"
 
 
@@ -158,7 +173,7 @@ def _port(lowest: int) -> Callable[[str], str | None]:
 
 
 def listener_parts(value: str) -> tuple[str, str, str]:
-    """Return protocol, host and port of `PROTOCOL://HOST:PORT`, or of `HOST:PORT`."""
+    """Return protocol, host and port of `PROTOCOL://HOST:PORT` or `HOST:PORT`."""
     protocol, mark, address = value.partition("://")
     if not mark:
         protocol, address = "PLAINTEXT", value
@@ -190,30 +205,36 @@ def _folder(value: str) -> str | None:
 
 
 WORDS: Mapping[str, Word] = {
-    "broker.id": Word(default="1", check=_broker_id, doc="This broker's number in its cluster."),
-    "log.dirs": Word(default=None, check=_folder, doc="The folder of the logs; one, and this broker's only."),
+    "broker.id": Word(default="1", check=_broker_id, doc="Id of this broker in its cluster."),
+    "log.dirs": Word(default=None, check=_folder, doc="Data folder: exactly one, used by this broker only."),
     "zookeeper.connect": Word(
-        default="127.0.0.1:2181", check=_zookeeper, doc="Where ZooKeeper is: HOST:PORT[,HOST:PORT...][/CHROOT]."
+        default="127.0.0.1:2181", check=_zookeeper, doc="Address of ZooKeeper: HOST:PORT[,HOST:PORT...][/CHROOT]."
     ),
-    "listeners": Word(
-        default="PLAINTEXT://127.0.0.1:9092", check=_listener, doc="Address listened on; port 0 means any free one."
-    ),
+    "listeners": Word(default="PLAINTEXT://127.0.0.1:9092", check=_listener, doc="Address to listen on. Port 0: any free port."),
     "advertised.listeners": Word(
-        default=None, check=_listener, doc="Address told to clients and other brokers, where it is not the one listened on."
+        default=None,
+        check=_listener,
+        doc="Address that clients and other brokers connect to, if it differs from the one listened on.",
     ),
-    "http.host": Word(default="127.0.0.1", check=host_fault, doc="Address that /metrics, /healthz and /readyz are served on."),
-    "http.port": Word(default=None, check=_port(0), doc="Port of /metrics, /healthz and /readyz; 0 means any free one."),
+    "http.host": Word(default="127.0.0.1", check=host_fault, doc="Address that serves /metrics, /healthz and /readyz."),
+    "http.port": Word(
+        default=None,
+        check=_port(0),
+        doc="Port that serves /metrics, /healthz and /readyz. 0: any free port. Not set: they are not served.",
+    ),
     "auto.create.topics.enable": Word(
-        default="true", check=_one_of("true", "false"), doc="Whether a topic is made when a client first asks for it."
+        default="true", check=_one_of("true", "false"), doc="Whether a topic is created when a client first asks for it."
     ),
     "logging.level": Word(
-        default="INFO", check=_one_of("DEBUG", "INFO", "WARNING", "ERROR"), doc="The least level that the broker's own log shows."
+        default="INFO", check=_one_of("DEBUG", "INFO", "WARNING", "ERROR"), doc="Lowest level of events that the broker logs."
     ),
     "logging.format": Word(
-        default="json", check=_one_of("json", "text"), doc="How the broker's own log is written: an object or a sentence a line."
+        default="json",
+        check=_one_of("json", "text"),
+        doc="Format of the broker's log: json (one object per line) or text (one plain line per event).",
     ),
 }
-"""Settings of the process that are not numbers."""
+"""The settings that are not integers."""
 
 SYNONYMS: Mapping[str, tuple[str, int | None]] = {
     "log.dir": ("log.dirs", None),
@@ -222,7 +243,7 @@ SYNONYMS: Mapping[str, tuple[str, int | None]] = {
     "log.retention.hours": ("log.retention.ms", 3_600_000),
     "log.roll.hours": ("log.roll.ms", 3_600_000),
 }
-"""Kafka's other names for the same, with the milliseconds in their unit."""
+"""Kafka's alternative names: the name here, and the milliseconds in one unit of the alternative."""
 
 NOT_HERE: Mapping[str, str] = {
     "process.roles": "brokers meet in ZooKeeper, there is no KRaft",
@@ -245,4 +266,4 @@ NOT_HERE: Mapping[str, str] = {
     "log.cleaner.enable": "there is no compaction",
     "default.replication.factor": "partitions have one replica",
 }
-"""Settings of Kafka's own server.properties that people bring along, and why they mean nothing here."""
+"""Settings that are common in Kafka's server.properties and have no effect here, with the reason."""

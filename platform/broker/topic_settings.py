@@ -1,7 +1,7 @@
-"""A topic's settings under Kafka's own names: which exist, what they mean, what values they take. Pure.
+"""Defines the settings of a topic: names, defaults, accepted values, descriptions. Pure.
 
-Holds one table; CreateTopics validates against it, DescribeConfigs shows it, the partition and its log get typed values from
-it. Whatever is not in the table is refused by name: a setting that is taken and then ignored would be a promise nobody keeps.
+One table serves all: CreateTopics validates against it, DescribeConfigs shows it, the partition and its log get typed values from
+it. A name outside the table is refused, so no setting is accepted without an effect.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,13 +12,13 @@ UNLIMITED = -1
 LARGEST_INT32 = 2**31 - 1
 LARGEST_INT64 = 2**63 - 1
 FLUSH_INTERVAL_MS = 1_000
-"""Of flush.ack=interval where neither flush.ms nor flush.messages says another, and of the last few messages under
-flush.messages alone, which would stay unseen until more come.
+"""The flush interval where `flush.ms` is not set: under `flush.ack=interval`, and for the last few messages under
+`flush.messages`, which consumers could not see otherwise.
 """
 
 
 class ConfigType(IntEnum):
-    """DescribeConfigs' own numbers for the type of a value."""
+    """The type of a value, as DescribeConfigs numbers it."""
 
     BOOLEAN = 1
     STRING = 2
@@ -30,7 +30,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """DescribeConfigs' own numbers for where a value comes from."""
+    """The source of a value, as DescribeConfigs numbers it."""
 
     TOPIC = 1
     STATIC_BROKER = 4
@@ -38,11 +38,11 @@ class ConfigSource(IntEnum):
 
 
 Check = Callable[[str], str | None]
-"""Returns what is wrong with a value, or None."""
+"""Returns the fault of a value, or None."""
 
 
 _LONGEST_NUMBER = 20
-"""Characters: more do not fit 64 bits, and Python refuses to read thousands of them."""
+"""Characters of a 64-bit integer. Python refuses to parse thousands of digits."""
 
 
 def _whole(lowest: int, highest: int) -> Check:
@@ -64,7 +64,7 @@ def _one_of(*values: str, why: str = "") -> Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSetting:
-    """One line of the table."""
+    """One row of the table."""
 
     name: str
     type: ConfigType
@@ -72,10 +72,10 @@ class TopicSetting:
     check: Check
     doc: str
     broker_name: str | None = None
-    """The broker's setting that gives the default, where there is one."""
+    """The broker setting that changes the default, or None."""
 
     def plain(self, value: str) -> str:
-        """Return a value as it is kept: Kafka overlooks blanks, a plus, capitals in booleans and doubles in lists."""
+        """Return a value in its stored form. As Kafka, ignore blanks, a plus sign, capitals in booleans, duplicates in lists."""
         match self.type:
             case ConfigType.STRING:
                 return value
@@ -97,7 +97,7 @@ TABLE: Mapping[str, TopicSetting] = {
             type=ConfigType.LIST,
             default="delete",
             check=_one_of("delete", why=_NO_COMPACTION),
-            doc="Only delete: old segments are deleted whole, by time or size. Compaction would break byte offsets.",
+            doc="Only delete: whole old segments are deleted, by age or size. Compaction would break byte offsets.",
         ),
         TopicSetting(
             name="retention.ms",
@@ -105,7 +105,7 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(7 * 24 * 3_600_000),
             check=_whole(UNLIMITED, LARGEST_INT64),
             broker_name="log.retention.ms",
-            doc="A segment is deleted this long after its last append reached this broker; event time plays no part. -1 never.",
+            doc="A segment is deleted this long after its last append at this broker. Event time has no effect. -1: never.",
         ),
         TopicSetting(
             name="retention.bytes",
@@ -113,7 +113,7 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(UNLIMITED),
             check=_whole(UNLIMITED, LARGEST_INT64),
             broker_name="log.retention.bytes",
-            doc="The oldest segments of a partition are deleted while it is larger than this. -1 never.",
+            doc="The oldest segments of a partition are deleted while the others hold at least this many bytes. -1: never.",
         ),
         TopicSetting(
             name="segment.bytes",
@@ -121,7 +121,7 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(1 << 30),
             check=_whole(14, LARGEST_INT32),
             broker_name="log.segment.bytes",
-            doc="A segment file is closed and a new one begun at this size.",
+            doc="At this size, the active segment is closed and a new one is started.",
         ),
         TopicSetting(
             name="segment.ms",
@@ -129,7 +129,7 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(7 * 24 * 3_600_000),
             check=_whole(1, LARGEST_INT64),
             broker_name="log.roll.ms",
-            doc="A segment file is closed and a new one begun at this age, counted from its first append.",
+            doc="At this age, counted from its first append, the active segment is closed and a new one is started.",
         ),
         TopicSetting(
             name="flush.messages",
@@ -137,8 +137,8 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(LARGEST_INT64),
             check=_whole(1, LARGEST_INT64),
             broker_name="log.flush.interval.messages",
-            doc="The log is forced to disk after so many messages, or a second; consumers see what is on disk. Default: never. 1 "
-            "says the same as flush.ack=always.",
+            doc="The log is flushed after this many messages; fewer are flushed after flush.ms, by default one second. Consumers "
+            "see only flushed messages. 1 is the same as flush.ack=always.",
         ),
         TopicSetting(
             name="flush.ms",
@@ -146,7 +146,7 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(LARGEST_INT64),
             check=_whole(0, LARGEST_INT64),
             broker_name="log.flush.interval.ms",
-            doc="The log is forced to disk after this long; consumers see what is on disk. Default: not forced.",
+            doc="The log is flushed this long after an append. Consumers see only flushed messages.",
         ),
         TopicSetting(
             name="flush.ack",
@@ -154,10 +154,10 @@ TABLE: Mapping[str, TopicSetting] = {
             default="none",
             check=_one_of("none", "interval", "always"),
             broker_name="log.flush.ack",
-            doc="What an acknowledgement promises. always: the message is on disk and outlives a power cut; one flush serves all "
-            "that wait. interval: it is in the log, which is on disk within flush.ms (a second where that is not set). none: it "
-            "is in the log and outlives a killed broker, but the system writes it in its own time and a power cut may take the "
-            "last half minute. With always and interval consumers see only what is on disk.",
+            doc="When a message is acknowledged. none: after the write; it survives a killed broker, but a power cut can lose "
+            "about the last 30 seconds. interval: after the write; the log is flushed every flush.ms (1000 if not set), and a "
+            "power cut can lose that much. always: after the flush; it survives a power cut, and one flush serves all waiting "
+            "requests. With interval and always, consumers see only flushed messages.",
         ),
         TopicSetting(
             name="max.message.bytes",
@@ -165,7 +165,7 @@ TABLE: Mapping[str, TopicSetting] = {
             default=str(1_048_588),
             check=_whole(61, LARGEST_INT32),
             broker_name="message.max.bytes",
-            doc="The largest record batch taken, its header and compression included.",
+            doc="Largest record batch, with its header, as compressed.",
         ),
         TopicSetting(
             name="message.timestamp.type",
@@ -173,30 +173,30 @@ TABLE: Mapping[str, TopicSetting] = {
             default="CreateTime",
             check=_one_of("CreateTime", "LogAppendTime"),
             broker_name="log.message.timestamp.type",
-            doc="CreateTime: a record's timestamp is the one its producer gave. LogAppendTime: it is when the broker took its "
-            "batch, and event times are lost: Headrace's audit counts by timestamp, so it does not fit audited topics. Not on "
-            "mirrored topics, whose batches keep the times of their source.",
+            doc="CreateTime: the producer sets the timestamp of a record. LogAppendTime: the broker sets it to the time of the "
+            "append and the event time is lost, so do not use it on audited topics: the audit counts by timestamp. A mirrored "
+            "topic keeps the timestamps of its source.",
         ),
         TopicSetting(
             name="compression.type",
             type=ConfigType.STRING,
             default="producer",
             check=_one_of("producer", why=": the broker never decodes or re-encodes records"),
-            doc="Only producer: batches stay compressed as their producer sent them.",
+            doc="Only producer: batches stay as their producer compressed them.",
         ),
         TopicSetting(
             name="min.insync.replicas",
             type=ConfigType.INT,
             default="1",
             check=_one_of("1", why=": partitions have one replica"),
-            doc="Only 1: how many replicas must have a message before it is acknowledged; partitions have one.",
+            doc="Only 1: a partition has one replica.",
         ),
         TopicSetting(
             name="unclean.leader.election.enable",
             type=ConfigType.BOOLEAN,
             default="false",
             check=_one_of("false", why=": a replica that lacks acknowledged messages never leads"),
-            doc="Only false: a replica that lacks acknowledged messages never leads.",
+            doc="Only false: a replica that lacks acknowledged messages never becomes leader.",
         ),
         TopicSetting(
             name="preallocate",
@@ -217,7 +217,7 @@ TABLE: Mapping[str, TopicSetting] = {
             type=ConfigType.BOOLEAN,
             default="false",
             check=_one_of("true", "false"),
-            doc="The topic is a copy kept by a mirror: ordinary producers are refused, batches keep the offsets of their source.",
+            doc="The topic is a copy written by a mirror: other producers are refused, batches keep the offsets of their source.",
         ),
     )
 }
@@ -254,11 +254,11 @@ REFUSED: Mapping[str, str] = {
     "compression.lz4.level": "the broker never encodes records, their producer does",
     "compression.zstd.level": "the broker never encodes records, their producer does",
 }
-"""Kafka's topic settings that are not taken, whatever the value, and why."""
+"""Kafka's topic settings that are refused with any value, and the reason."""
 
 
 def faults_of(config: Mapping[str, str | None]) -> list[str]:
-    """Return everything that is wrong with a topic's own settings, taken together, each fault naming its setting."""
+    """Return every fault of a topic's own settings, conflicts between them included. Each fault names its setting."""
     faults = []
     for name, value in config.items():
         setting = TABLE.get(name)
@@ -274,12 +274,12 @@ def faults_of(config: Mapping[str, str | None]) -> list[str]:
 
 
 def kept(config: Mapping[str, str | None]) -> dict[str, str]:
-    """Return a topic's own settings as they are kept, where `faults_of` finds nothing wrong with them."""
+    """Return a topic's own settings in their stored form. `faults_of` has found no fault in them."""
     return {name: TABLE[name].plain(value) if name in TABLE else value for name, value in config.items() if value is not None}
 
 
 def conflicts_of(config: Mapping[str, str | None]) -> list[str]:
-    """Return which of a topic's own settings, each sound by itself, cannot stand together."""
+    """Return the conflicts between a topic's own settings."""
     if config.get("headrace.mirror") == "true" and config.get("message.timestamp.type") == "LogAppendTime":
         return [
             "message.timestamp.type: LogAppendTime with headrace.mirror=true: a mirrored topic is a copy byte for byte, times "
@@ -290,22 +290,22 @@ def conflicts_of(config: Mapping[str, str | None]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """A topic's settings in force, typed."""
+    """The effective settings of a topic, typed."""
 
     retention_ms: int
     retention_bytes: int
     segment_bytes: int
     segment_ms: int
     flush_messages: int | None
-    """None: not forced by count."""
+    """None: no flush by message count."""
     flush_ms: int | None
-    """None: not forced by time."""
+    """None: no flush by time."""
     acks_on_disk: bool
-    """Nothing is acknowledged before it is on disk."""
+    """Acknowledge after the flush."""
     max_message_bytes: int
     is_mirror: bool
     stamps_append_time: bool
-    """Records get the time at which the broker takes their batch."""
+    """Records get the time of the append."""
 
     @property
     def shows_only_what_is_flushed(self) -> bool:
@@ -313,10 +313,10 @@ class TopicSettings:
 
 
 def values_in_force(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[str, ConfigSource]]:
-    """Return each setting's value and where it comes from: the topic, else the broker's settings, else the table.
+    """Return each setting's effective value and its source: the topic, else the broker's settings, else the table.
 
-    `defaults` holds what the broker's own settings change, by topic setting. Own values that the table refuses (written by a
-    later release, or by hand) give way to the default. A mirrored topic is never stamped with a time, whatever else is said."""
+    `defaults` holds the defaults that the broker's settings change, by topic setting. If the table refuses a topic's own value
+    (written by a later release, or by hand), the default applies. A mirrored topic always has `CreateTime`."""
     answer = {}
     for name, setting in TABLE.items():
         if (value := own.get(name)) is not None and setting.check(value) is None:
@@ -331,7 +331,7 @@ def values_in_force(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict
 
 
 def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> TopicSettings:
-    """Return the typed settings in force for a topic with these settings of its own."""
+    """Return the effective settings of a topic, typed. `own` are the topic's, `defaults` the broker's."""
     values = {name: value for name, (value, _) in values_in_force(own, defaults).items()}
 
     def unless_largest(name: str) -> int | None:
