@@ -1,8 +1,7 @@
-"""When the warehouse loads: every ten minutes, each topic of the offline cluster, one run at a time.
+"""Loads each topic of the offline cluster into the warehouse every ten minutes, one run at a time.
 
-How it loads is `headrace load`.
-
-Load, count and publish are three tasks, so that a kill of one is retried alone; each may be run again at any moment.
+Each task runs a step of `headrace load`. Load, count and publish are three tasks, so that Airflow retries only the one that
+was killed. Each step can be repeated at any time.
 """
 
 from datetime import timedelta
@@ -13,14 +12,14 @@ from airflow.sdk import CronTriggerTimetable, dag, task, task_group
 
 @task(retries=5, retry_delay=timedelta(seconds=3), execution_timeout=timedelta(minutes=2))
 def topics() -> list[str]:
-    """The offline cluster's topics of events, as they are now."""
+    """Return the topics of the offline cluster that can be loaded now."""
     from headrace.spark.offline_topics import loadable_topics
 
     return loadable_topics()
 
 
 def step(name: str, topic: str, *, timeout: timedelta) -> BashOperator:
-    """One step of `headrace load`; `exec` makes the task's own process the one that a kill meets."""
+    """Return a task that runs one step of `headrace load`. `exec`: a kill of the task kills the step itself."""
     return BashOperator(
         task_id=name,
         bash_command=f'exec headrace load "$TOPIC" --step {name}',
@@ -34,7 +33,7 @@ def step(name: str, topic: str, *, timeout: timedelta) -> BashOperator:
 
 
 @dag(
-    # No start date: a fresh platform waits for the next tick instead of making up for the last one.
+    # No start date: a new platform waits for the next tick and does not run the last one.
     schedule=CronTriggerTimetable("*/10 * * * *", timezone="UTC", run_immediately=False),
     catchup=False,
     max_active_runs=1,
