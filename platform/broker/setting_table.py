@@ -32,7 +32,7 @@ NUMBERS: Mapping[str, Number] = {
         3,
         1,
         10_000,
-        doc="Number of partitions of a topic that is created on first use, or without a number of partitions.",
+        doc="Partitions of a topic that is created on first use, or without a number of partitions.",
     ),
     "socket.request.max.bytes": _number(
         "request_max_bytes", 100 * _MIB, 1_024, doc="Largest request in bytes. A larger one closes its connection."
@@ -45,16 +45,16 @@ NUMBERS: Mapping[str, Number] = {
         doc="Memory for incomplete requests of all connections. Above it, the connection with the oldest one is closed.",
     ),
     "max.connections": _number(
-        "max_connections", 10_000, 1, doc="Maximum number of open connections. Further ones are closed when they are accepted."
+        "max_connections", 10_000, 1, doc="Maximum number of open connections. Further ones are closed at once."
     ),
     "connections.max.idle.ms": _number(
-        "connections_max_idle_ms", 600_000, 100, doc="A connection that is idle for this long is closed."
+        "connections_max_idle_ms", 600_000, 100, doc="An idle connection is closed after this time."
     ),
     "request.read.timeout.ms": _number(
         "request_read_timeout_ms",
         60_000,
         100,
-        doc="Maximum time from the first byte of a request to its last. A slower request closes its connection.",
+        doc="Maximum time from a request's first byte to its last. A slower one closes its connection.",
     ),
     "connection.output.max.bytes": _number(
         "output_max_bytes",
@@ -78,11 +78,7 @@ NUMBERS: Mapping[str, Number] = {
     "fetch.max.bytes": _number("fetch_max_bytes", 55 * _MIB, 1_024, doc="Upper limit for the max_bytes of a Fetch request."),
     "fetch.max.wait.ms": _number("fetch_max_wait_ms", 300_000, 0, doc="Upper limit for the max_wait_ms of a Fetch request."),
     "zookeeper.session.timeout.ms": _number(
-        "zookeeper_session_timeout_ms",
-        10_000,
-        1_000,
-        30_000,
-        doc="When ZooKeeper does not hear from the broker for this long, it removes the broker's registration.",
+        "zookeeper_session_timeout_ms", 10_000, 1_000, 30_000, doc="ZooKeeper removes a broker that is silent for this long."
     ),
     "zookeeper.connection.timeout.ms": _number(
         "zookeeper_connection_timeout_ms", 20_000, 500, 300_000, doc="How long startup waits for ZooKeeper."
@@ -216,11 +212,9 @@ WORDS: Mapping[str, Word] = {
         check=_listener,
         doc="Address that clients and other brokers connect to, if it differs from the one listened on.",
     ),
-    "http.host": Word(default="127.0.0.1", check=host_fault, doc="Address that serves /metrics, /healthz and /readyz."),
+    "http.host": Word(default="127.0.0.1", check=host_fault, doc="Address of /metrics, /healthz and /readyz."),
     "http.port": Word(
-        default=None,
-        check=_port(0),
-        doc="Port that serves /metrics, /healthz and /readyz. 0: any free port. Not set: they are not served.",
+        default=None, check=_port(0), doc="Port of /metrics, /healthz and /readyz. 0: any free port. Not set: not served."
     ),
     "auto.create.topics.enable": Word(
         default="true", check=_one_of("true", "false"), doc="Whether a topic is created when a client first asks for it."
