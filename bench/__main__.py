@@ -14,9 +14,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import against_base, document, figures, machine, runner, targets
+from .harness import machine, runner
+from .harness.stage import Stage
 from .measures import ALL
-from .stage import Stage
+from .report import against_base, document, figures, targets
 
 _RESULT = Path("bench/results/broker.json")
 _PAGE = Path("docs/BENCHMARKS.md")

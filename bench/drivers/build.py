@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ..cache import cache_folder
-from ..missing import Missing
+from ..harness.cache import cache_folder
+from ..harness.missing import Missing
 
 SOURCES = Path(__file__).parent
 LIBRARIES = {

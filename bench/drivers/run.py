@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..child import BenchFault, cpu_s
+from ..harness.child import BenchFault, cpu_s
 
 DEADLINE_S = 180.0
 

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from ..drivers.build import built
 from ..drivers.run import drive
+from ..harness.stage import KAFKA, OURS, Stage
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA, OURS, Stage
 from .measure import Case, CaseStream, Figures
 
 BARE = "bare loop"

@@ -2,10 +2,10 @@
 
 from contextlib import contextmanager
 
+from ..harness.stage import KAFKA, OURS, Stage
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
 from ..peers.nats import Nats
-from ..stage import KAFKA, OURS, Stage
 from .measure import Case, CaseStream, Figures, figures_of
 
 _IN_FLIGHT = 1000

@@ -7,10 +7,10 @@ is synced and dropped from the page cache (posix_fadvise) before the run, on bot
 
 from contextlib import contextmanager
 
+from ..harness.stage import KAFKA_LIKE, Stage
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
 from ..peers.peer import Way
-from ..stage import KAFKA_LIKE, Stage
 from .measure import Case, CaseStream, Figures, figures_of
 from .other_peers import OTHERS, ways_of
 

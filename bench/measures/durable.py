@@ -5,9 +5,9 @@ ours and Kafka's.
 from collections.abc import Mapping
 from contextlib import contextmanager
 
+from ..harness.stage import KAFKA, OURS, Stage
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA, OURS, Stage
 from .measure import Case, CaseStream, Figures, figures_of
 
 IN_FLIGHT = 64

@@ -4,12 +4,12 @@ import time
 import urllib.request
 from contextlib import contextmanager
 
-from ..child import rss_mb
-from ..first_produce import seconds_until_accepted
+from ..harness.child import rss_mb
+from ..harness.stage import Stage
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace
 from ..peers.kafka import Kafka
-from ..stage import Stage
+from .first_produce import seconds_until_accepted
 from .measure import Case, CaseStream, Figures, figures_of
 
 START = "start to first accepted produce"

@@ -8,13 +8,13 @@ as many files cost by themselves is measured beside the partitions.
 import shutil
 from contextlib import contextmanager
 
-from .. import sparse_log
-from ..child import rss_mb
 from ..drivers.build import built
 from ..drivers.run import drive
+from ..harness.child import rss_mb
+from ..harness.stage import Stage
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace
-from ..stage import Stage
+from . import sparse_log
 from .measure import Case, CaseStream, Figures, figures_of
 
 FILES = "bare files"

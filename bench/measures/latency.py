@@ -6,12 +6,12 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..child import Child, free_port
 from ..drivers.build import built
 from ..drivers.run import Driven
+from ..harness.child import Child, free_port
+from ..harness.stage import KAFKA_LIKE, Stage
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA_LIKE, Stage
 from .measure import Case, CaseStream, Figures
 
 PER_S = 10_000

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..drivers.run import Driven
+from ..harness.stage import Stage
 from ..peers.peer import MESSAGE_BYTES
-from ..stage import Stage
 
 Figures = Mapping[str, float]
 """Name, with its unit, → value of one run."""

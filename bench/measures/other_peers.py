@@ -1,12 +1,12 @@
 """The peers that do not speak Kafka's protocol, as ways of use; what this machine lacks is noted as skipped by name."""
 
-from ..missing import Missing
+from ..harness.missing import Missing
+from ..harness.stage import Stage
 from ..peers.activemq import ActiveMQ
 from ..peers.nats import Nats
 from ..peers.peer import Way
 from ..peers.rabbitmq import RabbitMQ
 from ..peers.redis import Redis
-from ..stage import Stage
 
 OTHERS = (Nats.name, Redis.name, RabbitMQ.name, ActiveMQ.name)
 

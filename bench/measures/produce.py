@@ -7,9 +7,9 @@ disk is walked and counted after each run.
 
 from contextlib import contextmanager
 
+from ..harness.stage import BASE, KAFKA_LIKE, OURS, Stage
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import BASE, KAFKA_LIKE, OURS, Stage
 from .measure import Case, CaseStream, Figures, figures_of
 from .other_peers import OTHERS, ways_of
 

@@ -7,13 +7,13 @@ import sys
 from contextlib import contextmanager
 
 from ..drivers.run import Driven, drive
-from ..missing import Missing
+from ..harness.missing import Missing
+from ..harness.stage import KAFKA, OURS, Stage
 from ..peers import kafka_clients
 from ..peers.nats import Nats
 from ..peers.peer import MESSAGE_BYTES, Peer
 from ..peers.rabbitmq import RabbitMQ
 from ..peers.redis import Redis
-from ..stage import KAFKA, OURS, Stage
 from .measure import Case, CaseStream, Figures, figures_of
 
 CLIENTS = {

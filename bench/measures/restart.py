@@ -5,13 +5,13 @@ import subprocess
 import time
 from contextlib import contextmanager
 
-from ..child import BenchFault
 from ..drivers.build import built
-from ..first_produce import seconds_until_accepted
+from ..harness.child import BenchFault
+from ..harness.stage import Stage
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace
 from ..peers.kafka import Kafka
-from ..stage import Stage
+from .first_produce import seconds_until_accepted
 from .measure import Case, CaseStream, Figures
 
 _BYTES = 10_000_000_000

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-from ..cache import cache_folder
-from ..child import BenchFault, Child, cpu_s, free_port
 from ..drivers.build import SOURCES
 from ..drivers.run import Driven
-from ..missing import Missing
+from ..harness.cache import cache_folder
+from ..harness.child import BenchFault, Child, cpu_s, free_port
+from ..harness.missing import Missing
 from .kafka import java
 from .peer import MESSAGE_BYTES, Way, allocated_bytes_of
 

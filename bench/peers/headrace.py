@@ -13,7 +13,7 @@ from pathlib import Path
 from headrace.local import zookeeper
 from headrace.runtime.status import read_status
 
-from ..child import BenchFault, Child, free_port
+from ..harness.child import BenchFault, Child, free_port
 
 _AS_INSTALLED = "import sys; sys.modules['hypothesis'] = None; from headrace.cli.main import main; sys.exit(main())"
 

@@ -12,9 +12,9 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..cache import cache_folder
-from ..child import BenchFault, Child, free_port
-from ..missing import Missing
+from ..harness.cache import cache_folder
+from ..harness.child import BenchFault, Child, free_port
+from ..harness.missing import Missing
 
 VERSION = "4.3.1"
 """The newest whose jars Maven Central had in full when this was written (4.4.0 lacked kafka-tools-api)."""

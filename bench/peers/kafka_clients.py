@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ..child import BenchFault, cpu_s
 from ..drivers.build import built
 from ..drivers.run import Driven, drive
+from ..harness.child import BenchFault, cpu_s
 from .peer import MESSAGE_BYTES
 
 SHAPES: Mapping[str, Sequence[str]] = {

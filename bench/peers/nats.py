@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..child import Child, free_port
 from ..drivers.build import built
 from ..drivers.run import Driven, drive
-from ..missing import Missing
+from ..harness.child import Child, free_port
+from ..harness.missing import Missing
 from .peer import MESSAGE_BYTES, Way, bytes_of
 
 _PENDING = 4000

@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..child import BenchFault, Child, descendants, free_port, program
 from ..drivers.build import built
 from ..drivers.run import Driven, drive
-from ..missing import Missing
+from ..harness.child import BenchFault, Child, descendants, free_port, program
+from ..harness.missing import Missing
 from .peer import MESSAGE_BYTES, Way, bytes_of
 
 _SCRIPTS = Path("/usr/lib/rabbitmq/bin")

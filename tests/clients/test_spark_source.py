@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import fastavro
 import pytest
 
-from bench.missing import Missing
+from bench.harness.missing import Missing
 from tests.clients.answers.side import Side
 from tests.clients.positions.topics import KEPT, SMALL_SEGMENTS, Topic, filled
 from tests.clients.spark import pieces

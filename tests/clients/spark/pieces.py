@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.cache import cache_folder
-from bench.missing import Missing
+from bench.harness.cache import cache_folder
+from bench.harness.missing import Missing
 
 VERSION = "4.1.1"
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>

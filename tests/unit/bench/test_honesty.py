@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import sparse_log
-from bench.child import BenchFault, Child, cpu_s, descendants, free_port, program, rss_mb
 from bench.drivers.build import built
-from bench.missing import Missing
+from bench.harness.child import BenchFault, Child, cpu_s, descendants, free_port, program, rss_mb
+from bench.harness.missing import Missing
+from bench.measures import sparse_log
 from bench.peers.kafka_clients import OnDisk, check_log
 from bench.peers.peer import allocated_bytes_of, bytes_of
 from headrace.wire.placement import recomputed_crc

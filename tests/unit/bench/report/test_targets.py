@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench import targets
-from tests.unit.bench.results import rate, result, row
+from bench.report import targets
+from tests.support.bench_results import rate, result, row
 
 
 def _verdict(what: str, **measures: list[dict[str, object]]) -> targets.Verdict:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import runner
+from bench.harness import runner
+from bench.harness.missing import Missing
+from bench.harness.stage import Stage
 from bench.measures.measure import Case, Figures
-from bench.missing import Missing
-from bench.stage import Stage
 
 
 @pytest.fixture(autouse=True)

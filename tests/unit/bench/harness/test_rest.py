@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import rest
+from bench.harness import rest
 
 
 class Machine:

@@ -9,15 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from ..peers import kafka_clients
+from ..peers.activemq import ActiveMQ
+from ..peers.headrace import Headrace
+from ..peers.kafka import Kafka
+from ..peers.nats import Nats
+from ..peers.peer import Peer
+from ..peers.rabbitmq import RabbitMQ
+from ..peers.redis import Redis
 from .missing import Missing
-from .peers import kafka_clients
-from .peers.activemq import ActiveMQ
-from .peers.headrace import Headrace
-from .peers.kafka import Kafka
-from .peers.nats import Nats
-from .peers.peer import Peer
-from .peers.rabbitmq import RabbitMQ
-from .peers.redis import Redis
 
 P = TypeVar("P", bound=Peer)
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from .measures.measure import Case, Figures, Measure
+from ..measures.measure import Case, Figures, Measure
 from .missing import Missing
 from .rest import settle
 from .stage import Stage

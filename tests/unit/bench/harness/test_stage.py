@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.missing import Missing
-from bench.stage import Stage
+from bench.harness.missing import Missing
+from bench.harness.stage import Stage
 
 
 class _Server:

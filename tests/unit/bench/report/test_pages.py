@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import document, figures, svg
-from bench.svg import Picture, Row
-from tests.unit.bench.results import rate, result, row
+from bench.report import document, figures, svg
+from bench.report.svg import Picture, Row
+from tests.support.bench_results import rate, result, row
 
 _RESULT = result(
     produce=[

@@ -4,9 +4,9 @@ import time
 
 from tests.support.raw_kafka import Closed, RawClient, batch
 
-from .child import BenchFault
-from .peers.headrace import Headrace
-from .peers.kafka import Kafka
+from ..harness.child import BenchFault
+from ..peers.headrace import Headrace
+from ..peers.kafka import Kafka
 
 
 def seconds_until_accepted(server: Headrace | Kafka, topic: str, within_s: float = 170.0) -> float:

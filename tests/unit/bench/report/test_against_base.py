@@ -1,7 +1,7 @@
 """The table that sets a change beside the tree it began from."""
 
-from bench.against_base import table
-from bench.stage import BASE, KAFKA, OURS
+from bench.harness.stage import BASE, KAFKA, OURS
+from bench.report.against_base import table
 
 
 def row(subject: str, shape: str, *cpu_s: float) -> dict[str, object]:
