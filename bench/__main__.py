@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from .harness import machine, runner
-from .harness.stage import Stage
+from .harness.servers import Servers
 from .measures import ALL
+from .peers.makers import makers
 from .report import against_base, document, figures, targets
 
 _RESULT = Path("bench/results/broker.json")
@@ -70,7 +71,8 @@ def main() -> int:
     # SIGTERM as an exception: servers that were started are stopped whatever happens.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
-    stage = Stage(rounds=rounds, quick=arguments.quick, only_ours=arguments.ours, base=arguments.base)
+    known = makers(quick=arguments.quick, only_ours=arguments.ours, base=arguments.base)
+    servers = Servers(known, rounds=rounds, quick=arguments.quick)
     result: dict[str, Any] = {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "rounds": rounds,
@@ -83,10 +85,10 @@ def main() -> int:
     try:
         for measure in ALL:
             if not wanted or measure.name in wanted:
-                result["measures"][measure.name] = runner.run(measure, stage, runner.Lock(arguments.lock))
+                result["measures"][measure.name] = runner.run(measure, servers, runner.Lock(arguments.lock))
     finally:
-        stage.close()
-    result |= {"versions": stage.versions, "skipped": stage.skipped, "took_s": round(time.monotonic() - began, 1)}
+        servers.close()
+    result |= {"versions": servers.versions, "skipped": servers.skipped, "took_s": round(time.monotonic() - began, 1)}
 
     for found in result["measures"].values():
         print(f"\n{found['title']}\n{document.measure_table(found)}")
@@ -95,7 +97,7 @@ def main() -> int:
     elif not wanted:
         verdicts = targets.verdicts(targets.medians_of(result["measures"]))
         print(document.verdict_table(verdicts) + targets.summary(verdicts))
-    for name, reason in stage.skipped.items():
+    for name, reason in servers.skipped.items():
         print(f"skipped: {name}: {reason}")
     complete = not wanted and not arguments.ours and arguments.base is None
     path = arguments.json or (_RESULT if complete and not arguments.quick else None)

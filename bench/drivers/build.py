@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from ..harness.cache import cache_folder
-from ..harness.missing import Missing
+from ..harness.unavailable import Unavailable
 
 SOURCES = Path(__file__).parent
 LIBRARIES = {
@@ -27,10 +27,10 @@ PACKAGES = {"rabbitmq": "librabbitmq-dev", "nats": "libnats-dev", "hiredis": "li
 
 
 def built(name: str) -> Path:
-    """Return the program of driver `name`, compiled when its source or library is newer than the cache. Raises Missing."""
+    """Return the program of driver `name`, compiled when its source or library is newer than the cache. Raises Unavailable."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        raise Missing(f"C compiler: driver {name} cannot be built (install gcc)")
+        raise Unavailable(f"C compiler: driver {name} cannot be built (install gcc)")
     source = SOURCES / f"{name}.c"
     words = _link_words(LIBRARIES.get(name))
     text = b"".join(path.read_bytes() for path in [source, *sorted(SOURCES.glob("*.h"))]) + " ".join([compiler, *words]).encode()
@@ -45,7 +45,7 @@ def built(name: str) -> Path:
     if done.returncode:
         library = LIBRARIES.get(name)
         hint = f" (Debian: {PACKAGES[library]})" if library else ""
-        raise Missing(f"driver {name} does not compile{hint}: {done.stderr.strip()[:400]}")
+        raise Unavailable(f"driver {name} does not compile{hint}: {done.stderr.strip()[:400]}")
     scratch.replace(program)
     return program
 

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ..measures.measure import Case, Figures, Measure
-from .missing import Missing
-from .rest import settle
-from .stage import Stage
+from .measure import Case, Figures, Measure
+from .quiesce import quiesce
+from .servers import Servers
+from .unavailable import Unavailable
 
 
 def medians(samples: Sequence[Figures]) -> dict[str, float]:
@@ -70,19 +70,19 @@ class Lock:
             self._file = None
 
 
-def run(measure: Measure, stage: Stage, lock: Lock | None = None) -> dict[str, Any]:
+def run(measure: Measure, servers: Servers, lock: Lock | None = None) -> dict[str, Any]:
     """Return `{"title", "rounds", "took_s", "rows": [{"subject", "shape", "how", "median", "samples", "failed"?}], "failed"?}`.
 
     Where the measure itself cannot be prepared, `failed` says why and there are no rows.
     """
     began = time.monotonic()
-    rounds = min(stage.rounds, measure.at_most)
+    rounds = min(servers.rounds, measure.at_most)
     found: dict[str, Any] = {"title": measure.title, "rounds": rounds, "took_s": 0.0, "rows": []}
     try:
-        stage.keep_only(set(measure.needs))
-        found["rows"] = _rows(measure, stage, rounds, lock or Lock(None))
-    except Missing as reason:
-        stage.skip(measure.name, str(reason))
+        servers.keep_only(set(measure.needs))
+        found["rows"] = _rows(measure, servers, rounds, lock or Lock(None))
+    except Unavailable as reason:
+        servers.skip(measure.name, str(reason))
     except Exception as fault:  # whatever it is, the other measures go on
         found["failed"] = str(fault)[:1500]
         _say(f"{measure.name} failed: {str(fault)[-1500:]}")
@@ -93,12 +93,12 @@ def run(measure: Measure, stage: Stage, lock: Lock | None = None) -> dict[str, A
     return found
 
 
-def _rows(measure: Measure, stage: Stage, rounds: int, lock: Lock) -> list[dict[str, Any]]:
-    with measure.cases(stage) as cases:
+def _rows(measure: Measure, servers: Servers, rounds: int, lock: Lock) -> list[dict[str, Any]]:
+    with measure.cases(servers) as cases:
         samples: dict[tuple[str, str], list[Figures]] = {(case.subject, case.shape): [] for case in cases}
         failed: dict[tuple[str, str], str] = {}
         absent: set[tuple[str, str]] = set()
-        warm_ups = 0 if stage.quick else measure.warm_ups
+        warm_ups = 0 if servers.quick else measure.warm_ups
         for turn in range(-warm_ups, rounds):
             for case in shuffled(cases, turn):
                 key = (case.subject, case.shape)
@@ -106,11 +106,11 @@ def _rows(measure: Measure, stage: Stage, rounds: int, lock: Lock) -> list[dict[
                     continue
                 try:
                     with lock.held():
-                        settle(stage.folder)
+                        quiesce(servers.folder)
                         figures = case.run(turn + warm_ups)
-                except Missing as reason:
+                except Unavailable as reason:
                     absent.add(key)
-                    stage.skip(f"{measure.name}: {case.subject}, {case.shape}", str(reason))
+                    servers.skip(f"{measure.name}: {case.subject}, {case.shape}", str(reason))
                     continue
                 except Exception as fault:  # whatever it is, the other cases go on
                     failed[key] = str(fault)[:600]

@@ -2,6 +2,7 @@
 servers together.
 """
 
+from ..harness.measure import Measure
 from .bare import Bare
 from .ceiling import Ceiling
 from .consume import Consume
@@ -9,7 +10,6 @@ from .durable import Durable
 from .footprint import Footprint
 from .growth import Growth
 from .latency import Latency
-from .measure import Measure
 from .produce import Produce
 from .python_view import PythonView
 from .restart import Restart

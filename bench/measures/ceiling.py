@@ -2,11 +2,14 @@
 
 from contextlib import contextmanager
 
-from ..harness.stage import KAFKA, OURS, Stage
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
+from ..peers.makers import kafka_like
 from ..peers.nats import Nats
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.subjects import KAFKA, OURS
+from .driver_figures import figures_of
 
 _IN_FLIGHT = 1000
 _COUNTS = {(OURS, 1): 400_000, (OURS, 50): 3_000_000, (KAFKA, 1): 60_000, (KAFKA, 50): 1_000_000}
@@ -23,18 +26,18 @@ class Ceiling:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
+        running = kafka_like(servers, (OURS, KAFKA))
         for (name, batch), count in _COUNTS.items():
-            server = stage.kafka_like(name)
-            if server is not None:
-                found.append(_case(name, server, batch, stage.scaled(count)))
-        nats = stage.peer(Nats.name)
+            if name in running:
+                found.append(_case(name, running[name], batch, servers.scaled(count)))
+        nats = servers.running(Nats.name)
         if isinstance(nats, Nats):
             way = nats.ways()[0]
 
             def run(turn: int) -> Figures:
-                figures = figures_of(way.produce(f"ceiling-{turn}", stage.scaled(way.count)))
+                figures = figures_of(way.produce(f"ceiling-{turn}", servers.scaled(way.count)))
                 way.forget(f"ceiling-{turn}")
                 return figures
 

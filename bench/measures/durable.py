@@ -5,10 +5,13 @@ ours and Kafka's.
 from collections.abc import Mapping
 from contextlib import contextmanager
 
-from ..harness.stage import KAFKA, OURS, Stage
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.makers import kafka_like
+from ..peers.subjects import KAFKA, OURS
+from .driver_figures import figures_of
 
 IN_FLIGHT = 64
 POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
@@ -40,14 +43,11 @@ class Durable:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
-        for name, policies in POLICIES.items():
-            server = stage.kafka_like(name)
-            if server is not None:
-                for policy, settings in policies.items():
-                    count = stage.scaled(_COUNTS[name, policy])
-                    found.append(_case(name, server, policy, settings, count))
+        for name, server in kafka_like(servers, POLICIES).items():
+            for policy, settings in POLICIES[name].items():
+                found.append(_case(name, server, policy, settings, servers.scaled(_COUNTS[name, policy])))
         yield found
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from ..drivers.build import built
 from ..drivers.run import Driven
 from ..harness.child import Child, free_port
-from ..harness.stage import KAFKA_LIKE, Stage
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from .measure import Case, CaseStream, Figures
+from ..peers.makers import kafka_like
+from ..peers.subjects import KAFKA_LIKE
 
 PER_S = 10_000
 SHAPE = "10,000 a second"
@@ -29,15 +31,10 @@ class Latency:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
-        found: list[Case] = []
-        seconds = 2 if stage.quick else 5
-        for name in KAFKA_LIKE:
-            server = stage.kafka_like(name)
-            if server is not None:
-                found.append(_case(name, server, seconds))
-        found.append(_bare(seconds))
-        yield found
+    def cases(self, servers: Servers) -> CaseStream:
+        seconds = 2 if servers.quick else 5
+        running = kafka_like(servers, KAFKA_LIKE)
+        yield [*(_case(name, server, seconds) for name, server in running.items()), _bare(seconds)]
 
 
 def _case(name: str, server: SpeaksKafka, seconds: int) -> Case:

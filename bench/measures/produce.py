@@ -7,10 +7,13 @@ disk is walked and counted after each run.
 
 from contextlib import contextmanager
 
-from ..harness.stage import BASE, KAFKA_LIKE, OURS, Stage
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.makers import kafka_like
+from ..peers.subjects import BASE, KAFKA_LIKE, OURS
+from .driver_figures import figures_of
 from .other_peers import OTHERS, ways_of
 
 _COUNTS = {"1": 100_000, "50": 1_000_000, "default": 2_000_000}
@@ -28,17 +31,16 @@ class Produce:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
+        running = kafka_like(servers, KAFKA_LIKE)
         for shape in _COUNTS:
             for acks in (1, 0):
-                for name in KAFKA_LIKE:
-                    server = stage.kafka_like(name)
-                    if server is not None:
-                        count = _KAFKA_ONE_BY_ONE if shape == "1" and name not in (OURS, BASE) else _COUNTS[shape]
-                        found.append(_kafka_like(name, server, shape, acks, stage.scaled(count)))
-        for way in ways_of(stage):
-            count = stage.scaled(way.count)
+                for name, server in running.items():
+                    count = _KAFKA_ONE_BY_ONE if shape == "1" and name not in (OURS, BASE) else _COUNTS[shape]
+                    found.append(_kafka_like(name, server, shape, acks, servers.scaled(count)))
+        for way in ways_of(servers):
+            count = servers.scaled(way.count)
 
             def run(turn: int, way=way, count=count) -> Figures:  # type: ignore[no-untyped-def]
                 topic = f"produce-{way.subject.replace(' ', '-').replace(',', '').lower()}-{turn}"

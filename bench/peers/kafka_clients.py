@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from ..drivers.build import built
 from ..drivers.run import Driven, drive
 from ..harness.child import BenchFault, cpu_s
-from .peer import MESSAGE_BYTES
+from .way import MESSAGE_BYTES
 
 SHAPES: Mapping[str, Sequence[str]] = {
     "1": ("batch.num.messages=1", "linger.ms=0"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ..harness.stage import BASE, OURS
+from ..peers.subjects import BASE, OURS
 
 _FIGURES = {
     "server_cpu_s_per_million": "CPU s/M",

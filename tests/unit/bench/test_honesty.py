@@ -10,10 +10,10 @@ import pytest
 
 from bench.drivers.build import built
 from bench.harness.child import BenchFault, Child, cpu_s, descendants, free_port, program, rss_mb
-from bench.harness.missing import Missing
+from bench.harness.unavailable import Unavailable
 from bench.measures import sparse_log
+from bench.peers.disk_bytes import allocated_bytes_of, bytes_of
 from bench.peers.kafka_clients import OnDisk, check_log
-from bench.peers.peer import allocated_bytes_of, bytes_of
 from headrace.wire.placement import recomputed_crc
 from headrace.wire.record_batch import read_header
 from tests.support.raw_kafka import batch
@@ -61,7 +61,7 @@ def test_batches_of_another_size_than_asked_for_are_a_fault() -> None:
 
 def test_without_a_compiler_a_driver_is_missing_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(Missing, match=r"driver log_walk cannot be built \(install gcc\)"):
+    with pytest.raises(Unavailable, match=r"driver log_walk cannot be built \(install gcc\)"):
         built("log_walk")
 
 

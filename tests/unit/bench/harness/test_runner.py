@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from bench.harness import runner
-from bench.harness.missing import Missing
-from bench.harness.stage import Stage
-from bench.measures.measure import Case, Figures
+from bench.harness.measure import Case, Figures
+from bench.harness.servers import Servers
+from bench.harness.unavailable import Unavailable
 
 
 @pytest.fixture(autouse=True)
 def at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "settle", lambda folder: None)
+    monkeypatch.setattr(runner, "quiesce", lambda folder: None)
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    made = Stage(rounds=3, quick=False)
+def servers() -> Iterator[Servers]:
+    made = Servers({}, rounds=3, quick=False)
     yield made
     made.close()
 
@@ -35,7 +35,7 @@ class _Measure:
         self._cases = list(cases)
 
     @contextmanager
-    def cases(self, stage: Stage) -> Iterator[list[Case]]:
+    def cases(self, servers: Servers) -> Iterator[list[Case]]:
         yield self._cases
 
 
@@ -52,9 +52,9 @@ def test_medians_are_of_each_figure_over_the_runs_that_have_it() -> None:
     assert runner.medians([]) == {}
 
 
-def test_the_warm_up_is_thrown_away(stage: Stage) -> None:
+def test_the_warm_up_is_thrown_away(servers: Servers) -> None:
     seen: list[str] = []
-    found = runner.run(_Measure(_case("A", seen, [99, 1, 2, 9]), _case("B", seen, [99, 5, 6, 7])), stage)
+    found = runner.run(_Measure(_case("A", seen, [99, 1, 2, 9]), _case("B", seen, [99, 5, 6, 7])), servers)
     assert sorted(seen) == ["A0", "A1", "A2", "A3", "B0", "B1", "B2", "B3"]
     assert [name[1] for name in seen] == list("00112233"), "a round ends before the next begins"
     assert [row["median"]["messages_per_s"] for row in found["rows"]] == [2, 6]
@@ -72,46 +72,46 @@ def test_no_case_always_follows_the_same_one_and_every_run_has_the_same_order() 
         assert len(before) > 2, (name, orders)
 
 
-def test_a_case_that_fails_is_named_with_its_reason_and_the_others_go_on(stage: Stage) -> None:
+def test_a_case_that_fails_is_named_with_its_reason_and_the_others_go_on(servers: Servers) -> None:
     def broken(_: int) -> Figures:
         raise RuntimeError("the port was open already")
 
     seen: list[str] = []
-    found = runner.run(_Measure(Case(subject="X", shape="only", run=broken), _case("A", seen, [1, 1, 1, 1])), stage)
+    found = runner.run(_Measure(Case(subject="X", shape="only", run=broken), _case("A", seen, [1, 1, 1, 1])), servers)
     assert found["rows"][0]["failed"] == "the port was open already"
     assert found["rows"][0]["median"] == {}
     assert found["rows"][1]["median"]["messages_per_s"] == 1
     assert len(seen) == 4
 
 
-def test_a_measure_that_cannot_be_prepared_fails_alone(stage: Stage) -> None:
+def test_a_measure_that_cannot_be_prepared_fails_alone(servers: Servers) -> None:
     class Unprepared(_Measure):
         @contextmanager
-        def cases(self, stage: Stage) -> Iterator[list[Case]]:
+        def cases(self, servers: Servers) -> Iterator[list[Case]]:
             raise RuntimeError("no disk")
             yield []
 
-    found = runner.run(Unprepared(), stage)
+    found = runner.run(Unprepared(), servers)
     assert (found["failed"], found["rows"]) == ("no disk", [])
 
 
-def test_a_case_whose_part_is_missing_is_skipped_by_name_and_no_failure(stage: Stage) -> None:
+def test_a_case_whose_part_is_missing_is_skipped_by_name_and_no_failure(servers: Servers) -> None:
     def absent(_: int) -> Figures:
-        raise Missing("C compiler: install gcc")
+        raise Unavailable("C compiler: install gcc")
 
-    found = runner.run(_Measure(Case(subject="X", shape="only", run=absent)), stage)
-    assert (found["rows"], stage.skipped) == ([], {"small: X, only": "C compiler: install gcc"})
+    found = runner.run(_Measure(Case(subject="X", shape="only", run=absent)), servers)
+    assert (found["rows"], servers.skipped) == ([], {"small: X, only": "C compiler: install gcc"})
 
 
-def test_slow_measures_run_no_more_rounds_than_they_say(stage: Stage) -> None:
+def test_slow_measures_run_no_more_rounds_than_they_say(servers: Servers) -> None:
     seen: list[str] = []
     measure = _Measure(_case("A", seen, [1, 1]))
     measure.at_most = 1  # type: ignore[misc]
-    assert runner.run(measure, stage)["rounds"] == 1
+    assert runner.run(measure, servers)["rounds"] == 1
     assert seen == ["A0", "A1"]
 
 
-def test_the_lock_is_held_over_cases_and_given_up_in_time_and_at_the_end(stage: Stage, tmp_path: Path) -> None:
+def test_the_lock_is_held_over_cases_and_given_up_in_time_and_at_the_end(servers: Servers, tmp_path: Path) -> None:
     lock = runner.Lock(tmp_path / "lock")
     seen: list[bool] = []
 
@@ -119,7 +119,7 @@ def test_the_lock_is_held_over_cases_and_given_up_in_time_and_at_the_end(stage: 
         seen.append(lock.is_held)
         return {"seconds": 1.0}
 
-    runner.run(_Measure(Case(subject="A", shape="only", run=run)), stage, lock)
+    runner.run(_Measure(Case(subject="A", shape="only", run=run)), servers, lock)
     assert seen == [True] * 4
     assert not lock.is_held
     lock.HOLD_S = 0.0  # type: ignore[misc]

@@ -1,6 +1,6 @@
 """The table that sets a change beside the tree it began from."""
 
-from bench.harness.stage import BASE, KAFKA, OURS
+from bench.peers.subjects import BASE, KAFKA, OURS
 from bench.report.against_base import table
 
 

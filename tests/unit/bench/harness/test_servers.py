@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.missing import Missing
-from bench.harness.stage import Stage
+from bench.harness.servers import Servers
+from bench.harness.unavailable import Unavailable
 
 
 class _Server:
@@ -34,38 +34,38 @@ class _Server:
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
-    made = Stage(rounds=1, quick=False)
+def servers() -> Iterator[Servers]:
+    made = Servers({}, rounds=1, quick=False)
     yield made
     made.close()
 
 
-def test_a_server_that_is_not_needed_any_more_is_stopped_and_its_files_deleted(stage: Stage) -> None:
-    kept, ended = _Server(stage.folder / "kept"), _Server(stage.folder / "ended")
-    assert stage.try_start("kept", kept)
-    assert stage.try_start("ended", ended)
-    stage.keep_only({"kept"})
+def test_a_server_that_is_not_needed_any_more_is_stopped_and_its_files_deleted(servers: Servers) -> None:
+    kept, ended = _Server(servers.folder / "kept"), _Server(servers.folder / "ended")
+    assert servers.try_start("kept", kept)
+    assert servers.try_start("ended", ended)
+    servers.keep_only({"kept"})
     assert (kept.stopped, ended.stopped) == (0, 1)
     assert (kept.folder.exists(), ended.folder.exists()) == (True, False)
-    stage.close()
+    servers.close()
     assert kept.stopped == 1
-    assert not stage.folder.exists()
+    assert not servers.folder.exists()
 
 
-def test_a_server_that_is_missing_is_skipped_by_name(stage: Stage) -> None:
-    assert not stage.try_start("S", _Server(stage.folder / "s", Missing("S: install s")))
-    assert stage.skipped == {"S": "S: install s"}
+def test_a_server_that_is_missing_is_skipped_by_name(servers: Servers) -> None:
+    assert not servers.try_start("S", _Server(servers.folder / "s", Unavailable("S: install s")))
+    assert servers.skipped == {"S": "S: install s"}
 
 
-def test_a_server_that_fails_to_start_is_stopped_and_not_taken_for_running(stage: Stage) -> None:
-    broken = _Server(stage.folder / "s", RuntimeError("usage"))
+def test_a_server_that_fails_to_start_is_stopped_and_not_taken_for_running(servers: Servers) -> None:
+    broken = _Server(servers.folder / "s", RuntimeError("usage"))
     with pytest.raises(RuntimeError, match="usage"):
-        stage.try_start("S", broken)
+        servers.try_start("S", broken)
     assert broken.stopped == 1
-    assert stage.peer("S") is None
+    assert servers.running("S") is None
 
 
 def test_a_quick_run_does_a_fifth_but_never_less_than_is_needed() -> None:
-    quick = Stage(rounds=1, quick=True)
+    quick = Servers({}, rounds=1, quick=True)
     assert (quick.scaled(1_000), quick.scaled(1_000, 500), quick.scaled(2)) == (200, 500, 1)
     quick.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness import rest
+from bench.harness import quiesce
 
 
 class Machine:
@@ -14,10 +14,10 @@ class Machine:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, busy_looks: int) -> None:
         self.now_s = 0.0
         self._ticks = self._busy_ticks(busy_looks)
-        monkeypatch.setattr(rest, "TOUCHED_BYTES", 4 << 20)
-        monkeypatch.setattr(rest.time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(rest.time, "sleep", self._sleep)
-        monkeypatch.setattr(rest, "_ticks", lambda: next(self._ticks))
+        monkeypatch.setattr(quiesce, "TOUCHED_BYTES", 4 << 20)
+        monkeypatch.setattr(quiesce.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(quiesce.time, "sleep", self._sleep)
+        monkeypatch.setattr(quiesce, "_ticks", lambda: next(self._ticks))
 
     def _sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -36,11 +36,11 @@ def test_it_waits_until_nobody_is_busy_any_more_but_not_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy_looks: int, waited_s: float
 ) -> None:
     machine = Machine(monkeypatch, busy_looks)
-    rest.settle(tmp_path)
+    quiesce.quiesce(tmp_path)
     assert machine.now_s == pytest.approx(waited_s, abs=0.15)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ticks_of_this_machine_go_on() -> None:
-    busy, total = rest._ticks()
+    busy, total = quiesce._ticks()
     assert 0 < busy < total

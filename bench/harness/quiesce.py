@@ -17,7 +17,7 @@ TOUCHED_BYTES = 1 << 30
 _BLOCK = bytes(1 << 20)
 
 
-def settle(folder: Path) -> None:
+def quiesce(folder: Path) -> None:
     """Return when the machine is at rest, or after `LONGEST_S`. Writes to `folder`, and leaves nothing there."""
     os.sync()
     _touch_memory(folder / "touched")
