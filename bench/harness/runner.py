@@ -128,17 +128,13 @@ def _rows(measure: Measure, servers: Servers, rounds: int, lock: Lock) -> list[d
                 "subject": case.subject,
                 "shape": case.shape,
                 "how": case.how,
-                "median": _rounded(medians(samples[key])),
+                "median": medians(samples[key]),
+                "samples": [dict(sample) for sample in samples[key]],
             }
-            row["samples"] = [_rounded(sample) for sample in samples[key]]
             if key in failed:
                 row["failed"] = failed[key]
             rows.append(row)
     return rows
-
-
-def _rounded(figures: Figures) -> dict[str, float]:
-    return {name: float(f"{value:.5g}") for name, value in figures.items()}
 
 
 def _brief(figures: Figures) -> str:

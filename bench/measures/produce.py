@@ -59,7 +59,8 @@ def _kafka_like(name: str, server: SpeaksKafka, shape: str, acks: int, count: in
         topic = f"produce-{shape}-{acks}-{turn}"
         kafka_clients.make_topic(server, topic)
         figures = figures_of(kafka_clients.produce(server, topic, count, shape, acks))
-        figures["disk_bytes_per_message"] = kafka_clients.on_disk(server, topic).bytes / count
+        written = kafka_clients.on_disk(server, topic).bytes
+        figures |= {"disk_bytes": written, "messages": count, "disk_bytes_per_message": written / count}
         kafka_clients.delete_topic(server, topic)
         return figures
 

@@ -1,5 +1,6 @@
 """A case begins on a machine at rest, or after a bound; the folder is left as it was."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,8 @@ class Machine:
         self.now_s = 0.0
         self._ticks = self._busy_ticks(busy_looks)
         monkeypatch.setattr(quiesce, "TOUCHED_BYTES", 4 << 20)
-        monkeypatch.setattr(quiesce.time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(quiesce.time, "sleep", self._sleep)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(time, "sleep", self._sleep)
         monkeypatch.setattr(quiesce, "_ticks", lambda: next(self._ticks))
 
     def _sleep(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The issue's table against figures: ratios, the client-bound rule, rows that could not be measured."""
+"""The table of targets against figures: ratios, the client-bound rule, rows that could not be measured."""
 
 import pytest
 
@@ -72,10 +72,79 @@ def test_what_the_machine_takes_alone_is_told_beside_a_row_and_judges_nothing() 
     assert (verdict.reached, verdict.found) == (False, "0.100 s/M, 0.40 × Kafka; a bare sendfile loop: 0.084 s")
 
 
-def test_storage_overhead_is_what_is_on_disk_beside_the_message() -> None:
-    for on_disk, reached in ((210.22, True), (210.3, False)):
-        shape = row("Headrace", "batch 50, acks 1", {"disk_bytes_per_message": on_disk})
-        assert _verdict("storage overhead a message at 50 a batch", produce=[shape]).reached is reached
+@pytest.mark.parametrize(
+    ("what", "shape", "ours", "other", "its_shape"),
+    [
+        (
+            "produce, batch 50, acks 1",
+            "produce",
+            ("batch 50, acks 1", rate(152247.41858697627)),
+            ("Kafka", rate(126872.84882248024)),
+            "batch 50, acks 1",
+        ),
+        (
+            "produce, batch 50, acks 1",
+            "produce",
+            ("batch 50, acks 1", rate(1, cpu=113446.46328657617, client=1)),
+            ("Kafka", rate(1, cpu=189077.43881096027)),
+            "batch 50, acks 1",
+        ),
+        (
+            "produce, batch 50, beside Redis Streams",
+            "produce",
+            ("batch 50, acks 1", rate(619860.849531228)),
+            ("Redis Streams", rate(177103.09986606514)),
+            "its own",
+        ),
+        (
+            "fetch MB/s against a bare sendfile loop",
+            "bare",
+            ("fetching, 1 MB a fetch", {"mb_per_s": 88946.40270570377}),
+            ("bare loop", {"mb_per_s": 104642.82671259268}),
+            "fetching, 1 MB a fetch",
+        ),
+        (
+            "10 partitions → 10,000 partitions",
+            "growth",
+            ("10,000 partitions", rate(106519.897959262)),
+            ("Headrace", rate(152171.28279894573)),
+            "10 partitions",
+        ),
+        (
+            "acknowledged on disk, 64 in flight, beside Kafka with flush.messages=1",
+            "durable",
+            ("acknowledged on disk", rate(737516.4500713908)),
+            ("Kafka", rate(147503.29001427817)),
+            "acknowledged on disk",
+        ),
+    ],
+)
+def test_a_ratio_that_only_division_rounds_to_its_bar_is_missed(
+    what: str, shape: str, ours: tuple[str, dict[str, float]], other: tuple[str, dict[str, float]], its_shape: str
+) -> None:
+    rows = [row("Headrace", *ours), row(other[0], its_shape, other[1])]
+    assert _verdict(what, **{shape: rows}).reached is False
+
+
+def test_a_figure_that_is_printed_like_its_bar_is_missed_when_it_is_beyond() -> None:
+    limits = (
+        ("footprint", "memory when idle", "start to first accepted produce", {"rss_mb": 60.0001}),
+        ("footprint", "start to first accepted produce", "start to first accepted produce", {"seconds": 0.70001}),
+        ("restart", "restart after kill -9 with 10 GB of log", "10 GB", {"seconds": 2.0001}),
+        ("produce", "CPU a million messages, produce 50 a batch", "batch 50, acks 1", {"server_cpu_s_per_million": 0.40001}),
+    )
+    for measure, what, shape, figures in limits:
+        assert _verdict(what, **{measure: [row("Headrace", shape, figures)]}).reached is False
+
+
+def test_storage_overhead_is_judged_to_the_byte() -> None:
+    messages = 1_000_000
+    exact = messages * 209 + messages // 50 * 61
+    for disk_bytes, reached, words in ((exact, True, "10.22 bytes"), (exact + 1, False, "10.22 bytes, 1e-06 more than that")):
+        run = {"disk_bytes": disk_bytes, "messages": messages, "disk_bytes_per_message": disk_bytes / messages}
+        shape = row("Headrace", "batch 50, acks 1", run)
+        verdict = _verdict("storage overhead a message at 50 a batch", produce=[shape])
+        assert (verdict.reached, verdict.found) == (reached, words)
 
 
 def test_every_row_of_the_table_is_there_once_and_unmeasured_without_figures() -> None:
