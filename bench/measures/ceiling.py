@@ -9,7 +9,9 @@ from ..peers.kafka_clients import SpeaksKafka
 from ..peers.makers import kafka_like
 from ..peers.nats import Nats
 from ..peers.subjects import KAFKA, OURS
+from ..peers.way import Way
 from .driver_figures import figures_of
+from .other_peers import ways_of
 
 _IN_FLIGHT = 1000
 _COUNTS = {(OURS, 1): 400_000, (OURS, 50): 3_000_000, (KAFKA, 1): 60_000, (KAFKA, 50): 1_000_000}
@@ -32,16 +34,8 @@ class Ceiling:
         for (name, batch), count in _COUNTS.items():
             if name in running:
                 found.append(_case(name, running[name], batch, servers.scaled(count)))
-        nats = servers.running(Nats.name)
-        if isinstance(nats, Nats):
-            way = nats.ways()[0]
-
-            def run(turn: int) -> Figures:
-                figures = figures_of(way.produce(f"ceiling-{turn}", servers.scaled(way.count)))
-                way.forget(f"ceiling-{turn}")
-                return figures
-
-            found.append(Case(subject=nats.name, shape="batch 1", run=run, how=way.how))
+        for way in ways_of(servers, (Nats.name,)):
+            found.append(_own(way, servers.scaled(way.count)))
         yield found
 
 
@@ -63,3 +57,13 @@ def _case(name: str, server: SpeaksKafka, batch: int, count: int) -> Case:
         return figures
 
     return Case(subject=name, shape=f"batch {batch}", run=run, how="raw C client")
+
+
+def _own(way: Way, count: int) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"ceiling-{turn}"
+        figures = figures_of(way.produce(topic, count))
+        way.forget(topic)
+        return figures
+
+    return Case(subject=way.subject, shape="batch 1", run=run, how=way.how)

@@ -1,4 +1,6 @@
-"""The peers that do not speak Kafka's protocol, as ways of use; what this machine lacks is noted as skipped by name."""
+"""The ways of using those peers that do not speak Kafka's protocol. What this machine lacks is noted as skipped, by name."""
+
+from collections.abc import Sequence
 
 from ..harness.servers import Servers
 from ..harness.unavailable import Unavailable
@@ -11,10 +13,10 @@ from ..peers.way import Way
 OTHERS = (Nats.name, Redis.name, RabbitMQ.name, ActiveMQ.name)
 
 
-def ways_of(servers: Servers) -> list[Way]:
-    """Return every way of every such peer that is installed here."""
+def ways_of(servers: Servers, names: Sequence[str] = OTHERS) -> list[Way]:
+    """Return every way of every such peer among `names` that is installed here."""
     found: list[Way] = []
-    for name in OTHERS:
+    for name in names:
         peer = servers.running(name)
         if isinstance(peer, Nats | Redis | RabbitMQ | ActiveMQ):
             try:
