@@ -1,7 +1,6 @@
-"""`make bench`: ours, Apache Kafka, RabbitMQ, ActiveMQ, NATS JetStream and Redis Streams side by side in one run, on this
-machine.
+"""`make bench`: measures Headrace, Apache Kafka, RabbitMQ, ActiveMQ, NATS JetStream and Redis Streams side by side in one run.
 
-Writes JSON, draws the figures and writes docs/BENCHMARKS.md from it. Installs nothing: what is missing is skipped by name.
+Writes JSON, and from it the figures and docs/BENCHMARKS.md. Installs nothing: what is missing is skipped by name.
 """
 
 import argparse
@@ -68,7 +67,7 @@ def main() -> int:
         parser.error("--rounds is at least 1")
 
     _allow_many_files()
-    # SIGTERM as an exception: servers that were started are stopped whatever happens.
+    # SIGTERM becomes an exception, so that `finally` stops the servers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
     known = makers(quick=arguments.quick, only_ours=arguments.ours, base=arguments.base)
@@ -124,7 +123,7 @@ def _publish(result: dict[str, Any], source: Path) -> None:
 
 
 def _allow_many_files() -> None:
-    """Thousands of partitions and connections need descriptors: as many as this user may have."""
+    """Raise the descriptor limit as far as this user may: thousands of partitions and connections need them."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES if most == resource.RLIM_INFINITY else min(_FILES, most), most))
 

@@ -1,4 +1,4 @@
-"""Compiles a driver once into the bench's cache and finds the libraries it is linked with; says by name what is missing."""
+"""Compiles a C driver once into the bench's cache and finds the libraries that it links. Names what is missing."""
 
 import hashlib
 import importlib.util
@@ -22,12 +22,12 @@ LIBRARIES = {
     "redis_produce": "hiredis",
     "redis_consume": "hiredis",
 }
-"""Driver → library it needs beside the C library. Every other driver needs none."""
+"""Driver → the library that it needs beside the C library. Drivers that are not named need none."""
 PACKAGES = {"rabbitmq": "librabbitmq-dev", "nats": "libnats-dev", "hiredis": "libhiredis-dev", "rdkafka": "librdkafka-dev"}
 
 
 def built(name: str) -> Path:
-    """Return the program of driver `name`, compiled when its source or library is newer than the cache. Raises Unavailable."""
+    """Return the program of driver `name`. Compiles it when source, headers, compiler or library changed. Raises Unavailable."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         raise Unavailable(f"C compiler: driver {name} cannot be built (install gcc)")
@@ -59,7 +59,7 @@ def _link_words(library: str | None) -> list[str]:
 
 
 def _bundled_librdkafka() -> Path | None:
-    """Return the librdkafka inside confluent-kafka's wheel: the newest one, and the same that Python users have."""
+    """Return the librdkafka inside confluent-kafka's wheel: a new one, and the one that Python users have."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
         return None

@@ -1,7 +1,7 @@
-"""A server under measurement as a child of the bench: started on a port that was free, proven to be ours, read from /proc.
+"""A server under measurement, as a child process of the bench, on a port that was free before.
 
-Knows processes, never what they serve. A run against somebody else's server on the same port looks fine and means nothing: so a
-port that is open already is a fault, and the child must still be alive once the port answers.
+A run against another server on the same port would look right and mean nothing. So a port that is open already is a fault, and
+the child must still be alive once the port answers. Knows nothing of what the child serves.
 """
 
 import os
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class BenchFault(RuntimeError):
-    """A measurement that must not be believed: something was not what it has to be."""
+    """A measurement that must not be used: a check of the bench failed."""
 
 
 def free_port() -> int:
@@ -33,7 +33,7 @@ def is_open(port: int) -> bool:
 
 
 class Child:
-    """One child in its own process group, its output in `log`. Constructed, it only knows."""
+    """One child in a process group of its own; its output goes to `log`. The constructor starts nothing."""
 
     def __init__(self, command: Sequence[str], log: Path, *, port: int, environment: Mapping[str, str] | None = None) -> None:
         self.command = list(command)
@@ -43,7 +43,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
 
     def launch(self) -> "Child":
-        """Start it and do not wait. Raises BenchFault when the port is somebody else's."""
+        """Start it and do not wait. Raises BenchFault when the port is open already."""
         if is_open(self.port):
             raise BenchFault(f"port {self.port} is open before {self.command[0]} was started: somebody else's server is there")
         self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -59,12 +59,13 @@ class Child:
         return self
 
     def start(self, within_s: float = 60.0) -> "Child":
-        """Start it and return once its port answers and it is still alive."""
+        """Start it. Return when its port answers and it is still alive."""
         self.launch()
         self.wait_for_port(within_s)
         return self
 
     def wait_for_port(self, within_s: float, every_s: float = 0.02) -> None:
+        """Return when its port answers. Raises BenchFault when it has ended or the time is over."""
         deadline = time.monotonic() + within_s
         while not is_open(self.port):
             self.assert_alive()
@@ -74,7 +75,7 @@ class Child:
         self.assert_alive()
 
     def assert_alive(self) -> None:
-        """Raise BenchFault with the end of its log when it has ended."""
+        """Raise BenchFault, with the end of its log, when it has ended."""
         if self._process is None or self._process.poll() is not None:
             code = None if self._process is None else self._process.returncode
             raise BenchFault(f"{self.command[0]} is not running (exit code {code}):\n{self.tail()}")
@@ -89,14 +90,14 @@ class Child:
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
 
     def kill(self) -> None:
-        """`kill -9` to its whole group, and wait until it is gone."""
+        """Send SIGKILL to its whole group and wait until it has ended."""
         if self._process is not None and self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
         if self._process is not None:
             self._process.wait(timeout=30)
 
     def stop(self, within_s: float = 20.0) -> None:
-        """SIGTERM to its group; `kill -9` when that does not end it in time: a bench must leave nothing behind."""
+        """Send SIGTERM to its group, and SIGKILL when it has not ended in time: the bench leaves no process behind."""
         if self._process is None or self._process.poll() is not None:
             return
         os.killpg(self._process.pid, signal.SIGTERM)
@@ -104,53 +105,3 @@ class Child:
             self._process.wait(timeout=within_s)
         except subprocess.TimeoutExpired:
             self.kill()
-
-
-def cpu_s(pids: Sequence[int]) -> float:
-    """Return the CPU seconds that these processes have used, to the microsecond where the kernel keeps it.
-
-    `stat` counts in ticks of 10 ms; `schedstat` of the threads that live is exact. The larger of both: ended threads are only in
-    the first.
-    """
-    total = 0.0
-    for pid in pids:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        ticks = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        exact = 0.0
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            try:
-                exact += int((thread / "schedstat").read_text().split()[0]) / 1e9
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-        total += exact if ticks - exact < 0.5 else ticks
-    return total
-
-
-def rss_mb(pids: Sequence[int]) -> float:
-    """Return the resident memory of these processes, in MB (10^6 bytes)."""
-    total = 0
-    for pid in pids:
-        line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
-        total += int(line.split()[1]) * 1024
-    return total / 1e6
-
-
-def descendants(pid: int) -> list[int]:
-    """Return a process and everything it has started, itself first; what ends meanwhile is left out."""
-    found = [pid]
-    for known in found:
-        for thread in Path(f"/proc/{known}/task").glob("*/children"):
-            found.extend(int(word) for word in _words(thread))
-    return found
-
-
-def program(pid: int) -> str:
-    """Return the name of what a process runs, empty when it has ended."""
-    return " ".join(_words(Path(f"/proc/{pid}/comm")))
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text().split()
-    except (FileNotFoundError, ProcessLookupError):
-        return []

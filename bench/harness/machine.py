@@ -1,4 +1,4 @@
-"""The machine a measurement was taken on, and its physical limits, taken in the same run."""
+"""The machine of a run, and its physical limits, measured in the same run."""
 
 import importlib.metadata
 import os
@@ -14,7 +14,7 @@ _BLOCK = bytes(256 * 1024)
 
 
 def description() -> dict[str, Any]:
-    """Return what a reader needs in order to judge the figures."""
+    """Return what a reader needs to judge the figures."""
     memory_kib = next(
         (int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal")), 0
     )
@@ -65,7 +65,7 @@ def loopback_mb_per_s(total_bytes: int = 512 * 2**20) -> float:
 
 
 def page_cache_mb_per_s(total_bytes: int = 256 * 2**20) -> float:
-    """Return how fast a file takes blocks of 256 KiB without a sync; the first half is thrown away (cold pages)."""
+    """Return how fast a file takes blocks of 256 KiB without a sync. The first writing, into cold pages, is not timed."""
     with tempfile.TemporaryFile() as file:
         for _ in range(total_bytes // len(_BLOCK)):
             file.write(_BLOCK)

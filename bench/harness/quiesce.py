@@ -1,8 +1,8 @@
-"""Brings the machine to rest, so that no case pays for the one before it or for being the first.
+"""Brings the machine to rest, so that no case pays for the case before it, or for being the first.
 
-What the one before left to be written is written, and whoever still cleans up behind it (a collector, a compactor) has done so,
-within a bound. And there is memory: a virtual machine often gets a page from its host only when it first touches it, and gives
-back what it has freed. Seen: 300 MB/s into a new file where that was so, 4,000 where it was not.
+`quiesce` syncs what the case before has written and waits, within a bound, until the processors are idle (collectors and
+compactors may still run). It also touches memory: a virtual machine may get a page from its host only at the first touch, and
+returns freed pages. A new file took 300 MB/s on such pages and 4,000 on others.
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 CALM = 0.1
-"""Of all processors: what idle servers take."""
+"""Share of all processors that idle servers take."""
 LOOK_S = 0.1
 LONGEST_S = 5.0
 TOUCHED_BYTES = 1 << 30
@@ -18,7 +18,7 @@ _BLOCK = bytes(1 << 20)
 
 
 def quiesce(folder: Path) -> None:
-    """Return when the machine is at rest, or after `LONGEST_S`. Writes to `folder`, and leaves nothing there."""
+    """Return when the machine is at rest, or after `LONGEST_S`. Writes to `folder` and leaves nothing there."""
     os.sync()
     _touch_memory(folder / "touched")
     deadline = time.monotonic() + LONGEST_S
@@ -32,9 +32,9 @@ def quiesce(folder: Path) -> None:
 
 
 def _touch_memory(path: Path) -> None:
-    """Have as much memory as a case may want among the pages that are free and the host has given.
+    """Touch as much memory as a case may need, and free it.
 
-    As page cache and not as a process's own: what a file frees is what the next file gets.
+    As page cache, not as a process's own memory: the next file gets the pages that a file has freed.
     """
     try:
         with path.open("wb", buffering=0) as file:
@@ -45,7 +45,7 @@ def _touch_memory(path: Path) -> None:
 
 
 def _ticks() -> tuple[int, int]:
-    """Return what all processors have spent since the start: busy, and in all. Other guests of the host (steal) are neither."""
+    """Return the ticks of all processors since boot: busy, and in all. Time stolen by other guests of the host is in neither."""
     user, nice, system, idle, iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8])
     busy = user + nice + system + irq + softirq
     return busy, busy + idle + iowait

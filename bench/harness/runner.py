@@ -1,9 +1,7 @@
-"""Runs measures: cases interleaved within each round, so that whatever the machine does meanwhile happens to all; medians
-at the end.
+"""Runs measures: the cases of a measure interleaved within each round, medians at the end.
 
-Each case begins on a machine at rest, and the order within a round is drawn by lot: with one that only turned, a case would
-always follow the same neighbour, and pay for what that leaves behind. A case that fails is reported by name with its reason, and
-the rest goes on.
+Each case begins on a machine at rest. The order within a round is drawn by lot: in a fixed order a case would always follow the
+same neighbour and pay for what that leaves behind. A case that fails is reported by name with its reason; the others continue.
 """
 
 import fcntl
@@ -29,14 +27,14 @@ def medians(samples: Sequence[Figures]) -> dict[str, float]:
 
 
 def shuffled(cases: Sequence[Case], turn: int) -> list[Case]:
-    """Return the cases of one round in its order, which is the same in every run."""
+    """Return the cases of one round in that round's order, which is the same in every run."""
     return random.Random(turn + 1).sample(cases, len(cases))
 
 
 class Lock:
-    """A lock file held while something is measured, where others measure on the same machine too.
+    """A lock file that is held during measurements, where other programs measure on the same machine too.
 
-    Held over several cases, because each wait for it may be long, and given up in between after `HOLD_S`. No path: no lock.
+    It is held over several cases, because each wait may be long, and released between two cases after `HOLD_S`. No path: no lock.
     """
 
     HOLD_S = 100.0
@@ -52,7 +50,7 @@ class Lock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Wait for it where it is not held."""
+        """Hold the lock during the block; wait for it first where it is not held."""
         if self._path is not None and self._file is None:
             self._file = self._path.open("a")
             fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -64,7 +62,7 @@ class Lock:
                 self.release()
 
     def release(self) -> None:
-        """Give it up."""
+        """Let others have the lock."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -83,7 +81,7 @@ def run(measure: Measure, servers: Servers, lock: Lock | None = None) -> dict[st
         found["rows"] = _rows(measure, servers, rounds, lock or Lock(None))
     except Unavailable as reason:
         servers.skip(measure.name, str(reason))
-    except Exception as fault:  # whatever it is, the other measures go on
+    except Exception as fault:  # the other measures continue after any fault
         found["failed"] = str(fault)[:1500]
         _say(f"{measure.name} failed: {str(fault)[-1500:]}")
     finally:
@@ -112,7 +110,7 @@ def _rows(measure: Measure, servers: Servers, rounds: int, lock: Lock) -> list[d
                     absent.add(key)
                     servers.skip(f"{measure.name}: {case.subject}, {case.shape}", str(reason))
                     continue
-                except Exception as fault:  # whatever it is, the other cases go on
+                except Exception as fault:  # the other cases continue after any fault
                     failed[key] = str(fault)[:600]
                     _say(f"{measure.name}: {case.subject}, {case.shape} failed: {str(fault)[:600]}")
                     continue

@@ -1,6 +1,4 @@
-"""What is measured, one file each. `measure.py` says what a measure is; `ALL` is their order in a run: those that share
-servers together.
-"""
+"""The measures, one file each. `ALL` is their order in a run: measures that use the same servers follow one another."""
 
 from ..harness.measure import Measure
 from .bare import Bare

@@ -1,5 +1,6 @@
-"""How near the broker comes to what the machine can do: sending by sendfile against a bare sendfile loop, receiving 1 MB
-batches against a bare loop of recv and write. Same bytes, same sizes, same loopback, same run."""
+"""How near the broker comes to the machine's limit: fetching against a bare sendfile loop, producing batches of 1 MB against a
+bare loop of recv and write. Same bytes, same sizes, same loopback, same run.
+"""
 
 from contextlib import contextmanager
 
@@ -18,11 +19,11 @@ PRODUCING = "producing, 1 MB a batch"
 _FETCH_BYTES = 1_048_576
 _OF_BARE = {"mb_per_s": "mb_per_s", "server_cpu_s_per_gb": "sender_cpu_s_per_gb"}
 _RECORDS = 4_900
-"""Of 200 bytes: the most that stay below Kafka's default limit of 1,048,588 bytes a batch."""
+"""Of 200 bytes each: the most that fit Kafka's default limit of 1,048,588 bytes a batch."""
 
 
 class Bare:
-    """MB/s of the broker and of a loop that does nothing else."""
+    """MB/s of the broker and of the bare loops."""
 
     name = "bare"
     title = "Against a bare loop on the same machine"
@@ -65,7 +66,7 @@ class Bare:
 
 
 def _request_bytes() -> int:
-    """Return about what a request of `_RECORDS` takes: record framing is 8 to 10 bytes a message."""
+    """Return the approximate size of a request of `_RECORDS`: record framing is 8 to 10 bytes a message."""
     return _RECORDS * 210
 
 

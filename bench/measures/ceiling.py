@@ -1,4 +1,4 @@
-"""The server's ceiling: a raw client with many requests in flight on one connection, which costs a fraction of the server."""
+"""The server's ceiling: a raw client with many requests in flight on one connection. It needs a fraction of the server's CPU."""
 
 from contextlib import contextmanager
 
@@ -15,7 +15,7 @@ from .other_peers import ways_of
 
 _IN_FLIGHT = 1000
 _COUNTS = {(OURS, 1): 400_000, (OURS, 50): 3_000_000, (KAFKA, 1): 60_000, (KAFKA, 50): 1_000_000}
-"""For a second or so each."""
+"""Messages a run, about a second each."""
 
 
 class Ceiling:

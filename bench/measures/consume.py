@@ -1,8 +1,8 @@
-"""Consuming from the beginning: one consumer, messages of 200 bytes that were written in batches of 50 (and one by one),
-with fetches of 200 KB and of 1 MB, from a warm page cache and from a cold one.
+"""Consuming from the beginning: one consumer, messages of 200 bytes in batches of 50 (and of 1), with fetches of 200 KB and of
+1 MB, from a warm and from a cold page cache.
 
-Logs are written once and read in each round; a queue that reading empties is filled again before each. Cold: every segment
-is synced and dropped from the page cache (posix_fadvise) before the run, on both sides alike.
+A log is written once and read in each round. A queue, which reading empties, is filled before each round. Cold: every segment is
+synced and dropped from the page cache (posix_fadvise) before the run, for ours and for Kafka.
 """
 
 from contextlib import contextmanager

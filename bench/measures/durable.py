@@ -1,6 +1,4 @@
-"""Acknowledged means on disk: 64 requests in flight on one connection, each of one message, under each flush policy,
-ours and Kafka's.
-"""
+"""Acknowledged on disk: 64 requests of one message in flight on one connection, under each flush policy, ours and Kafka's."""
 
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -22,7 +20,7 @@ POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     KAFKA: {"no forced flush": {}, "acknowledged on disk": {"flush.messages": "1"}},
 }
-"""Server → what it promises → topic settings."""
+"""Server → promise → topic settings."""
 _COUNTS = {
     (OURS, "no forced flush"): 250_000,
     (OURS, "interval"): 250_000,
@@ -30,7 +28,7 @@ _COUNTS = {
     (KAFKA, "no forced flush"): 40_000,
     (KAFKA, "acknowledged on disk"): 4_000,
 }
-"""For a second or so each."""
+"""Messages a run, about a second each."""
 
 
 class Durable:

@@ -1,4 +1,4 @@
-"""How long until a server that was just launched accepts a message: tries, over and over, to produce one."""
+"""How long a server takes from its launch to its first accepted message: a client retries until one is acknowledged."""
 
 import time
 

@@ -1,11 +1,11 @@
-"""How small it is: start to the first accepted produce, memory when idle and with 1,000 partitions under load."""
+"""Start to the first accepted produce; memory when idle, and with 1,000 partitions under load."""
 
 import time
 import urllib.request
 from contextlib import contextmanager
 
-from ..harness.child import rss_mb
 from ..harness.measure import Case, CaseStream, Figures
+from ..harness.proc_meters import rss_mb
 from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace

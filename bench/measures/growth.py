@@ -1,8 +1,8 @@
-"""What it costs to grow: partitions, connections, length of the log. The same raw client, 50 messages a batch, at both ends.
+"""The cost of more partitions, more connections, a longer log. The same raw client, 50 messages a batch, at both ends.
 
-Each end has a broker of its own, so that the near end knows nothing of the far one. At both ends of 'connections' each
-connection has one request in flight. The long log is sparse (`sparse_log.py`), appended to and fetched from at its end. What
-as many files cost by themselves is measured beside the partitions.
+For partitions and for the log each end has a broker of its own. At both ends of 'connections' each connection has one request
+in flight. The long log is sparse (`sparse_log.py`), appended to and fetched from at its end. Beside the partitions a C program
+writes to as many files.
 """
 
 import shutil
@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 from ..drivers.build import built
 from ..drivers.run import drive
-from ..harness.child import rss_mb
 from ..harness.measure import Case, CaseStream, Figures
+from ..harness.proc_meters import rss_mb
 from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace
@@ -26,7 +26,7 @@ LOG_FETCH = ("1 MB of log, fetching", "100 GB of log, fetching")
 _FAR_BYTES = 100 << 30
 _BATCH = 50
 _BATCH_BYTES = 10_511
-"""Of 50 messages of 200 bytes, as it lies in a log."""
+"""Of 50 messages of 200 bytes, in a log."""
 
 
 class Growth:
@@ -44,7 +44,7 @@ class Growth:
         for shape, partitions in zip(PARTITIONS, (10, 10_000), strict=True):
             server = _started(servers, f"grow-{partitions}")
             kafka_clients.make_topic(server, "grow", partitions)
-            # The first batch of a partition opens its files, once: that is not what throughput means here.
+            # The first batch of a partition opens its files, once: throughput does not include that.
             kafka_clients.raw_produce(server, "grow", batch=50, count=50 * partitions, in_flight=200, partitions=partitions)
             found.append(_spread(server, shape, servers.scaled(2_000_000, 500_000), partitions))
         for shape, files in zip(PARTITIONS, (10, 10_000), strict=True):
@@ -65,7 +65,7 @@ class Growth:
             shapes, fetches = list(LOG), list(LOG_FETCH)
         for shape, fetch_shape, server, start in zip(shapes, fetches, (small, long), (0, end), strict=True):
             appended = _appended(server, shape, servers.scaled(1_500_000))
-            appended.run(0)  # else there is nothing at the long one's end to fetch, should that come first
+            appended.run(0)  # so that there is something to fetch at the long log's end, whichever case runs first
             found.append(appended)
             found.append(_fetched(server, fetch_shape, 0.5 if servers.quick else 1.0, start))
         yield found

@@ -1,8 +1,8 @@
-"""Producing: one producer, 200-byte messages, no forced flush anywhere; ours and Kafka with the same C client at three
-batch sizes and two kinds of acknowledgement, every other peer with its fastest client.
+"""Producing: one producer, 200-byte messages, no forced flush. Ours and Kafka with the same C client at three batch sizes and two
+kinds of acknowledgement, every other peer with its fastest client.
 
-Each run has a topic of its own, deleted afterwards, so nobody pays for what others have left in the page cache. What is on
-disk is walked and counted after each run.
+Each run has a topic of its own, deleted afterwards, so that no run pays for another's pages in the page cache. The messages on
+disk are counted after each run.
 """
 
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from .other_peers import OTHERS, ways_of
 
 _COUNTS = {"1": 100_000, "50": 1_000_000, "default": 2_000_000}
 _KAFKA_ONE_BY_ONE = 40_000
-"""Kafka takes them so slowly that more would only take longer."""
+"""For Kafka, which needs several seconds for these."""
 
 
 class Produce:

@@ -1,4 +1,4 @@
-"""After `kill -9` in the middle of producing, with 10 GB of log in batches of 50: seconds until a message is accepted again."""
+"""After `kill -9` under load, with 10 GB of log in batches of 50: seconds from the launch to the first accepted message."""
 
 import shutil
 import subprocess

@@ -1,7 +1,7 @@
-"""Makes a partition's log as long as wanted without the disk for it: real batch headers a MiB apart, holes between them.
+"""Makes a log of any length that takes little disk: real batch headers a MiB apart, holes between them.
 
-Each batch is whole and valid for a broker: its records are zeros, and the CRC in its header is that of zeros. Nobody could
-read its messages, but nobody who appends at the end or fetches there ever needs to.
+Each batch is whole and valid for a broker: its records are zeros, and its header has the CRC of zeros. No client can decode these
+records, and none has to: the bench appends and fetches behind them.
 """
 
 import os
@@ -17,9 +17,9 @@ _CRC_FROM = 21
 
 
 def header_of(template: bytes) -> bytes:
-    """Return the header of a batch of `BATCH_BYTES` zeros that is otherwise like `template`, a batch as a broker keeps it.
+    """Return the header of a batch of `BATCH_BYTES` zeros, otherwise like `template`, a batch from a broker's log.
 
-    Its base offset is that of a batch at the beginning of a log: its offsets are as many as its bytes, its records have the last.
+    Its base offset is that of the first batch of a log: it takes as many offsets as bytes, and its records have the last ones.
     """
     head = bytearray(template[:_HEADER_BYTES])
     (record_count,) = struct.unpack_from(">i", head, 57)

@@ -13,7 +13,8 @@ from subprocess import PIPE, Popen
 from ..drivers.build import SOURCES
 from ..drivers.run import Driven
 from ..harness.cache import cache_folder
-from ..harness.child import BenchFault, cpu_s
+from ..harness.child import BenchFault
+from ..harness.proc_meters import cpu_s
 from ..harness.unavailable import Unavailable, program_path
 from .disk_bytes import allocated_bytes_of
 from .kafka import java

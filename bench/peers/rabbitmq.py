@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ..drivers.build import built
 from ..drivers.run import Driven, drive
-from ..harness.child import BenchFault, Child, descendants, free_port, program
+from ..harness.child import BenchFault, Child, free_port
+from ..harness.proc_meters import descendants, program
 from ..harness.unavailable import Unavailable, program_path
 from .disk_bytes import bytes_of
 from .lifecycle import LoopbackServer

@@ -1,4 +1,4 @@
-"""Our broker beside the same broker of another checkout: what a change costs or brings, with the spread of the rounds. Pure."""
+"""Our broker beside that of another checkout: what a change costs or gains, with the spread of the rounds. Pure."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -15,7 +15,7 @@ _FIGURES = {
 
 
 def table(measures: Mapping[str, Any]) -> str:
-    """Return a row for each case and figure that both have: median (least-most) of the rounds, and the ratio of the medians."""
+    """Return a row for each case and figure that both have: medians (least-most) and their ratio."""
     lines = ["| case | figure | base | ours | ours / base |", "|---|---|---|---|---|"]
     for name, found in measures.items():
         rows = {(row["subject"], row["shape"]): row["samples"] for row in found["rows"]}

@@ -1,6 +1,4 @@
-"""Writes docs/BENCHMARKS.md from a result: what was reached, every table, machine, versions, what was skipped. Pure but
-for the file.
-"""
+"""Writes docs/BENCHMARKS.md from a result: targets, tables, machine, versions, what was skipped. Pure but for the file."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,9 +18,9 @@ Run it on yours: `make bench` (about {minutes:.0f} minutes here), `python -m ben
 
 How to read it: **messages/s** belong to this machine; **ratios within a row** and **the server's CPU seconds for a million
 messages** (s/M) travel better. 'Client' is how much of one core the client used: from {busy:.0%} on the client sets the
-pace, and CPU a message decides instead. Everybody keeps messages in files and nobody is forced to sync before answering,
-except where a table says so. Counts and bytes on disk are checked after each run; a run that does not add up is a failure,
-not a figure.
+pace, and CPU a message decides instead. All servers keep messages in files, and none is forced to sync before it
+acknowledges, except where a table says so. Counts and bytes on disk are checked after each run; a run that does not add up is
+a failure, not a figure.
 """
 
 _CLIENTS = """Ours and Kafka are driven by the same C client (librdkafka) with the same settings, or by the same raw client;
@@ -34,13 +32,13 @@ CPU is counted in.
 
 
 def write(result: Result, path: Path, *, source: str, figures: Sequence[Path]) -> None:
-    """Write the page; `figures` are the pictures that exist, beside it or below."""
+    """Write the page. `figures` are the pictures' files, in the page's folder or below."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page(result, source=source, figures=[figure.relative_to(path.parent).as_posix() for figure in figures]))
 
 
 def with_later(whole: Result, later: Sequence[Result]) -> dict[str, Any]:
-    """Return the result of a whole run with the measures of later ones in place of its own; each of those says when it began."""
+    """Return a whole run's result with measures of later runs in place of its own, each marked with the time of its run."""
     measures = dict(whole["measures"])
     for result in later:
         measures |= {name: {**measure, "measured_again": result["at"]} for name, measure in result["measures"].items()}
@@ -73,7 +71,7 @@ def page(result: Result, *, source: str, figures: Sequence[str]) -> str:
 
 
 def verdict_table(verdicts: Sequence[Verdict]) -> str:
-    """Return the issue's table with what was found."""
+    """Return the table of targets with what was found."""
     words = {True: "reached", False: "**not reached**", None: "–"}
     lines = ["| measure | to reach | found | |", "|---|---|---|---|"]
     lines += [f"| {one.what} | {one.wanted} | {one.found} | {words[one.reached]} |" for one in verdicts]
@@ -81,7 +79,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> str:
 
 
 def measure_table(measure: Mapping[str, Any]) -> str:
-    """Return one measure's rows with the columns that any of them has."""
+    """Return one measure's rows, with every column that at least one of them has."""
     if measure.get("failed"):
         return f"Failed: {_one_line(measure['failed'])}\n"
     if not measure["rows"]:
@@ -125,7 +123,7 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "zookeeper_rss_mb": ("its ZooKeeper, MB", _number(0)),
     "log_gb": ("GB of log", _number(1)),
 }
-"""Figure → heading, how it is written. What is not here stays in the JSON."""
+"""Figure → heading, format. Other figures are in the JSON only."""
 
 
 def _images(shown: Mapping[str, str], names: Sequence[str]) -> str:

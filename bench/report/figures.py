@@ -1,4 +1,4 @@
-"""Which pictures are drawn from a result, and from what. The first two are the paper's: producer and consumer throughput."""
+"""The pictures of a result, and the figures of each. The first two are the paper's: producer and consumer throughput."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ Result = Mapping[str, Any]
 
 
 def write(result: Result, folder: Path) -> list[Path]:
-    """Draw every picture for which the result has figures, and return the files."""
+    """Draw every picture for which the result has figures. Return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, make in PICTURES.items():
@@ -112,4 +112,4 @@ PICTURES: Mapping[str, Callable[[Result], Picture]] = {
     "bare": _bare,
     "growth": _growth,
 }
-"""File name → what makes it."""
+"""File name → function."""

@@ -1,6 +1,6 @@
-"""Draws one kind of picture: a dot for a median, a line from the lowest to the highest run, one row each. Pure: text in, SVG out.
+"""Draws one kind of picture: a row for each case, a dot for its median, a line from its lowest to its highest run. Pure.
 
-Dots and not bars, because the axis is logarithmic: a bar's length would mean nothing there.
+Dots, not bars: on a logarithmic axis the length of a bar means nothing.
 """
 
 import math
@@ -28,12 +28,12 @@ class Row:
     low: float
     high: float
     text: str
-    """The value as it is to be read."""
+    """The value as printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What is drawn. A `line` is a limit to compare with; `None`: none."""
+    """One picture. `line` is a limit to compare with; `None`: no line."""
 
     title: str
     axis: str

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.child import BenchFault, Child, cpu_s, descendants, free_port, program, rss_mb
+from bench.harness.child import BenchFault, Child, free_port
+from bench.harness.proc_meters import cpu_s, descendants, program, rss_mb
 
 
 def test_a_port_that_is_open_already_is_a_fault(tmp_path: Path) -> None:
