@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from . import targets
-from .targets import BUSY, Verdict, rate
+from .judges import BUSY, rate
+from .targets import Verdict
 
 Result = Mapping[str, Any]
 

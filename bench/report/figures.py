@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from . import svg
+from .judges import rate
 from .svg import Picture, Row
-from .targets import rate
 
 Result = Mapping[str, Any]
 

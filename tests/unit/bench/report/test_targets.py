@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.report import targets
+from bench.report import judges, targets
 from tests.support.bench_results import rate, result, row
 
 
@@ -159,8 +159,8 @@ def test_every_row_of_the_table_is_there_once_and_unmeasured_without_figures() -
     ("value", "words"), [(1_310_000, "1.31 M"), (161_400, "161 k"), (940, "940"), (0.25, "0.25"), (4_000_000_000, "4,000 M")]
 )
 def test_rates_are_written_in_three_figures(value: float, words: str) -> None:
-    assert targets.rate(value) == words
+    assert judges.rate(value) == words
 
 
 def test_a_ratio_over_nothing_is_infinite() -> None:
-    assert targets.ratio(1, 0) == float("inf")
+    assert judges.ratio(1, 0) == float("inf")
