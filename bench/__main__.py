@@ -1,7 +1,6 @@
-"""`make bench`: ours, Apache Kafka, RabbitMQ, ActiveMQ, NATS JetStream and Redis Streams side by side in one run, on this
-machine.
+"""`make bench`: measures Headrace, Apache Kafka, RabbitMQ, ActiveMQ, NATS JetStream and Redis Streams side by side in one run.
 
-Writes JSON, draws the figures and writes docs/BENCHMARKS.md from it. Installs nothing: what is missing is skipped by name.
+Writes JSON, and from it the figures and docs/BENCHMARKS.md. Installs nothing: what is missing is skipped by name.
 """
 
 import argparse
@@ -14,9 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import against_base, document, figures, machine, runner, targets
+from .harness import machine, runner
+from .harness.servers import Servers
 from .measures import ALL
-from .stage import Stage
+from .peers.makers import makers
+from .report import against_base, document, figures, targets
 
 _RESULT = Path("bench/results/broker.json")
 _PAGE = Path("docs/BENCHMARKS.md")
@@ -66,10 +67,11 @@ def main() -> int:
         parser.error("--rounds is at least 1")
 
     _allow_many_files()
-    # SIGTERM as an exception: servers that were started are stopped whatever happens.
+    # SIGTERM becomes an exception, so that `finally` stops the servers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
-    stage = Stage(rounds=rounds, quick=arguments.quick, only_ours=arguments.ours, base=arguments.base)
+    known = makers(quick=arguments.quick, only_ours=arguments.ours, base=arguments.base)
+    servers = Servers(known, rounds=rounds, quick=arguments.quick)
     result: dict[str, Any] = {
         "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "rounds": rounds,
@@ -82,10 +84,10 @@ def main() -> int:
     try:
         for measure in ALL:
             if not wanted or measure.name in wanted:
-                result["measures"][measure.name] = runner.run(measure, stage, runner.Lock(arguments.lock))
+                result["measures"][measure.name] = runner.run(measure, servers, runner.Lock(arguments.lock))
     finally:
-        stage.close()
-    result |= {"versions": stage.versions, "skipped": stage.skipped, "took_s": round(time.monotonic() - began, 1)}
+        servers.close()
+    result |= {"versions": servers.versions, "skipped": servers.skipped, "took_s": round(time.monotonic() - began, 1)}
 
     for found in result["measures"].values():
         print(f"\n{found['title']}\n{document.measure_table(found)}")
@@ -94,7 +96,7 @@ def main() -> int:
     elif not wanted:
         verdicts = targets.verdicts(targets.medians_of(result["measures"]))
         print(document.verdict_table(verdicts) + targets.summary(verdicts))
-    for name, reason in stage.skipped.items():
+    for name, reason in servers.skipped.items():
         print(f"skipped: {name}: {reason}")
     complete = not wanted and not arguments.ours and arguments.base is None
     path = arguments.json or (_RESULT if complete and not arguments.quick else None)
@@ -121,7 +123,7 @@ def _publish(result: dict[str, Any], source: Path) -> None:
 
 
 def _allow_many_files() -> None:
-    """Thousands of partitions and connections need descriptors: as many as this user may have."""
+    """Raise the descriptor limit as far as this user may: thousands of partitions and connections need them."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (_FILES if most == resource.RLIM_INFINITY else min(_FILES, most), most))
 

@@ -1,1 +1,1 @@
-"""Small C (and Java) clients of the bench, and how they are built and run. `driver.h` says what every driver has in common."""
+"""Small clients in C, Java and Python, and how they are built and run. `driver.h` describes what the C drivers share."""

@@ -1,8 +1,8 @@
-/* The yardstick for latency: a Kafka broker that hands on and does nothing else. One partition in memory, nothing checked or kept.
+/* The yardstick for latency: a minimal Kafka broker. One partition in memory, nothing checked, nothing on disk.
  *
  * usage: bare_broker PORT
- * Serves, until it is killed, a librdkafka that produces to partition 0 of one topic and one that reads it. Whoever waits
- * for a batch gets it before its producer hears that it came. Knows one version of each request: ApiVersions 0, Metadata 1, Produce 3,
+ * Serves, until it is killed, one librdkafka that produces to partition 0 of one topic and one that reads it. A waiting reader
+ * gets a batch before the batch is acknowledged. Knows one version of each request: ApiVersions 0, Metadata 1, Produce 3,
  * Fetch 4, ListOffsets 1, FindCoordinator 0.
  * Source: Kafka's message definitions. */
 #define _GNU_SOURCE

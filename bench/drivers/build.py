@@ -1,4 +1,4 @@
-"""Compiles a driver once into the bench's cache and finds the libraries it is linked with; says by name what is missing."""
+"""Compiles a C driver once into the bench's cache and finds the libraries that it links. Names what is missing."""
 
 import hashlib
 import importlib.util
@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from ..cache import cache_folder
-from ..missing import Missing
+from ..harness.cache import cache_folder
+from ..harness.unavailable import Unavailable
 
 SOURCES = Path(__file__).parent
 LIBRARIES = {
@@ -22,15 +22,15 @@ LIBRARIES = {
     "redis_produce": "hiredis",
     "redis_consume": "hiredis",
 }
-"""Driver → library it needs beside the C library. Every other driver needs none."""
+"""Driver → the library that it needs beside the C library. Drivers that are not named need none."""
 PACKAGES = {"rabbitmq": "librabbitmq-dev", "nats": "libnats-dev", "hiredis": "libhiredis-dev", "rdkafka": "librdkafka-dev"}
 
 
 def built(name: str) -> Path:
-    """Return the program of driver `name`, compiled when its source or library is newer than the cache. Raises Missing."""
+    """Return the program of driver `name`. Compiles it when source, headers, compiler or library changed. Raises Unavailable."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
-        raise Missing(f"C compiler: driver {name} cannot be built (install gcc)")
+        raise Unavailable(f"C compiler: driver {name} cannot be built (install gcc)")
     source = SOURCES / f"{name}.c"
     words = _link_words(LIBRARIES.get(name))
     text = b"".join(path.read_bytes() for path in [source, *sorted(SOURCES.glob("*.h"))]) + " ".join([compiler, *words]).encode()
@@ -45,7 +45,7 @@ def built(name: str) -> Path:
     if done.returncode:
         library = LIBRARIES.get(name)
         hint = f" (Debian: {PACKAGES[library]})" if library else ""
-        raise Missing(f"driver {name} does not compile{hint}: {done.stderr.strip()[:400]}")
+        raise Unavailable(f"driver {name} does not compile{hint}: {done.stderr.strip()[:400]}")
     scratch.replace(program)
     return program
 
@@ -59,7 +59,7 @@ def _link_words(library: str | None) -> list[str]:
 
 
 def _bundled_librdkafka() -> Path | None:
-    """Return the librdkafka inside confluent-kafka's wheel: the newest one, and the same that Python users have."""
+    """Return the librdkafka inside confluent-kafka's wheel: a new one, and the one that Python users have."""
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
         return None

@@ -2,7 +2,7 @@
  *
  * A driver connects and prepares, prints "ready", waits for a line on its standard input, does its work, and prints one JSON
  * object. Between the line and the object nothing but the measured work happens, so the bench can read the server's CPU at
- * exactly these two moments. Whatever goes wrong is said on standard error with exit code 1: a driver never reports half a run. */
+ * exactly these two moments. A fault goes to standard error with exit code 1: a driver never reports half a run. */
 #ifndef HEADRACE_BENCH_DRIVER_H
 #define HEADRACE_BENCH_DRIVER_H
 

@@ -1,4 +1,4 @@
-/* Walk the segment files given, in order, as record batches of version 2: batches, records and bytes that are really there.
+/* Walk the segment files given, in order, as record batches of version 2: count batches, records and bytes.
  *
  * usage: log_walk FILE...    prints {"batches": b, "records": r, "bytes": n}
  * Works on Apache Kafka's logs and on ours: both keep the batches of the wire as they are. A Kafka segment may be preallocated;

@@ -1,10 +1,10 @@
-/* A consumer with nothing in it: Kafka Fetch requests for one partition, the answers received and looked at by batch header only.
+/* A minimal consumer: Kafka Fetch requests for one partition; of the responses it reads the batch headers only.
  *
  *   cc -O2 -o raw_fetch raw_fetch.c
  *   raw_fetch HOST PORT TOPIC PARTITION MAX_BYTES IN_FLIGHT SECONDS [FROM_OFFSET]
  *   raw_fetch --bare FILE CHUNK_BYTES SECONDS
  *
- * Measures a server's ceiling when it gives data away. Before the start signal one pass over the log from FROM_OFFSET (0) on, one fetch after the
+ * Measures a server's ceiling in fetching. Before the start signal one pass over the log from FROM_OFFSET (0) on, one fetch after the
  * other, learns the offsets at which fetches of MAX_BYTES fall (and warms the page cache); the measured part asks at those again
  * and again, IN_FLIGHT requests ahead (1: the next one is sent when an answer is whole). Fetch version 12. Every answer is checked:
  * correlation ids in order, error 0, base offset, whole batches; batches and records are counted from headers, so any Kafka broker

@@ -1,4 +1,4 @@
-/* A producer with nothing in it: the same Kafka Produce request over pipelined loopback connections, as fast as answers allow.
+/* A minimal producer: the same Kafka Produce request over pipelined loopback connections, as fast as the responses allow.
  *
  *   cc -O2 -o raw_produce raw_produce.c
  *   raw_produce HOST PORT TOPIC PARTITION BATCH_RECORDS VALUE_BYTES IN_FLIGHT COUNT|SECONDSs ACKS VERSION [PARTITIONS [CONNECTIONS]]

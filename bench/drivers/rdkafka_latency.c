@@ -2,8 +2,8 @@
  *
  * usage: rdkafka_latency TOPIC PER_S SECONDS SIZE name=value...
  * A tick each millisecond sends its share with linger.ms=0; each message carries its own time. The first second warms up and is not
- * counted. The time of a message is the one it was due at, so a stalled producer does not hide its stall. It is taken one message at
- * a time: a call for a batch of them returns when it is full or its time is over, and adds half a millisecond. */
+ * counted. The time of a message is the one it was due at, so a stalled producer does not hide its stall. The reader takes one message at a
+ * time: a call for a batch of messages returns when the batch is full or its time is over, and adds half a millisecond. */
 #include <pthread.h>
 #include <sys/prctl.h>
 
@@ -73,7 +73,7 @@ int main(int count, char **words) {
     pthread_create(&reader, NULL, consume, NULL);
     wait_for_go();
 
-    prctl(PR_SET_TIMERSLACK, 1UL); /* else each tick may come 50 us late, which is nobody's but the driver's */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* else the driver's own ticks may be 50 us late */
     struct timespec tick;
     clock_gettime(CLOCK_MONOTONIC, &tick);
     for (long long sent = 0, due; sent < wanted + warm;) {

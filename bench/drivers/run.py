@@ -1,4 +1,4 @@
-"""Runs one driver against one peer: starts its clock and the server's CPU meter at the same moment, reads both at its result."""
+"""Runs one driver against one peer. The driver's clock and the server's CPU meter start and stop together."""
 
 import json
 import subprocess
@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..child import BenchFault, cpu_s
+from ..harness.child import BenchFault
+from ..harness.proc_meters import cpu_s
 
 DEADLINE_S = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driven:
-    """What one run of a driver gave."""
+    """The result of one run of a driver."""
 
     count: int
     seconds: float
@@ -30,7 +31,7 @@ def drive(
     *,
     deadline_s: float = DEADLINE_S,
 ) -> Driven:
-    """Run `command` to its end and return its result with the CPU that the server used meanwhile. Raises BenchFault."""
+    """Run `command` to its end. Return its result with the CPU that the server used meanwhile. Raises BenchFault."""
     child = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert child.stdin is not None
     assert child.stdout is not None

@@ -1,7 +1,6 @@
-"""What is measured, one file each. `measure.py` says what a measure is; `ALL` is their order in a run: those that share
-servers together.
-"""
+"""The measures, one file each. `ALL` is their order in a run: measures that use the same servers follow one another."""
 
+from ..harness.measure import Measure
 from .bare import Bare
 from .ceiling import Ceiling
 from .consume import Consume
@@ -9,7 +8,6 @@ from .durable import Durable
 from .footprint import Footprint
 from .growth import Growth
 from .latency import Latency
-from .measure import Measure
 from .produce import Produce
 from .python_view import PythonView
 from .restart import Restart

@@ -1,14 +1,17 @@
-"""How near the broker comes to what the machine can do: sending by sendfile against a bare sendfile loop, receiving 1 MB
-batches against a bare loop of recv and write. Same bytes, same sizes, same loopback, same run."""
+"""How near the broker comes to the machine's limit: fetching against a bare sendfile loop, producing batches of 1 MB against a
+bare loop of recv and write. Same bytes, same sizes, same loopback, same run.
+"""
 
 from contextlib import contextmanager
 
 from ..drivers.build import built
 from ..drivers.run import drive
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA, OURS, Stage
-from .measure import Case, CaseStream, Figures
+from ..peers.makers import kafka_like
+from ..peers.subjects import KAFKA, OURS
 
 BARE = "bare loop"
 FETCHING = "fetching, 1 MB a fetch"
@@ -16,11 +19,11 @@ PRODUCING = "producing, 1 MB a batch"
 _FETCH_BYTES = 1_048_576
 _OF_BARE = {"mb_per_s": "mb_per_s", "server_cpu_s_per_gb": "sender_cpu_s_per_gb"}
 _RECORDS = 4_900
-"""Of 200 bytes: the most that stay below Kafka's default limit of 1,048,588 bytes a batch."""
+"""Of 200 bytes each: the most that fit Kafka's default limit of 1,048,588 bytes a batch."""
 
 
 class Bare:
-    """MB/s of the broker and of a loop that does nothing else."""
+    """MB/s of the broker and of the bare loops."""
 
     name = "bare"
     title = "Against a bare loop on the same machine"
@@ -29,21 +32,17 @@ class Bare:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
-        seconds = 0.5 if stage.quick else 1.5
-        batches = stage.scaled(600)
+        seconds = 0.5 if servers.quick else 1.5
+        batches = servers.scaled(600)
         topic = "bare-fetch"
-        servers: list[tuple[str, SpeaksKafka]] = []
-        for name in (OURS, KAFKA):
-            running = stage.kafka_like(name)
-            if running is not None:
-                servers.append((name, running))
-                kafka_clients.make_topic(running, topic)
-                kafka_clients.raw_produce(running, topic, batch=50, count=stage.scaled(2_000_000), in_flight=200)
-        for name, server in servers:
+        running = kafka_like(servers, (OURS, KAFKA))
+        for name, server in running.items():
+            kafka_clients.make_topic(server, topic)
+            kafka_clients.raw_produce(server, topic, batch=50, count=servers.scaled(2_000_000), in_flight=200)
             found.append(_fetching(name, server, topic, seconds))
-        log = kafka_clients.segments_of(servers[0][1], topic)[0]
+        log = kafka_clients.segments_of(running[OURS], topic)[0]
 
         def bare_sendfile(_: int) -> Figures:
             driven = drive([str(built("raw_fetch")), "--bare", str(log), str(_FETCH_BYTES), str(seconds)], lambda: [])
@@ -51,23 +50,23 @@ class Bare:
 
         how = "sendfile of the same file to the same reader, 1 MB at a time"
         found.append(Case(subject=BARE, shape=FETCHING, run=bare_sendfile, how=how))
-        for name, server in servers:
+        for name, server in running.items():
             found.append(_producing(name, server, batches))
         size = _request_bytes()
 
         def bare_receive(_: int) -> Figures:
-            scratch = stage.folder / "bare-receive"
+            scratch = servers.folder / "bare-receive"
             driven = drive([str(built("bare_receive")), str(scratch), str(size), str(batches)], lambda: [])
             return {"mb_per_s": driven.more["mb_per_s"]}
 
         found.append(Case(subject=BARE, shape=PRODUCING, run=bare_receive, how="recv of a whole block, one write"))
         yield found
-        for _, server in servers:
+        for server in running.values():
             kafka_clients.delete_topic(server, topic)
 
 
 def _request_bytes() -> int:
-    """Return about what a request of `_RECORDS` takes: record framing is 8 to 10 bytes a message."""
+    """Return the approximate size of a request of `_RECORDS`: record framing is 8 to 10 bytes a message."""
     return _RECORDS * 210
 
 

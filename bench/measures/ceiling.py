@@ -1,16 +1,21 @@
-"""The server's ceiling: a raw client with many requests in flight on one connection, which costs a fraction of the server."""
+"""The server's ceiling: a raw client with many requests in flight on one connection. It needs a fraction of the server's CPU."""
 
 from contextlib import contextmanager
 
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
+from ..peers.makers import kafka_like
 from ..peers.nats import Nats
-from ..stage import KAFKA, OURS, Stage
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.subjects import KAFKA, OURS
+from ..peers.way import Way
+from .driver_figures import figures_of
+from .other_peers import ways_of
 
 _IN_FLIGHT = 1000
 _COUNTS = {(OURS, 1): 400_000, (OURS, 50): 3_000_000, (KAFKA, 1): 60_000, (KAFKA, 50): 1_000_000}
-"""For a second or so each."""
+"""Messages a run, about a second each."""
 
 
 class Ceiling:
@@ -23,22 +28,14 @@ class Ceiling:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
+        running = kafka_like(servers, (OURS, KAFKA))
         for (name, batch), count in _COUNTS.items():
-            server = stage.kafka_like(name)
-            if server is not None:
-                found.append(_case(name, server, batch, stage.scaled(count)))
-        nats = stage.peer(Nats.name)
-        if isinstance(nats, Nats):
-            way = nats.ways()[0]
-
-            def run(turn: int) -> Figures:
-                figures = figures_of(way.produce(f"ceiling-{turn}", stage.scaled(way.count)))
-                way.forget(f"ceiling-{turn}")
-                return figures
-
-            found.append(Case(subject=nats.name, shape="batch 1", run=run, how=way.how))
+            if name in running:
+                found.append(_case(name, running[name], batch, servers.scaled(count)))
+        for way in ways_of(servers, (Nats.name,)):
+            found.append(_own(way, servers.scaled(way.count)))
         yield found
 
 
@@ -60,3 +57,13 @@ def _case(name: str, server: SpeaksKafka, batch: int, count: int) -> Case:
         return figures
 
     return Case(subject=name, shape=f"batch {batch}", run=run, how="raw C client")
+
+
+def _own(way: Way, count: int) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"ceiling-{turn}"
+        figures = figures_of(way.produce(topic, count))
+        way.forget(topic)
+        return figures
+
+    return Case(subject=way.subject, shape="batch 1", run=run, how=way.how)

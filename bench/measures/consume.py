@@ -1,17 +1,20 @@
-"""Consuming from the beginning: one consumer, messages of 200 bytes that were written in batches of 50 (and one by one),
-with fetches of 200 KB and of 1 MB, from a warm page cache and from a cold one.
+"""Consuming from the beginning: one consumer, messages of 200 bytes in batches of 50 (and of 1), with fetches of 200 KB and of
+1 MB, from a warm and from a cold page cache.
 
-Logs are written once and read in each round; a queue that reading empties is filled again before each. Cold: every segment
-is synced and dropped from the page cache (posix_fadvise) before the run, on both sides alike.
+A log is written once and read in each round. A queue, which reading empties, is filled before each round. Cold: every segment is
+synced and dropped from the page cache (posix_fadvise) before the run, for ours and for Kafka.
 """
 
 from contextlib import contextmanager
 
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..peers.peer import Way
-from ..stage import KAFKA_LIKE, Stage
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.makers import kafka_like
+from ..peers.subjects import KAFKA_LIKE
+from ..peers.way import Way
+from .driver_figures import figures_of
 from .other_peers import OTHERS, ways_of
 
 _FETCHES = {"200 KB": 204_800, "1 MB": 1_048_576}
@@ -29,34 +32,31 @@ class Consume:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
-        count, one_by_one = stage.scaled(_COUNT), stage.scaled(_ONE_BY_ONE)
+    def cases(self, servers: Servers) -> CaseStream:
+        count, one_by_one = servers.scaled(_COUNT), servers.scaled(_ONE_BY_ONE)
         found: list[Case] = []
-        servers: list[tuple[str, SpeaksKafka]] = []
-        for name in KAFKA_LIKE:
-            running = stage.kafka_like(name)
-            if running is not None:
-                servers.append((name, running))
-                for topic, messages, shape in (("consume-50", count, "50"), ("consume-1", one_by_one, "1")):
-                    kafka_clients.make_topic(running, topic)
-                    kafka_clients.produce(running, topic, messages, shape, 1)
+        running = kafka_like(servers, KAFKA_LIKE)
+        for server in running.values():
+            for topic, messages, shape in (("consume-50", count, "50"), ("consume-1", one_by_one, "1")):
+                kafka_clients.make_topic(server, topic)
+                kafka_clients.produce(server, topic, messages, shape, 1)
         for label, fetch_bytes in _FETCHES.items():
-            for name, server in servers:
+            for name, server in running.items():
                 found.append(_case(name, server, "consume-50", f"batches of 50, {label}", count, fetch_bytes))
-            for name, server in servers:
+            for name, server in running.items():
                 found.append(_case(name, server, "consume-1", f"batches of 1, {label}", one_by_one, fetch_bytes))
         for label, fetch_bytes in _FETCHES.items():
-            for name, server in servers:
+            for name, server in running.items():
                 found.append(_case(name, server, "consume-50", f"batches of 50, {label}, cold", count, fetch_bytes, cold=True))
         filled: list[Way] = []
-        for way in ways_of(stage):
+        for way in ways_of(servers):
             if way.consume is not None:
                 if not way.consuming_empties:
-                    way.produce(_topic(way), stage.scaled(way.count * 2))
+                    way.produce(_topic(way), servers.scaled(way.count * 2))
                     filled.append(way)
-                found.append(_other(way, stage.scaled(way.count * (1 if way.consuming_empties else 2))))
+                found.append(_other(way, servers.scaled(way.count * (1 if way.consuming_empties else 2))))
         yield found
-        for _, server in servers:
+        for server in running.values():
             for topic in ("consume-50", "consume-1"):
                 kafka_clients.delete_topic(server, topic)
         for way in filled:

@@ -1,14 +1,15 @@
-"""Acknowledged means on disk: 64 requests in flight on one connection, each of one message, under each flush policy,
-ours and Kafka's.
-"""
+"""Acknowledged on disk: 64 requests of one message in flight on one connection, under each flush policy, ours and Kafka's."""
 
 from collections.abc import Mapping
 from contextlib import contextmanager
 
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA, OURS, Stage
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.makers import kafka_like
+from ..peers.subjects import KAFKA, OURS
+from .driver_figures import figures_of
 
 IN_FLIGHT = 64
 POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
@@ -19,7 +20,7 @@ POLICIES: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     },
     KAFKA: {"no forced flush": {}, "acknowledged on disk": {"flush.messages": "1"}},
 }
-"""Server → what it promises → topic settings."""
+"""Server → promise → topic settings."""
 _COUNTS = {
     (OURS, "no forced flush"): 250_000,
     (OURS, "interval"): 250_000,
@@ -27,7 +28,7 @@ _COUNTS = {
     (KAFKA, "no forced flush"): 40_000,
     (KAFKA, "acknowledged on disk"): 4_000,
 }
-"""For a second or so each."""
+"""Messages a run, about a second each."""
 
 
 class Durable:
@@ -40,14 +41,11 @@ class Durable:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
-        for name, policies in POLICIES.items():
-            server = stage.kafka_like(name)
-            if server is not None:
-                for policy, settings in policies.items():
-                    count = stage.scaled(_COUNTS[name, policy])
-                    found.append(_case(name, server, policy, settings, count))
+        for name, server in kafka_like(servers, POLICIES).items():
+            for policy, settings in POLICIES[name].items():
+                found.append(_case(name, server, policy, settings, servers.scaled(_COUNTS[name, policy])))
         yield found
 
 

@@ -1,16 +1,17 @@
-"""How small it is: start to the first accepted produce, memory when idle and with 1,000 partitions under load."""
+"""Start to the first accepted produce; memory when idle, and with 1,000 partitions under load."""
 
 import time
 import urllib.request
 from contextlib import contextmanager
 
-from ..child import rss_mb
-from ..first_produce import seconds_until_accepted
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.proc_meters import rss_mb
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace
 from ..peers.kafka import Kafka
-from ..stage import Stage
-from .measure import Case, CaseStream, Figures, figures_of
+from .driver_figures import figures_of
+from .first_produce import seconds_until_accepted
 
 START = "start to first accepted produce"
 LOADED = "1,000 partitions under load"
@@ -27,18 +28,18 @@ class Footprint:
     at_most = 5
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
-        for server in (Headrace(stage.folder / "start-ours"), Kafka(stage.folder / "start-kafka")):
-            if stage.try_start(f"{server.name}, start", server):
+        for server in (Headrace(servers.folder / "start-ours"), Kafka(servers.folder / "start-kafka")):
+            if servers.try_start(f"{server.name}, start", server):
                 kafka_clients.make_topic(server, "small")
                 found.append(_start(server))
-        for server in (Headrace(stage.folder / "wide-ours"), Kafka(stage.folder / "wide-kafka")):
-            if stage.try_start(f"{server.name}, wide", server):
+        for server in (Headrace(servers.folder / "wide-ours"), Kafka(servers.folder / "wide-kafka")):
+            if servers.try_start(f"{server.name}, wide", server):
                 kafka_clients.make_topic(server, "wide", _PARTITIONS)
-                found.append(_loaded(server, stage.scaled(1_500_000)))
+                found.append(_loaded(server, servers.scaled(1_500_000)))
         yield found
-        stage.keep_only(set())
+        servers.keep_only(set())
 
 
 def _start(server: Headrace | Kafka) -> Case:
@@ -51,7 +52,7 @@ def _start(server: Headrace | Kafka) -> Case:
                 urllib.request.urlopen(f"http://127.0.0.1:{server.http_port}/{path}", timeout=10).read()
         figures = {"seconds": took, "rss_mb": rss_mb([server.broker.pid])}
         if isinstance(server, Headrace):
-            figures["zookeeper_rss_mb"] = rss_mb([server.keeper.pid])
+            figures["zookeeper_rss_mb"] = rss_mb([server.zookeeper.pid])
         return figures
 
     how = "launched on a folder with one small topic, until one message is answered; memory a second later, metrics asked once"

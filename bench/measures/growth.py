@@ -1,21 +1,22 @@
-"""What it costs to grow: partitions, connections, length of the log. The same raw client, 50 messages a batch, at both ends.
+"""The cost of more partitions, more connections, a longer log. The same raw client, 50 messages a batch, at both ends.
 
-Each end has a broker of its own, so that the near end knows nothing of the far one. At both ends of 'connections' each
-connection has one request in flight. The long log is sparse (`sparse_log.py`), appended to and fetched from at its end. What
-as many files cost by themselves is measured beside the partitions.
+For partitions and for the log each end has a broker of its own. At both ends of 'connections' each connection has one request
+in flight. The long log is sparse (`sparse_log.py`), appended to and fetched from at its end. Beside the partitions a C program
+writes to as many files.
 """
 
 import shutil
 from contextlib import contextmanager
 
-from .. import sparse_log
-from ..child import rss_mb
 from ..drivers.build import built
 from ..drivers.run import drive
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.proc_meters import rss_mb
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace
-from ..stage import Stage
-from .measure import Case, CaseStream, Figures, figures_of
+from . import sparse_log
+from .driver_figures import figures_of
 
 FILES = "bare files"
 PARTITIONS = ("10 partitions", "10,000 partitions")
@@ -25,7 +26,7 @@ LOG_FETCH = ("1 MB of log, fetching", "100 GB of log, fetching")
 _FAR_BYTES = 100 << 30
 _BATCH = 50
 _BATCH_BYTES = 10_511
-"""Of 50 messages of 200 bytes, as it lies in a log."""
+"""Of 50 messages of 200 bytes, in a log."""
 
 
 class Growth:
@@ -38,43 +39,43 @@ class Growth:
     at_most = 5
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
         for shape, partitions in zip(PARTITIONS, (10, 10_000), strict=True):
-            server = _started(stage, f"grow-{partitions}")
+            server = _started(servers, f"grow-{partitions}")
             kafka_clients.make_topic(server, "grow", partitions)
-            # The first batch of a partition opens its files, once: that is not what throughput means here.
+            # The first batch of a partition opens its files, once: throughput does not include that.
             kafka_clients.raw_produce(server, "grow", batch=50, count=50 * partitions, in_flight=200, partitions=partitions)
-            found.append(_spread(server, shape, stage.scaled(2_000_000, 500_000), partitions))
+            found.append(_spread(server, shape, servers.scaled(2_000_000, 500_000), partitions))
         for shape, files in zip(PARTITIONS, (10, 10_000), strict=True):
-            found.append(_written(stage, shape, stage.scaled(2_000_000, 500_000), files))
-        small = _started(stage, "grow-small")
+            found.append(_written(servers, shape, servers.scaled(2_000_000, 500_000), files))
+        small = _started(servers, "grow-small")
         kafka_clients.make_topic(small, "many", 10)
         for shape, connections in zip(CONNECTIONS, (10, 5_000), strict=True):
-            found.append(_connected(small, shape, stage.scaled(2_000_000, 750_000), connections))
+            found.append(_connected(small, shape, servers.scaled(2_000_000, 750_000), connections))
         kafka_clients.make_topic(small, "log")
         kafka_clients.raw_produce(small, "log", batch=50, count=5_000, in_flight=10)
-        long = _started(stage, "grow-long")
+        long = _started(servers, "grow-long")
         kafka_clients.make_topic(long, "log")
         kafka_clients.raw_produce(long, "log", batch=50, count=50, in_flight=1)
-        end = _lengthen(long, _FAR_BYTES // (10 if stage.quick else 1))
-        if stage.quick:
+        end = _lengthen(long, _FAR_BYTES // (10 if servers.quick else 1))
+        if servers.quick:
             shapes, fetches = ([shape.replace("100 GB", "10 GB") for shape in both] for both in (LOG, LOG_FETCH))
         else:
             shapes, fetches = list(LOG), list(LOG_FETCH)
         for shape, fetch_shape, server, start in zip(shapes, fetches, (small, long), (0, end), strict=True):
-            appended = _appended(server, shape, stage.scaled(1_500_000))
-            appended.run(0)  # else there is nothing at the long one's end to fetch, should that come first
+            appended = _appended(server, shape, servers.scaled(1_500_000))
+            appended.run(0)  # so that there is something to fetch at the long log's end, whichever case runs first
             found.append(appended)
-            found.append(_fetched(server, fetch_shape, 0.5 if stage.quick else 1.0, start))
+            found.append(_fetched(server, fetch_shape, 0.5 if servers.quick else 1.0, start))
         yield found
-        stage.keep_only(set())
+        servers.keep_only(set())
         shutil.rmtree(long.folder, ignore_errors=True)
 
 
-def _started(stage: Stage, name: str) -> Headrace:
-    server = Headrace(stage.folder / name)
-    stage.try_start(name, server)
+def _started(servers: Servers, name: str) -> Headrace:
+    server = Headrace(servers.folder / name)
+    servers.try_start(name, server)
     return server
 
 
@@ -98,9 +99,9 @@ def _spread(server: Headrace, shape: str, count: int, partitions: int) -> Case:
     )
 
 
-def _written(stage: Stage, shape: str, count: int, files: int) -> Case:
+def _written(servers: Servers, shape: str, count: int, files: int) -> Case:
     def run(_: int) -> Figures:
-        folder = stage.folder / "bare-append"
+        folder = servers.folder / "bare-append"
         folder.mkdir()
         try:
             words = [str(built("bare_append")), str(folder), str(files), str(_BATCH_BYTES), str(count // _BATCH)]

@@ -1,18 +1,21 @@
-"""From a message's due time in the producer to its arrival in the consumer, at 10,000 messages a second, both in one
-process with one clock; and what of it the client and a broker that only hands on take.
+"""Time from a message's due time in the producer to its arrival in the consumer, at 10,000 messages a second.
+
+Producer and consumer are one process with one clock. The same client against a minimal broker in C shows the client's own part.
 """
 
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..child import Child, free_port
 from ..drivers.build import built
 from ..drivers.run import Driven
+from ..harness.child import Child, free_port
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import KAFKA_LIKE, Stage
-from .measure import Case, CaseStream, Figures
+from ..peers.makers import kafka_like
+from ..peers.subjects import KAFKA_LIKE
 
 PER_S = 10_000
 SHAPE = "10,000 a second"
@@ -29,15 +32,10 @@ class Latency:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
-        found: list[Case] = []
-        seconds = 2 if stage.quick else 5
-        for name in KAFKA_LIKE:
-            server = stage.kafka_like(name)
-            if server is not None:
-                found.append(_case(name, server, seconds))
-        found.append(_bare(seconds))
-        yield found
+    def cases(self, servers: Servers) -> CaseStream:
+        seconds = 2 if servers.quick else 5
+        running = kafka_like(servers, KAFKA_LIKE)
+        yield [*(_case(name, server, seconds) for name, server in running.items()), _bare(seconds)]
 
 
 def _case(name: str, server: SpeaksKafka, seconds: int) -> Case:
@@ -61,7 +59,7 @@ def _bare(seconds: int) -> Case:
             finally:
                 server.kill()
 
-    how = "the same client, and a broker in C that keeps one partition in memory and only hands on: nobody is faster here"
+    how = "the same client, and a broker in C with one partition in memory: the least that this client allows"
     return Case(subject=BARE, shape=SHAPE, run=run, how=how)
 
 

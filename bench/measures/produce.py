@@ -1,21 +1,24 @@
-"""Producing: one producer, 200-byte messages, no forced flush anywhere; ours and Kafka with the same C client at three
-batch sizes and two kinds of acknowledgement, every other peer with its fastest client.
+"""Producing: one producer, 200-byte messages, no forced flush. Ours and Kafka with the same C client at three batch sizes and two
+kinds of acknowledgement, every other peer with its fastest client.
 
-Each run has a topic of its own, deleted afterwards, so nobody pays for what others have left in the page cache. What is on
-disk is walked and counted after each run.
+Each run has a topic of its own, deleted afterwards, so that no run pays for another's pages in the page cache. The messages on
+disk are counted after each run.
 """
 
 from contextlib import contextmanager
 
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.kafka_clients import SpeaksKafka
-from ..stage import BASE, KAFKA_LIKE, OURS, Stage
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.makers import kafka_like
+from ..peers.subjects import BASE, KAFKA_LIKE, OURS
+from .driver_figures import figures_of
 from .other_peers import OTHERS, ways_of
 
 _COUNTS = {"1": 100_000, "50": 1_000_000, "default": 2_000_000}
 _KAFKA_ONE_BY_ONE = 40_000
-"""Kafka takes them so slowly that more would only take longer."""
+"""For Kafka, which needs several seconds for these."""
 
 
 class Produce:
@@ -28,17 +31,16 @@ class Produce:
     at_most = 99
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
+        running = kafka_like(servers, KAFKA_LIKE)
         for shape in _COUNTS:
             for acks in (1, 0):
-                for name in KAFKA_LIKE:
-                    server = stage.kafka_like(name)
-                    if server is not None:
-                        count = _KAFKA_ONE_BY_ONE if shape == "1" and name not in (OURS, BASE) else _COUNTS[shape]
-                        found.append(_kafka_like(name, server, shape, acks, stage.scaled(count)))
-        for way in ways_of(stage):
-            count = stage.scaled(way.count)
+                for name, server in running.items():
+                    count = _KAFKA_ONE_BY_ONE if shape == "1" and name not in (OURS, BASE) else _COUNTS[shape]
+                    found.append(_kafka_like(name, server, shape, acks, servers.scaled(count)))
+        for way in ways_of(servers):
+            count = servers.scaled(way.count)
 
             def run(turn: int, way=way, count=count) -> Figures:  # type: ignore[no-untyped-def]
                 topic = f"produce-{way.subject.replace(' ', '-').replace(',', '').lower()}-{turn}"
@@ -57,7 +59,8 @@ def _kafka_like(name: str, server: SpeaksKafka, shape: str, acks: int, count: in
         topic = f"produce-{shape}-{acks}-{turn}"
         kafka_clients.make_topic(server, topic)
         figures = figures_of(kafka_clients.produce(server, topic, count, shape, acks))
-        figures["disk_bytes_per_message"] = kafka_clients.on_disk(server, topic).bytes / count
+        written = kafka_clients.on_disk(server, topic).bytes
+        figures |= {"disk_bytes": written, "messages": count, "disk_bytes_per_message": written / count}
         kafka_clients.delete_topic(server, topic)
         return figures
 

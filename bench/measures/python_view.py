@@ -1,20 +1,23 @@
-"""What a Python user gets: each server through its own Python client, 200-byte messages. Here the client, not the
-server, sets the pace.
-"""
+"""What a Python user gets: each server through its own Python client, 200-byte messages. Here the client sets the pace."""
 
 import importlib.metadata
 import sys
 from contextlib import contextmanager
 
 from ..drivers.run import Driven, drive
-from ..missing import Missing
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
+from ..harness.unavailable import Unavailable
 from ..peers import kafka_clients
+from ..peers.headrace import Headrace
+from ..peers.kafka import Kafka
+from ..peers.lifecycle import LoopbackServer
 from ..peers.nats import Nats
-from ..peers.peer import MESSAGE_BYTES, Peer
 from ..peers.rabbitmq import RabbitMQ
 from ..peers.redis import Redis
-from ..stage import KAFKA, OURS, Stage
-from .measure import Case, CaseStream, Figures, figures_of
+from ..peers.subjects import KAFKA, OURS
+from ..peers.way import MESSAGE_BYTES
+from .driver_figures import figures_of
 
 CLIENTS = {
     OURS: ("confluent-kafka", 300_000),
@@ -36,35 +39,35 @@ class PythonView:
     at_most = 5
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
+    def cases(self, servers: Servers) -> CaseStream:
         found: list[Case] = []
         for name, (client, count) in CLIENTS.items():
-            peer = stage.peer(name)
-            if peer is None:
+            peer = servers.running(name)
+            if not isinstance(peer, LoopbackServer):
                 continue
             try:
                 version = importlib.metadata.version(client)
             except importlib.metadata.PackageNotFoundError:
-                stage.skip(f"{name} from Python", f"{client} is not installed (extra `bench`)")
+                servers.skip(f"{name} from Python", f"{client} is not installed (extra `bench`)")
                 continue
             if isinstance(peer, Nats | Redis | RabbitMQ):
                 try:
                     peer.ways()
-                except Missing:
+                except Unavailable:
                     continue
-            found.append(_case(name, peer, client, stage.scaled(count), f"{client} {version}"))
+            found.append(_case(name, peer, client, servers.scaled(count), f"{client} {version}"))
         yield found
 
 
-def _case(name: str, peer: Peer, client: str, count: int, how: str) -> Case:
+def _case(name: str, peer: LoopbackServer, client: str, count: int, how: str) -> Case:
     def run(turn: int) -> Figures:
         topic = f"python-{turn}"
-        if name in (OURS, KAFKA):
-            kafka_clients.make_topic(peer, topic)  # type: ignore[arg-type]
+        if isinstance(peer, Headrace | Kafka):
+            kafka_clients.make_topic(peer, topic)
         produced = _drive(peer, client, "produce", topic, count)
         consumed = _drive(peer, client, "consume", topic, count)
-        if name in (OURS, KAFKA):
-            kafka_clients.delete_topic(peer, topic)  # type: ignore[arg-type]
+        if isinstance(peer, Headrace | Kafka):
+            kafka_clients.delete_topic(peer, topic)
         elif isinstance(peer, Nats | Redis | RabbitMQ):
             peer.ways()[0].forget(topic)
         return {
@@ -77,7 +80,6 @@ def _case(name: str, peer: Peer, client: str, count: int, how: str) -> Case:
     return Case(subject=name, shape="Python", run=run, how=how)
 
 
-def _drive(peer: Peer, client: str, task: str, topic: str, count: int) -> Driven:
-    port: int = peer.port  # type: ignore[attr-defined]
-    words = [client, task, str(port), topic, str(count), str(MESSAGE_BYTES)]
+def _drive(peer: LoopbackServer, client: str, task: str, topic: str, count: int) -> Driven:
+    words = [client, task, str(peer.port), topic, str(count), str(MESSAGE_BYTES)]
     return drive([sys.executable, "-m", "bench.drivers.python.client", *words], lambda: peer.pids)

@@ -1,18 +1,18 @@
-"""After `kill -9` in the middle of producing, with 10 GB of log in batches of 50: seconds until a message is accepted again."""
+"""After `kill -9` under load, with 10 GB of log in batches of 50: seconds from the launch to the first accepted message."""
 
 import shutil
 import subprocess
 import time
 from contextlib import contextmanager
 
-from ..child import BenchFault
 from ..drivers.build import built
-from ..first_produce import seconds_until_accepted
+from ..harness.child import BenchFault
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
 from ..peers import kafka_clients
 from ..peers.headrace import Headrace
 from ..peers.kafka import Kafka
-from ..stage import Stage
-from .measure import Case, CaseStream, Figures
+from .first_produce import seconds_until_accepted
 
 _BYTES = 10_000_000_000
 _BATCH_BYTES = 10_511
@@ -29,21 +29,21 @@ class Restart:
     at_most = 3
 
     @contextmanager
-    def cases(self, stage: Stage) -> CaseStream:
-        wanted = stage.scaled(_BYTES)
-        if shutil.disk_usage(stage.folder).free < 3 * wanted:
-            stage.skip("restart", f"less than {3 * wanted / 1e9:.0f} GB free where the bench keeps its logs")
+    def cases(self, servers: Servers) -> CaseStream:
+        wanted = servers.scaled(_BYTES)
+        if shutil.disk_usage(servers.folder).free < 3 * wanted:
+            servers.skip("restart", f"less than {3 * wanted / 1e9:.0f} GB free where the bench keeps its logs")
             yield []
             return
         found: list[Case] = []
-        for server in (Headrace(stage.folder / "restart-ours"), Kafka(stage.folder / "restart-kafka")):
-            if stage.try_start(f"{server.name}, restart", server):
+        for server in (Headrace(servers.folder / "restart-ours"), Kafka(servers.folder / "restart-kafka")):
+            if servers.try_start(f"{server.name}, restart", server):
                 kafka_clients.make_topic(server, "long")
                 count = wanted // _BATCH_BYTES * 50
                 kafka_clients.raw_produce(server, "long", batch=50, count=count, in_flight=50, connections=4)
                 found.append(_case(server, wanted))
         yield found
-        stage.keep_only(set())
+        servers.keep_only(set())
 
 
 def _case(server: Headrace | Kafka, wanted: int) -> Case:

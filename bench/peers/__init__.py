@@ -1,1 +1,1 @@
-"""The servers under measurement, one file each: how it is started and stopped, which processes it is, what it keeps on disk."""
+"""The servers under measurement, one file each, and the life that they share (`lifecycle.py`)."""

@@ -1,23 +1,25 @@
-"""ActiveMQ Classic with KahaDB, driven with its own Java client, which stays over all runs so that its JIT is warm.
+"""ActiveMQ Classic with KahaDB, driven with its own Java client. One client process serves all runs, so that its JIT is warm.
 
-KahaDB's files are made large before they are written, so bytes on disk are counted in blocks.
+KahaDB enlarges a file before it writes into it, so bytes on disk are counted in blocks.
 """
 
 import hashlib
 import json
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from subprocess import PIPE, Popen
 
-from ..cache import cache_folder
-from ..child import BenchFault, Child, cpu_s, free_port
 from ..drivers.build import SOURCES
 from ..drivers.run import Driven
-from ..missing import Missing
+from ..harness.cache import cache_folder
+from ..harness.child import BenchFault
+from ..harness.proc_meters import cpu_s
+from ..harness.unavailable import Unavailable, program_path
+from .disk_bytes import allocated_bytes_of
 from .kafka import java
-from .peer import MESSAGE_BYTES, Way, allocated_bytes_of
+from .lifecycle import LoopbackServer
+from .way import MESSAGE_BYTES, Way
 
 _JARS = Path("/usr/share/java")
 _NEEDED = (
@@ -32,19 +34,17 @@ _NEEDED = (
     "slf4j-api",
     "slf4j-nop",
 )
-WARM_UP = 600_000
 
 
-class ActiveMQ:
-    """One server and one client process on a free loopback port, everything below `folder`."""
+class ActiveMQ(LoopbackServer):
+    """One server and one client process."""
 
     name = "ActiveMQ"
 
-    def __init__(self, folder: Path, warm_up: int = WARM_UP) -> None:
-        self.folder = folder
-        self.port = free_port()
-        self._warm_up = warm_up
-        self._server = Child(["java"], folder / "log", port=self.port)
+    def __init__(self, folder: Path, *, warm_up_messages: int = 0) -> None:
+        """`warm_up_messages`: sent and read at the start, so that both JVMs have compiled what runs hot."""
+        super().__init__(folder)
+        self._warm_up_messages = warm_up_messages
         self._client: Popen[str] | None = None
         self._in_queue: dict[str, int] = {}
         self._grown = 0
@@ -54,28 +54,27 @@ class ActiveMQ:
         found = sorted(_JARS.glob("activemq-broker-*.jar"))
         return f"ActiveMQ {found[-1].stem.rpartition('-')[2]}" if found else "ActiveMQ"
 
+    def command(self) -> Sequence[str]:
+        return [java(), "-Xmx1G", "-Xms1G", "-cp", _classes(), "ActiveMqServer", str(self.port), str(self.data)]
+
     def start(self) -> None:
-        classes = f"{_class_path()}:{_compiled()}"
-        self.folder.mkdir(parents=True, exist_ok=True)
-        command = [java(), "-Xmx1G", "-Xms1G", "-cp", classes, "ActiveMqServer", str(self.port), str(self.folder / "data")]
-        self._server = Child(command, self.folder / "log", port=self.port).start()
-        self._client = Popen([java(), "-cp", classes, "ActiveMqClient", str(self.port)], stdin=PIPE, stdout=PIPE, text=True)
+        super().start()
+        self._client = Popen([java(), "-cp", _classes(), "ActiveMqClient", str(self.port)], stdin=PIPE, stdout=PIPE, text=True)
         assert self._client.stdout is not None
         if self._client.stdout.readline().strip() != "ready":
             raise BenchFault("ActiveMQ's client did not start")
-        self._ask(f"produce warm {self._warm_up} {MESSAGE_BYTES} 0", self._warm_up)
-        self._ask(f"consume warm {self._warm_up} {MESSAGE_BYTES}", self._warm_up)
+        if self._warm_up_messages:
+            self._ask(f"produce warm {self._warm_up_messages} {MESSAGE_BYTES} 0", self._warm_up_messages)
+            self._ask(f"consume warm {self._warm_up_messages} {MESSAGE_BYTES}", self._warm_up_messages)
 
     def stop(self) -> None:
-        if self._client is not None and self._client.stdin is not None:
-            self._client.stdin.close()
-            self._client.terminate()
-            self._client.wait(timeout=20)
-        self._server.stop()
-
-    @property
-    def pids(self) -> Sequence[int]:
-        return [self._server.pid]
+        try:
+            if self._client is not None and self._client.stdin is not None:
+                self._client.stdin.close()
+                self._client.terminate()
+                self._client.wait(timeout=20)
+        finally:
+            super().stop()
 
     def ways(self) -> list[Way]:
         """Return how it is used."""
@@ -86,9 +85,9 @@ class ActiveMQ:
 
     def _way(self, subject: str, how: str, transaction: int, consumes: bool = True) -> Way:
         def produce(topic: str, messages: int) -> Driven:
-            before = allocated_bytes_of(self.folder / "data")
+            before = allocated_bytes_of(self.data)
             driven = self._ask(f"produce {topic} {messages} {MESSAGE_BYTES} {transaction}", messages)
-            self._grown = allocated_bytes_of(self.folder / "data") - before
+            self._grown = allocated_bytes_of(self.data) - before
             self._in_queue[topic] = messages
             return driven
 
@@ -108,7 +107,7 @@ class ActiveMQ:
         )
 
     def _drain(self, topic: str) -> None:
-        """KahaDB frees a journal file once nothing in it is wanted: what was not read is read away."""
+        """Read what is left: KahaDB deletes a journal file only when every message in it was read."""
         count = self._in_queue.pop(topic, 0)
         if count:
             self._ask(f"consume {topic} {count} {MESSAGE_BYTES}", count)
@@ -124,7 +123,7 @@ class ActiveMQ:
         line = client.stdout.readline()
         used = cpu_s(self.pids) - before
         if not line.startswith("{"):
-            raise BenchFault(f"ActiveMQ's client failed at '{task}':\n{self._server.tail()}")
+            raise BenchFault(f"ActiveMQ's client failed at '{task}':\n{self.broker.tail()}")
         words = json.loads(line)
         if words["count"] != count:
             raise BenchFault(f"ActiveMQ's client did {words['count']} of {count} at '{task}'")
@@ -134,14 +133,18 @@ class ActiveMQ:
 def _class_path() -> str:
     absent = [name for name in _NEEDED if not (_JARS / f"{name}.jar").exists()]
     if absent:
-        raise Missing(f"ActiveMQ: no {', '.join(absent)} in {_JARS} (Debian: activemq, libactivemq-java, libslf4j-java)")
+        raise Unavailable(f"ActiveMQ: no {', '.join(absent)} in {_JARS} (Debian: activemq, libactivemq-java, libslf4j-java)")
     return ":".join(str(_JARS / f"{name}.jar") for name in _NEEDED)
 
 
+def _classes() -> str:
+    return f"{_class_path()}:{_compiled()}"
+
+
 def _compiled() -> Path:
-    compiler = shutil.which("javac")
-    if compiler is None:
-        raise Missing("ActiveMQ: its Java client cannot be built without javac (Debian: default-jdk-headless)")
+    compiler = program_path(
+        "javac", otherwise="ActiveMQ: its Java client cannot be built without javac (Debian: default-jdk-headless)"
+    )
     sources = sorted((SOURCES / "java").glob("*.java"))
     mark = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = cache_folder() / "drivers" / f"activemq-{mark}"
@@ -151,6 +154,6 @@ def _compiled() -> Path:
             [compiler, "-cp", _class_path(), "-d", str(folder), *map(str, sources)], capture_output=True, text=True
         )
         if done.returncode:
-            raise Missing(f"ActiveMQ: its Java client does not compile: {done.stderr.strip()[:400]}")
+            raise Unavailable(f"ActiveMQ: its Java client does not compile: {done.stderr.strip()[:400]}")
         (folder / "complete").touch()
     return folder

@@ -1,7 +1,7 @@
-"""Ours: `headrace broker run` beside a ZooKeeper of its own; both count as the server. Metrics and health are always on.
+"""Ours: `headrace broker run` and a ZooKeeper of its own; both count as the server. Metrics and health are always on.
 
-It is started as it runs where it is installed without the test tools: kio imports hypothesis wherever it finds it, which costs
-every start half a second on a developer's machine only.
+The command hides hypothesis from the broker, as in an installation without test tools: kio imports hypothesis where it finds it,
+which adds half a second to each start on a developer's machine.
 """
 
 import sys
@@ -13,50 +13,49 @@ from pathlib import Path
 from headrace.local import zookeeper
 from headrace.runtime.status import read_status
 
-from ..child import BenchFault, Child, free_port
+from ..harness.child import BenchFault, Child, free_port
+from .lifecycle import LoopbackServer
 
 _AS_INSTALLED = "import sys; sys.modules['hypothesis'] = None; from headrace.cli.main import main; sys.exit(main())"
 
 
-class Headrace:
-    """One broker and its ZooKeeper on free loopback ports, everything below `folder`."""
+class Headrace(LoopbackServer):
+    """One broker and its ZooKeeper."""
 
     name = "Headrace"
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, tree: Path | None = None) -> None:
         """`tree`: a checkout whose code the broker runs, in place of this one's."""
-        self.folder = folder
-        self.data = folder / "data"
-        self.port = free_port()
+        super().__init__(folder)
         self.http_port = free_port()
-        self._keeper_port = free_port()
+        self._zookeeper_port = free_port()
         self._status = folder / "status.json"
-        words = [
-            word for name, value in {"num.partitions": "1", **(settings or {})}.items() for word in ("--set", f"{name}={value}")
-        ]
-        self.keeper = Child(
-            zookeeper.command(self._keeper_port, folder / "zookeeper"), folder / "zookeeper.log", port=self._keeper_port
-        )
-        command = [sys.executable, "-c", _AS_INSTALLED, "broker", "run", "--port", str(self.port), "--data", str(self.data)]
-        command += ["--zookeeper", f"127.0.0.1:{self._keeper_port}", "--status-file", str(self._status)]
-        command += ["--http-port", str(self.http_port), *words]
-        self.broker = Child(
-            command,
-            folder / "broker.log",
-            port=self.port,
-            environment=None if tree is None else {"PYTHONPATH": str(tree / "src")},
+        self._settings = {"num.partitions": "1", **(settings or {})}
+        self._tree = tree
+        self.zookeeper = Child(
+            zookeeper.command(self._zookeeper_port, folder / "zookeeper"), folder / "zookeeper.log", port=self._zookeeper_port
         )
 
     def version(self) -> str:
         return f"Headrace {version('headrace')}, ZooKeeper 3.9"
 
-    def start(self) -> None:
-        self.keeper.start()
-        self.start_broker()
+    def prepare(self) -> None:
+        self.start_companion(self.zookeeper)
 
-    def start_broker(self, within_s: float = 60.0) -> None:
-        """Start the broker alone (its ZooKeeper runs) and return when it is ready."""
-        self.launch_broker()
+    def command(self) -> Sequence[str]:
+        words = [sys.executable, "-c", _AS_INSTALLED, "broker", "run", "--port", str(self.port), "--data", str(self.data)]
+        words += ["--zookeeper", f"127.0.0.1:{self._zookeeper_port}", "--status-file", str(self._status)]
+        words += ["--http-port", str(self.http_port)]
+        return words + [word for name, value in self._settings.items() for word in ("--set", f"{name}={value}")]
+
+    def environment(self) -> Mapping[str, str]:
+        return {} if self._tree is None else {"PYTHONPATH": str(self._tree / "src")}
+
+    def launch_broker(self) -> None:
+        self._status.unlink(missing_ok=True)
+        super().launch_broker()
+
+    def wait_until_ready(self, within_s: float) -> None:
         deadline = time.monotonic() + within_s
         while True:
             status = read_status(self._status)
@@ -68,25 +67,12 @@ class Headrace:
             time.sleep(0.01)
         self.broker.assert_alive()
 
-    def launch_broker(self) -> None:
-        """Start the broker alone and do not wait."""
-        self._status.unlink(missing_ok=True)
-        self.broker.launch()
-
-    def stop(self) -> None:
-        self.broker.stop()
-        self.keeper.stop()
-
     @property
     def pids(self) -> Sequence[int]:
-        return [self.broker.pid, self.keeper.pid]
-
-    @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return [self.broker.pid, self.zookeeper.pid]
 
     def partition_folder(self, topic: str, partition: int = 0) -> Path:
-        """Return where the partition's segments are."""
+        """Return the folder of the partition's segments."""
         found = [path.parent for path in self.data.rglob("*.log") if path.parent.name == f"{topic}-{partition}"]
         if not found:
             raise BenchFault(f"{topic}-{partition} has no segment below {self.data}")

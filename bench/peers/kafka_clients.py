@@ -1,4 +1,4 @@
-"""The one C client, librdkafka, for everything that speaks Kafka's protocol: the same settings against ours and against Kafka."""
+"""The C clients for servers that speak Kafka's protocol, librdkafka and raw ones: the same settings for ours and for Kafka."""
 
 import json
 import os
@@ -11,10 +11,11 @@ from typing import Any, Protocol
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ..child import BenchFault, cpu_s
 from ..drivers.build import built
 from ..drivers.run import Driven, drive
-from .peer import MESSAGE_BYTES
+from ..harness.child import BenchFault
+from ..harness.proc_meters import cpu_s
+from .way import MESSAGE_BYTES
 
 SHAPES: Mapping[str, Sequence[str]] = {
     "1": ("batch.num.messages=1", "linger.ms=0"),
@@ -23,13 +24,12 @@ SHAPES: Mapping[str, Sequence[str]] = {
 }
 """Messages a batch → librdkafka's settings.
 
-By default librdkafka closes a batch at 1 MB or after 5 ms; at 50 it waits until there are 50, so that every batch is full however
-the client is scheduled.
+By default librdkafka closes a batch at 1 MB or after 5 ms. At 50 it waits until there are 50, so that every batch is full.
 """
 _LONGEST_S = 400
 _PRODUCER = ("queue.buffering.max.messages=1000000",)
-# librdkafka stops fetching for a whole second (fetch.queue.backoff.ms) once 100,000 messages wait to be taken; with its
-# defaults the figure would be that pause's, whatever the server does.
+# By default librdkafka stops fetching for a second (fetch.queue.backoff.ms) once 100,000 messages wait in its queue: the figure
+# would measure that pause.
 _CONSUMER = ("group.id=bench", "enable.auto.commit=false", "queued.min.messages=1000000", "fetch.queue.backoff.ms=1")
 
 
@@ -50,7 +50,7 @@ class SpeaksKafka(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk:
-    """What a walk over a partition's segments found."""
+    """The content of a partition's segments."""
 
     batches: int
     records: int
@@ -58,13 +58,13 @@ class OnDisk:
 
 
 def make_topic(server: SpeaksKafka, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-    """Make a topic and return once it is there."""
-    admin = _admin(server)  # held until the answer is there: without a name it would end the request
+    """Create a topic. Return when its partitions have segments on disk."""
+    admin = _admin(server)  # a name, because a client without a reference ends its request
     made = admin.create_topics(
         [NewTopic(topic, partitions, 1, config=dict(settings or {}))], operation_timeout=120, request_timeout=120
     )
     made[topic].result(timeout=150)
-    # Kafka answers before its broker has made the folders.
+    # Kafka responds before its broker has created the folders.
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -73,7 +73,7 @@ def make_topic(server: SpeaksKafka, topic: str, partitions: int = 1, settings: M
         except BenchFault:
             pass
         if time.monotonic() > deadline:
-            raise BenchFault(f"{server.name} answered that {topic} is made, and a minute later it has no segment")
+            raise BenchFault(f"{server.name} answered that {topic} is created, and a minute later it has no segment")
         time.sleep(0.01)
 
 
@@ -82,13 +82,13 @@ def _admin(server: SpeaksKafka) -> AdminClient:
 
 
 def delete_topic(server: SpeaksKafka, topic: str) -> None:
-    """Delete a topic; its files go soon after."""
+    """Delete a topic. The server deletes its files soon after."""
     admin = _admin(server)
     admin.delete_topics([topic], operation_timeout=60)[topic].result(timeout=60)
 
 
 def produce(server: SpeaksKafka, topic: str, count: int, shape: str, acks: int) -> Driven:
-    """Send `count` messages to partition 0 and check that exactly they are on disk."""
+    """Send `count` messages to partition 0. Raises BenchFault unless exactly these are on disk."""
     before = on_disk(server, topic)
     words = [
         topic,
@@ -106,7 +106,7 @@ def produce(server: SpeaksKafka, topic: str, count: int, shape: str, acks: int) 
 
 
 def check_log(name: str, topic: str, *, wanted: int, shape: str, before: OnDisk, after: OnDisk) -> None:
-    """Raise BenchFault when the log did not grow by what was sent."""
+    """Raise BenchFault when the log did not grow by what was sent, in batches of the size asked for."""
     records, batches = after.records - before.records, after.batches - before.batches
     if records != wanted:
         raise BenchFault(f"{name}: {wanted} messages were acknowledged and {records} are in the log of {topic}")
@@ -115,7 +115,7 @@ def check_log(name: str, topic: str, *, wanted: int, shape: str, before: OnDisk,
 
 
 def on_disk(server: SpeaksKafka, topic: str, partition: int = 0) -> OnDisk:
-    """Return what is in the segments of a partition, by walking them."""
+    """Walk the segments of a partition and return what they hold."""
     segments = segments_of(server, topic, partition)
     walk = subprocess.run([str(built("log_walk")), *map(str, segments)], capture_output=True, text=True)
     if walk.returncode:
@@ -160,7 +160,7 @@ def raw_produce(
 
 
 def whole_run(command: Sequence[str], pids: Sequence[int]) -> Driven:
-    """Run a raw client to its end; the server's CPU is that of the client's whole life."""
+    """Run a raw client to its end. The server's CPU is counted over the client's whole life."""
     before = cpu_s(pids)
     done = subprocess.run(list(command), capture_output=True, text=True, timeout=_LONGEST_S)
     used = cpu_s(pids) - before
@@ -178,7 +178,7 @@ def whole_run(command: Sequence[str], pids: Sequence[int]) -> Driven:
 
 
 def drop_from_page_cache(paths: Sequence[Path]) -> None:
-    """Make the kernel forget the pages of these files, so that the next reader goes to the disk."""
+    """Drop the pages of these files from the page cache, so that the next read goes to the disk."""
     for path in paths:
         with path.open("rb") as file:
             os.fsync(file.fileno())

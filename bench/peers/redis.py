@@ -1,50 +1,37 @@
 """Redis Streams: one server with an append-only file synced each second, driven with hiredis."""
 
-import shutil
 import socket
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
-from ..child import Child, free_port
 from ..drivers.build import built
-from ..drivers.run import Driven, drive
-from ..missing import Missing
-from .peer import MESSAGE_BYTES, Way, bytes_of
+from ..drivers.run import Driven
+from ..harness.unavailable import program_path
+from .disk_bytes import bytes_of
+from .lifecycle import LoopbackServer
+from .way import Way, drive_client
 
 _PIPELINE = 1000
 
 
-class Redis:
-    """One server on a free loopback port, everything below `folder`."""
+class Redis(LoopbackServer):
+    """One server with an append-only file."""
 
     name = "Redis Streams"
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.port = free_port()
-        self._server = Child(["redis-server"], folder / "log", port=self.port)
 
     def version(self) -> str:
         return " ".join(subprocess.run([_program(), "--version"], capture_output=True, text=True, check=True).stdout.split()[:3])
 
-    def start(self) -> None:
-        data = self.folder / "data"
-        data.mkdir(parents=True, exist_ok=True)
-        # A rewrite of the append-only file in the middle of a run would be the rewrite's figure.
-        command = [_program(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(data), "--appendonly", "yes"]
-        command += ["--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0", "--save", ""]
-        self._server = Child(command, self.folder / "log", port=self.port).start()
+    def prepare(self) -> None:
+        self.data.mkdir(exist_ok=True)
 
-    def stop(self) -> None:
-        self._server.stop()
-
-    @property
-    def pids(self) -> Sequence[int]:
-        return [self._server.pid]
+    def command(self) -> Sequence[str]:
+        # No rewrite of the append-only file: in the middle of a run it would be what is measured.
+        settings = ["--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0", "--save", ""]
+        return [_program(), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.data), *settings]
 
     def ways(self) -> list[Way]:
-        """Return how it is used. Raises Missing when its client cannot be built."""
+        """Return how it is used. Raises Unavailable when its client cannot be built."""
         built("redis_produce"), built("redis_consume")
         return [
             Way(
@@ -53,23 +40,17 @@ class Redis:
                 count=300_000,
                 produce=self._produce,
                 consume=self._consume,
-                disk_bytes=self._disk_bytes,
+                disk_bytes=lambda _: bytes_of(self.data) - self._bytes_before,
                 forget=self._forget,
             )
         ]
 
     def _produce(self, topic: str, count: int) -> Driven:
-        self._written_before = bytes_of(self.folder / "data")
-        command = [str(built("redis_produce")), str(self.port), topic, str(count), str(MESSAGE_BYTES), str(_PIPELINE)]
-        return drive(command, lambda: self.pids)
+        self._bytes_before = bytes_of(self.data)
+        return drive_client(self, "redis_produce", topic, count, _PIPELINE)
 
     def _consume(self, topic: str, count: int) -> Driven:
-        command = [str(built("redis_consume")), str(self.port), topic, str(count), str(MESSAGE_BYTES), str(_PIPELINE)]
-        return drive(command, lambda: self.pids)
-
-    def _disk_bytes(self, _: str) -> int:
-        """All topics share one file: what it has grown by since this topic's first message."""
-        return bytes_of(self.folder / "data") - self._written_before
+        return drive_client(self, "redis_consume", topic, count, _PIPELINE)
 
     def _forget(self, topic: str) -> None:
         with socket.create_connection(("127.0.0.1", self.port), timeout=30) as wire:
@@ -78,7 +59,6 @@ class Redis:
 
 
 def _program() -> str:
-    found = shutil.which("redis-server")
-    if found is None:
-        raise Missing("Redis: there is no redis-server on the path (Debian: redis-server, libhiredis-dev)")
-    return found
+    return program_path(
+        "redis-server", otherwise="Redis: there is no redis-server on the path (Debian: redis-server, libhiredis-dev)"
+    )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import fastavro
 import pytest
 
-from bench.missing import Missing
+from bench.harness.unavailable import Unavailable
 from tests.clients.answers.side import Side
 from tests.clients.positions.topics import KEPT, SMALL_SEGMENTS, Topic, filled
 from tests.clients.spark import pieces
@@ -64,7 +64,7 @@ def reads(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Re
     """All that Spark is asked, in one run of it: its start is the larger part."""
     try:
         python, jars = pieces.python(), pieces.jars()
-    except Missing as missing:
+    except Unavailable as missing:
         pytest.skip(str(missing))
     side = Side("ours", broker.port)
     topics = {

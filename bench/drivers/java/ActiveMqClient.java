@@ -12,7 +12,7 @@ import org.apache.activemq.ActiveMQConnection;
 import org.apache.activemq.ActiveMQConnectionFactory;
 
 /**
- * A client that stays, so that its JIT is warm. Usage: PORT; then a line for each task on standard input:
+ * One client process for all runs, so that its JIT is warm. Usage: PORT; then a line for each task on standard input:
  * "produce QUEUE COUNT SIZE TRANSACTION" (0: asynchronous sends, the last one synchronous) and "consume QUEUE COUNT SIZE". Each is
  * answered with one line of JSON.
  */

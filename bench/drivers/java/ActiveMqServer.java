@@ -19,7 +19,7 @@ public class ActiveMqServer {
         broker.setDataDirectory(words[1]);
         KahaDBPersistenceAdapter store = new KahaDBPersistenceAdapter();
         store.setDirectory(new File(words[1], "kahadb"));
-        store.setEnableJournalDiskSyncs(false); // like everybody else here: no forced flush
+        store.setEnableJournalDiskSyncs(false); // no forced flush, as for the other servers
         broker.setPersistenceAdapter(store);
         broker.getSystemUsage().getMemoryUsage().setLimit(512L << 20);
         PolicyEntry entry = new PolicyEntry();

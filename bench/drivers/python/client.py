@@ -1,7 +1,7 @@
 """A driver in Python: `python -m bench.drivers.python.client CLIENT produce|consume PORT TOPIC COUNT SIZE`.
 
-Says "ready", waits for a line, works, prints one JSON object, as the C drivers do. Each client is used as its own documentation
-advises for throughput; messages wait for their acknowledgement in all of them.
+Like the C drivers it prints "ready", waits for a line, works, and prints one JSON object. Each client is used as its own
+documentation advises for throughput; all of them wait for the messages' acknowledgements.
 """
 
 import asyncio
@@ -168,7 +168,7 @@ def redis_consume(port: int, topic: str, count: int, payload: bytes) -> None:
         answer: Any = server.xreadgroup("bench", "one", {topic: ">"}, count=_ROUND, noack=True)
         streams = answer.items() if isinstance(answer, dict) else answer
         for _, entries in streams:
-            # One protocol version of Redis nests the entries of a stream one list deeper than the other.
+            # Of Redis' two protocol versions one nests the entries of a stream one list deeper.
             got += (
                 len(entries[0])
                 if entries and isinstance(entries[0], list) and not isinstance(entries[0][0], bytes)
@@ -193,7 +193,7 @@ TASKS: dict[tuple[str, str], Callable[[int, str, int, bytes], None]] = {
     ("redis", "produce"): redis_produce,
     ("redis", "consume"): redis_consume,
 }
-"""Client, as its package is called, and task → what does it."""
+"""(Client's package, task) → function."""
 
 
 def main() -> None:

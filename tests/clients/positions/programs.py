@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bench.cache import cache_folder
+from bench.harness.cache import cache_folder
 from headrace.wire.compression import Codec
 from tests.clients.building import HERE, java, maven, run
 

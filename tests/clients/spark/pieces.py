@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.cache import cache_folder
-from bench.missing import Missing
+from bench.harness.cache import cache_folder
+from bench.harness.unavailable import Unavailable
 
 VERSION = "4.1.1"
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -21,7 +21,7 @@ _OF_SPARK_ITSELF = "org.scala-lang,org.slf4j,org.apache.logging.log4j,org.apache
 
 
 def python() -> Path:
-    """Return the Python of an environment with PySpark and nothing else. Raises Missing."""
+    """Return the Python of an environment with PySpark and nothing else. Raises Unavailable."""
     folder = cache_folder() / f"pyspark-{VERSION}"
     program = folder / "bin" / "python"
     if not (folder / "complete").exists():
@@ -32,12 +32,12 @@ def python() -> Path:
 
 
 def jars() -> list[Path]:
-    """Return the jars of Spark's Kafka source and of its Avro functions. Raises Missing."""
+    """Return the jars of Spark's Kafka source and of its Avro functions. Raises Unavailable."""
     folder = cache_folder() / f"spark-kafka-{VERSION}"
     if not (folder / "complete").exists():
         maven = shutil.which("mvn")
         if maven is None:
-            raise Missing(
+            raise Unavailable(
                 f"Spark's Kafka source {VERSION}: its jars are not in {folder} and there is no Maven (mvn) to fetch them"
             )
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,4 +53,4 @@ def jars() -> list[Path]:
 def _run(what: str, command: Sequence[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=1_200, check=False)
     if done.returncode:
-        raise Missing(f"{what} {VERSION} could not be fetched: {(done.stdout + done.stderr).strip()[-500:]}")
+        raise Unavailable(f"{what} {VERSION} could not be fetched: {(done.stdout + done.stderr).strip()[-500:]}")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench import document, figures
+from bench.report import document, figures
 
 _ROOT = Path(__file__).parents[3]
 

@@ -1,0 +1,1 @@
+"""What is made from a result: verdicts, pictures, the page. Pure but for the files it writes."""
