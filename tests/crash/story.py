@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.broker.log import Appended, FlushJob, LogConfig, LogUnusable, PartitionLog, ProblemKind, check
+from headrace.broker.log import Appended, FlushJob, LogConfig, LogUnusable, PartitionLog
 from headrace.broker.log.producer_state import Duplicate
 from headrace.broker.log.retention import expired
+from headrace.broker.log.tools.check import check
+from headrace.broker.log.tools.problem import ProblemKind
 from headrace.wire.record_batch import place, read_header
 from tests.crash.disk_operations import Mark
 from tests.crash.fates import AllKept, AnyKept, Fate, LastKept, RemovalsKept
 from tests.crash.possible_disk import reopened
 from tests.crash.recorded_disk import RecordedDisk
-from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched
+from tests.support.small_logs import NOW_MS, batch, fetched
 
 TOLERATED = {ProblemKind.BAD_RANGE, ProblemKind.SEQUENCE, *(kind for kind in ProblemKind if kind.is_harmless)}
 """What may be wrong with a log that was opened after a power cut and closed again: what came through behind what did not."""

@@ -13,7 +13,7 @@ import pytest
 from headrace.broker.log import PartitionLog
 from headrace.wire.record_batch import HEADER_SIZE
 from tests.crash.possible_disk import reopened
-from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched, open_log
+from tests.support.small_logs import NOW_MS, batch, fetched, open_log
 
 SEED = 20_261_121
 LEADER_EPOCH = range(12, 16)

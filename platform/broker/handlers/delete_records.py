@@ -10,7 +10,7 @@ from typing import Any
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..log import DeletedSegment, LogError, erase_now
-from ..log.start_job import StartJob
+from ..log.jobs.start_job import StartJob
 from ..partitions import Partition
 from ..slices import Steps
 from .context import Context, required

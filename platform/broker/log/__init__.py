@@ -1,13 +1,12 @@
 """A partition's log on disk: append, read by byte offset, recover, expire. Imports only `wire`."""
 
-from .bad_range import BadRange
-from .check import Problem, ProblemKind, check
-from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
 from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange, OldFormat
-from .expire_job import ExpireJob
-from .file_slice import FileSlice
-from .flush_job import FlushJob
+from .jobs.checkpoint_job import CheckpointJob
+from .jobs.expire_job import ExpireJob
+from .jobs.flush_job import FlushJob
+from .jobs.segment_scrub import SegmentScrub
+from .jobs.start_job import StartJob
 from .log_config import LogConfig
 from .log_format import LOG_FORMAT
 from .log_start import erase_now
@@ -15,9 +14,9 @@ from .partition_log import PartitionLog
 from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, Verdict
 from .recovery import RecoveryReport
 from .retention import SegmentFacts
-from .segment_scrub import SegmentScrub
+from .segment.bad_range import BadRange
+from .segment.file_region import FileSlice
 from .segments import DeletedSegment
-from .start_job import StartJob
 
 __all__ = [
     "LOG_FORMAT",
@@ -42,8 +41,6 @@ __all__ = [
     "OldFormat",
     "OutOfOrder",
     "PartitionLog",
-    "Problem",
-    "ProblemKind",
     "ProducerStates",
     "RecoveryReport",
     "Refused",
@@ -52,6 +49,5 @@ __all__ = [
     "SegmentScrub",
     "StartJob",
     "Verdict",
-    "check",
     "erase_now",
 ]

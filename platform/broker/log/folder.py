@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from .segment import DELETED_SUFFIX, base_offset_of
+from .segment.segment import DELETED_SUFFIX, base_offset_of
 
 SCRATCH_SUFFIX = ".new"
 """Of a small file that is written beside its place, to be renamed there."""

@@ -9,18 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...wire.record_batch import BatchHeader
-from .batch_run import BatchRun
-from .checkpoint_job import CheckpointJob
 from .errors import LogUnusable
 from .first_append import FirstAppend
-from .flush_job import FlushJob
+from .jobs.checkpoint_job import CheckpointJob
+from .jobs.flush_job import FlushJob
 from .log_config import LogConfig
 from .log_name import LogName
+from .preallocated_tail import Spare
 from .producer_state import ProducerStates
 from .roll import must_roll
-from .segment import CutBackFailed, Segment
+from .segment.batch_run import BatchRun
+from .segment.segment import CutBackFailed, Segment
 from .segments import Segments
-from .spare import Spare
 
 
 class LogEnd:

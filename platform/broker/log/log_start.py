@@ -7,14 +7,14 @@ Decides only what `retention.expired` does not. Invariant: what stays is on disk
 from collections.abc import Callable
 
 from . import folder as folders
-from . import sidecar_file
 from .errors import FolderFault, LogUnusable
-from .expire_job import ExpireJob
+from .jobs.expire_job import ExpireJob
+from .jobs.start_job import StartJob
 from .log_end import LogEnd
 from .log_name import LogName
 from .retention import expired
+from .segment import sidecar_file
 from .segments import DeletedSegment, Segments
-from .start_job import StartJob
 
 
 def erase_now(deleted: DeletedSegment) -> None:

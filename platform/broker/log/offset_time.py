@@ -11,7 +11,7 @@ from threading import Lock
 
 from ...wire.errors import WireError
 from ...wire.record_batch import BatchHeader, iter_timestamps
-from .segment import Segment
+from .segment.segment import Segment
 
 OPENED_BYTES = 16 * 1024 * 1024
 """A batch that is larger than this when decompressed is not opened: its first offset is answered, which is early, never late."""

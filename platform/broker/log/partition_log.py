@@ -14,15 +14,14 @@ from typing import TypeVar
 
 from ...wire.record_batch import BatchHeader, place, read_header
 from . import folder as folders
-from .bad_range import BadRange
-from .batch_run import BatchRun
-from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused
 from .errors import BatchRefused, FolderFault, LogUnusable, OffsetOutOfRange
-from .expire_job import ExpireJob
-from .file_slice import FileSlice
 from .first_append import FirstAppend
-from .flush_job import FlushJob
+from .jobs.checkpoint_job import CheckpointJob
+from .jobs.expire_job import ExpireJob
+from .jobs.flush_job import FlushJob
+from .jobs.segment_scrub import SegmentScrub
+from .jobs.start_job import StartJob
 from .log_config import LogConfig
 from .log_end import LogEnd
 from .log_name import LogName
@@ -32,10 +31,11 @@ from .offset_time import Found, first_at_or_after, largest
 from .producer_state import ProducerStates
 from .recovery import RecoveryReport, recover
 from .retention import SegmentFacts
-from .segment import Segment, file_name
-from .segment_scrub import SegmentScrub
+from .segment.bad_range import BadRange
+from .segment.batch_run import BatchRun
+from .segment.file_region import FileSlice
+from .segment.segment import Segment, file_name
 from .segments import DeletedSegment, Segments
-from .start_job import StartJob
 
 T = TypeVar("T")
 

@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...wire.record_batch import BatchHeader
-from . import first_append, flush_mark, sidecar_file, start_note
+from . import first_append, flush_mark, start_note
 from . import folder as folders
-from .bad_range import BadRange
-from .batch_walk import NO_LIMIT, walk
 from .folder import bases_among, remove_leftovers
 from .log_format import refuse_format_1
+from .preallocated_tail import is_unwritten
 from .producer_state import ProducerStates
-from .segment import Segment, file_name
-from .sidecar import Sidecar
-from .spare import is_unwritten
-from .unproven import keep_times, put_on_disk
+from .rewrite_unflushed import keep_times, put_on_disk
+from .segment import sidecar_file
+from .segment.bad_range import BadRange
+from .segment.batch_walk import NO_LIMIT, walk
+from .segment.segment import Segment, file_name
+from .segment.sidecar import Sidecar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

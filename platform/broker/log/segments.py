@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .bad_range import BadRange
-from .segment import DELETED_SUFFIX, Segment, file_name
+from .segment.bad_range import BadRange
+from .segment.segment import DELETED_SUFFIX, Segment, file_name
 
 
 class DeletedSegment(NamedTuple):

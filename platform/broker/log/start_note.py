@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 
 from ...wire.crc32c import crc32c
-from .file_slice import OpenFile
-from .whole_write import write_all
+from .segment.file_region import OpenFile
+from .segment.whole_write import write_all
 
 NAME = "log-start"
 SCRATCH = "log-start.new"

@@ -10,13 +10,14 @@ import pytest
 
 from headrace.broker import checkpoints
 from headrace.broker.checkpoints import CHECKPOINTS_A_PASS, LEAST_BYTES, UNDESCRIBED_BYTES, Checkpoints, due
-from headrace.broker.log import LogConfig, PartitionLog, sidecar_file
+from headrace.broker.log import LogConfig, PartitionLog
+from headrace.broker.log.segment import sidecar_file
 from headrace.broker.loop import Loop
 from headrace.broker.partitions import Partition, PartitionTable
 from headrace.broker.topic_settings import settings_of
 from headrace.broker.worker import Worker
 from tests.support.processes import eventually
-from tests.unit.broker_log.small_logs import NOW_MS, batch
+from tests.support.small_logs import NOW_MS, batch
 
 
 def open_log(folder: Path, index: int) -> PartitionLog:

@@ -10,7 +10,7 @@ import pytest
 from headrace.broker import cold_reads, page_cache
 from headrace.broker.handlers import fetch as fetch_handler
 from headrace.broker.later import Slice
-from headrace.broker.log.file_slice import FileSlice, OpenFile
+from headrace.broker.log.segment.file_region import FileSlice, OpenFile
 from headrace.broker.page_cache import PageCache
 from headrace.wire.record_batch import iter_batches, iter_records
 from tests.support.processes import eventually

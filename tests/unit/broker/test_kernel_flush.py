@@ -18,7 +18,7 @@ from headrace.broker.partitions import Partition
 from headrace.broker.topic_settings import settings_of
 from headrace.broker.worker import Worker
 from tests.support.processes import eventually
-from tests.unit.broker_log.small_logs import NOW_MS, batch, open_log
+from tests.support.small_logs import NOW_MS, batch, open_log
 
 PLACES = 2
 

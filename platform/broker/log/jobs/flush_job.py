@@ -1,0 +1,54 @@
+"""One trip to the disk for all that was appended before it: made on the log's thread, run on any, reported on the log's."""
+
+import os
+from pathlib import Path
+
+from .. import flush_mark
+from ..segment.file_region import OpenFile
+from ..segment.segment import Segment
+
+
+class FlushJob:
+    """Holds its files open, so segments may be rolled or deleted meanwhile. One that is never run changes nothing."""
+
+    __slots__ = ("_files", "_folder", "_folders", "_parts", "entries_made", "up_to_offset")
+
+    def __init__(
+        self, folder: Path, *, up_to_offset: int, segments: list[Segment], folders: list[Path], entries_made: int
+    ) -> None:
+        """Prepare to flush `segments` of the log in `folder` as they are now, and the entries of `folders`. Raises OSError."""
+        self._folder = folder
+        self.up_to_offset = up_to_offset
+        """Everything before it is on disk when `run` has returned."""
+        self.entries_made = entries_made
+        """The folder's entries that are on disk then, counted by the log."""
+        self._parts = [(segment, segment.end_offset) for segment in segments]
+        self._files = [segment.file() for segment in segments]
+        # Opened here and not in `run`: no descriptor being left is no reason to distrust the disk.
+        self._folders = [OpenFile(folder, os.O_RDONLY | os.O_DIRECTORY) for folder in folders]
+
+    @property
+    def only_fd(self) -> int | None:
+        """The descriptor whose fdatasync is all there is to `run`; None when there is more."""
+        return self._files[0].fd if len(self._files) == 1 and not self._folders else None
+
+    def run(self) -> None:
+        """Wait for the disk. From any thread. Raises OSError: what was to be flushed may then be lost whatever is tried again."""
+        try:
+            for file in self._files:
+                os.fdatasync(file.fd)
+            for folder in self._folders:
+                os.fsync(folder.fd)
+        except OSError:
+            self.mark_failed()
+            raise
+
+    def mark_failed(self) -> None:
+        """Tell the next start that this flush failed (`flush_mark`). From any thread."""
+        flush_mark.leave(self._folder)
+
+    def done(self) -> list[Segment]:
+        """Take note in the segments that the job has run, on their own thread; return them."""
+        for segment, end_offset in self._parts:
+            segment.flushed_offset = max(segment.flushed_offset, end_offset)
+        return [segment for segment, _ in self._parts]
