@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..broker.log.folder import segment_bases
-from ..broker.log.segment.segment import file_name
+from ..broker.log.segment.segment_name import file_name
 from ..broker.log.tools.check import check
 from ..broker.log.tools.data_folder import held, is_held, partition_folders
 from ..broker.log.tools.dump import dump

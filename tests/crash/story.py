@@ -132,7 +132,7 @@ class Story:
     def end_flush(self, job: FlushJob | None) -> None:
         """Report a job that has run."""
         if job is not None:
-            self.log.flush_done(job)
+            job.done()
         self._note()
 
     def flush_in_vain(self, *, takes_last: bool = False) -> None:
@@ -151,7 +151,7 @@ class Story:
         job = self.log.checkpoint_job()
         if job is not None:
             job.run()
-            self.log.checkpoint_done(job)
+            job.done()
 
     def advance_start(self, offset: int) -> None:
         """DeleteRecords."""
@@ -267,7 +267,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
         assert not is_promised or bad.to_offset <= start, f"{bad} is taken for damage"
     while (scrub := log.scrub_job()) is not None:
         scrub.run()
-        assert log.scrub_done(scrub) == [], "what was taken over unread is sound"
+        assert scrub.done() == [], "what was taken over unread is sound"
     assert fetched(log, max_bytes=300) == there
     _still_knows_its_producers(log, by_offset)
     _knows_no_batch_that_is_lost(log, by_offset, expected, max(start, expected.start_highest))
@@ -286,7 +286,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
 def _still_knows_its_producers(log: PartitionLog, by_offset: dict[int, bytes]) -> None:
     last = [read_header(data) for _, data in sorted(by_offset.items()) if read_header(data).producer_id >= 0][-1:]
     for header in last:
-        assert log.producers.judge(header) == Duplicate(header.base_offset)
+        assert log.producers.classify(header) == Duplicate(header.base_offset)
 
 
 def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes], expected: Expected, start: int) -> None:
@@ -295,6 +295,6 @@ def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes],
         for data in expected.tried[offset] if offset >= start else ():
             header = read_header(data)
             if header.producer_id >= 0:
-                assert log.producers.judge(header) != Duplicate(header.base_offset), (
+                assert log.producers.classify(header) != Duplicate(header.base_offset), (
                     f"the batch at offset {offset} is lost, and taken for there"
                 )

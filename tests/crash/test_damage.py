@@ -53,7 +53,7 @@ class Original:
             yield log
             while (scrub := log.scrub_job()) is not None:
                 scrub.run()
-                log.scrub_done(scrub)
+                scrub.done()
             yield log
             log.close()
             yield open_log(copy, **CONFIG)

@@ -155,7 +155,7 @@ def test_a_segment_that_is_begun_while_a_flush_runs_is_not_taken_for_entered(dis
 
 def test_many_small_flushes_into_space_that_was_written_ahead(disk: RecordedDisk, scratch: Path) -> None:
     with disk, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(preallocated_tail, "SPARE_BYTES", 256)
+        patch.setattr(preallocated_tail, "TAIL_BYTES", 256)
         patch.setattr(preallocated_tail, "_ZEROS", bytes(256))
         patch.setattr(preallocated_tail, "LEAST_FLUSHES", 1)
         story = Story(disk, segment_bytes=900, flush_on_roll=False)

@@ -92,11 +92,31 @@ def fetched(
     return found
 
 
+def checkpointed(log: PartitionLog) -> PartitionLog:
+    """Return the log with every sidecar written that is due."""
+    job = log.checkpoint_job()
+    if job is not None:
+        job.run()
+        job.done()
+    return log
+
+
+def twelve_batches(folder: Path, **config: int | bool) -> PartitionLog:
+    """Return a log of batches of one producer, some with holes; not closed, as a kill leaves it."""
+    log = open_log(folder, **config)
+    for number in range(12):
+        if number == 5:
+            log.append(claiming(150), NOW_MS)
+        else:
+            log.append(batch(b"%d" % number, producer_id=7, epoch=1, sequence=number - (number > 5)), NOW_MS)
+    return log
+
+
 def scrubbed(log: PartitionLog) -> PartitionLog:
     """Return the log with everything verified that opening passed over."""
     while (job := log.scrub_job()) is not None:
         job.run()
-        log.scrub_done(job)
+        job.done()
     return log
 
 

@@ -5,17 +5,17 @@ from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusab
 from .jobs.checkpoint_job import CheckpointJob
 from .jobs.expire_job import ExpireJob
 from .jobs.flush_job import FlushJob
-from .jobs.segment_scrub import SegmentScrub
+from .jobs.segment_scrub import ScrubJob
 from .jobs.start_job import StartJob
 from .log_config import LogConfig
 from .log_format import LOG_FORMAT
 from .log_start import erase_now
 from .partition_log import PartitionLog
-from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, Verdict
+from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, SequenceCheck
 from .recovery import RecoveryReport
 from .retention import SegmentFacts
 from .segment.bad_range import BadRange
-from .segment.file_region import FileSlice
+from .segment.file_region import FileRegion
 from .segments import DeletedSegment
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "Duplicate",
     "ExpireJob",
     "Fenced",
-    "FileSlice",
+    "FileRegion",
     "FlushJob",
     "FolderFault",
     "Fresh",
@@ -45,9 +45,9 @@ __all__ = [
     "RecoveryReport",
     "Refused",
     "RefusedBecause",
+    "ScrubJob",
     "SegmentFacts",
-    "SegmentScrub",
+    "SequenceCheck",
     "StartJob",
-    "Verdict",
     "erase_now",
 ]

@@ -1,9 +1,9 @@
-"""What sidecars describe and what nobody knows to be on the disk: written again, looked at, flushed.
+"""Write again what sidecars describe beyond the last flush that is known to have succeeded, check it, and flush it.
 
-A process that was killed may have been told of a failed flush, or been about to be (`kill -9` while the disk hangs): the system
-keeps the pages that it could not write, takes them for written, and lets go of them when it needs the room. So what lies beyond
-the last flush that is known to have succeeded goes to the disk once more, and only what was whole on its way counts. Source:
-Linux, `errseq_t`; what databases learned of fsync in 2018.
+A process may have been killed after a flush failed, or before it saw the failure (`kill -9` while the disk hangs). The system
+then keeps the pages that it could not write, treats them as written, and drops them when it needs memory. So these bytes are
+written once more, and only batches that were whole while they were copied count. Source: Linux, `errseq_t`; what databases
+learned about fsync in 2018.
 """
 
 import os
@@ -19,10 +19,10 @@ from .segment.sidecar import Sidecar
 def put_on_disk(
     segments: Sequence[Segment], sidecars: Sequence[Sidecar | None], limits: Sequence[int], flushed_offset: int
 ) -> int:
-    """Write again and flush what these segments hold beyond `flushed_offset`, the last one as far as its sidecar tells of it.
+    """Write again and flush what these segments hold beyond `flushed_offset`; of the last one, what its sidecar describes.
 
-    Return how many from the first one on are as their sidecars say, all damage known; those after them are not to be believed.
-    One without a sidecar is to reach to its limit, the next one's base. Raises OSError.
+    Return how many segments from the first on agree with their sidecars, all damage in them known. The sidecars of the others are
+    wrong. A segment without a sidecar must reach to its limit, the next one's base. Raises OSError.
     """
     for at, (segment, sidecar, limit) in enumerate(zip(segments, sidecars, limits, strict=True)):
         if limit <= flushed_offset:
@@ -30,7 +30,7 @@ def put_on_disk(
         to_offset = limit
         is_last = at == len(segments) - 1
         if sidecar is not None and (is_last or sidecar.size_bytes == os.fstat(segment.file().fd).st_size):
-            to_offset = sidecar.described_to
+            to_offset = sidecar.indexed_to
         if to_offset > flushed_offset and not _is_whole_and_on_disk(segment, sidecar, flushed_offset, to_offset):
             return at
     return len(segments)
@@ -39,7 +39,7 @@ def put_on_disk(
 def _is_whole_and_on_disk(segment: Segment, sidecar: Sidecar | None, flushed_offset: int, to_offset: int) -> bool:
     position = segment.base_offset
     if sidecar is not None and len(sidecar.starts):
-        # Not the offset itself: a log start that was moved into a batch may have taken it along.
+        # Not `flushed_offset` itself: when the log start was moved into a batch, that may be inside the batch.
         position = sidecar.starts.last_at_or_before(flushed_offset)
     known = () if sidecar is None else sidecar.bad_ranges
     file = segment.open_for_append()
@@ -54,7 +54,7 @@ def _is_whole_and_on_disk(segment: Segment, sidecar: Sidecar | None, flushed_off
 
 
 def keep_times(segment: Segment, status: os.stat_result) -> None:
-    """Give the file the times that it had: its age is that of its last append. Raises OSError."""
+    """Set the file's times back to `status`: retention counts from the last append. Raises OSError."""
     os.utime(segment.path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

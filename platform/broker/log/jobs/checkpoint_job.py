@@ -1,4 +1,4 @@
-"""Writing sidecars: made on the log's thread from what it has in memory, run on any, reported on the log's."""
+"""Write the sidecars of some segments, from copies of what the log has in memory."""
 
 import os
 from pathlib import Path
@@ -13,6 +13,7 @@ from ..segment.batch_starts import BatchStarts
 from ..segment.file_region import OpenFile
 from ..segment.segment import Segment
 from ..segment.sidecar import Sidecar
+from .log_job import LogJob
 
 
 class _Part(NamedTuple):
@@ -31,19 +32,19 @@ class _Part(NamedTuple):
     producers: Snapshot | None
 
 
-class CheckpointJob:
-    """Describes some segments. One that is never run, or fails, changes nothing."""
+class CheckpointWork:
+    """Writes one sidecar a segment. A failure changes nothing: sidecars are disposable."""
 
     __slots__ = ("_flushed_offset", "_folder", "_parts")
 
     def __init__(self, folder: Path, flushed_offset: int) -> None:
-        """`flushed_offset` is the log's: of a segment alone one does not know whether those before it are on disk."""
+        """`flushed_offset` is the log's: a segment alone does not know whether the segments before it are on disk."""
         self._folder = folder
         self._flushed_offset = flushed_offset
         self._parts: list[_Part] = []
 
     def add(self, segment: Segment, producers: Snapshot | None) -> None:
-        """Describe `segment` as it is now, its producers at its end being these. Raises OSError."""
+        """Add `segment` as it is now; `producers` are those at its end. Raises OSError."""
         self._parts.append(
             _Part(
                 segment=segment,
@@ -54,8 +55,8 @@ class CheckpointJob:
                 flushed_offset=min(segment.end_offset, self._flushed_offset),
                 first_append_ms=segment.first_append_ms,
                 last_append_ms=segment.last_append_ms,
-                starts=segment.starts.copy(),
-                bad_ranges=tuple(bad for bad in segment.bad_ranges if bad.from_offset < segment.end_offset),
+                starts=segment.index.starts.copy(),
+                bad_ranges=tuple(bad for bad in segment.index.bad_ranges if bad.from_offset < segment.end_offset),
                 producers=producers,
             )
         )
@@ -64,14 +65,14 @@ class CheckpointJob:
         return len(self._parts)
 
     def run(self) -> None:
-        """Write them. From any thread; waits for no disk. Raises OSError."""
+        """Write the sidecars; waits for no disk. Raises OSError."""
         for part in self._parts:
             last = _last_batch(part)
             sidecar_file.write(
                 self._folder,
                 Sidecar(
                     base_offset=part.base_offset,
-                    described_to=part.end_offset,
+                    indexed_to=part.end_offset,
                     size_bytes=part.size_bytes,
                     flushed_to=part.flushed_offset,
                     inode=os.fstat(part.file.fd).st_ino,
@@ -86,15 +87,15 @@ class CheckpointJob:
                 ),
             )
 
-    def done(self) -> list[Segment]:
-        """Take note in the segments that the job has run, on their own thread; return them."""
+    def mark_segments(self) -> list[Segment]:
+        """Set in the segments how far their sidecars reach, on the log's thread; return them."""
         for part in self._parts:
-            part.segment.described(part.end_offset, is_flushed=part.flushed_offset >= part.end_offset)
+            part.segment.sidecar.written(part.end_offset, is_flushed=part.flushed_offset >= part.end_offset)
         return [part.segment for part in self._parts]
 
 
 def _last_batch(part: _Part) -> BatchHeader:
-    """Return the header of the last batch described. Raises OSError when it is not there any more."""
+    """Return the header of the last batch before `end_offset`. Raises OSError when it cannot be found any more."""
     bad_from = {bad.from_offset: bad.to_offset for bad in part.bad_ranges}
     offset = part.starts.last_at_or_before(part.end_offset)
     while True:
@@ -108,3 +109,6 @@ def _last_batch(part: _Part) -> BatchHeader:
         if header.next_offset >= part.end_offset:
             return header
         offset = header.next_offset
+
+
+CheckpointJob = LogJob[CheckpointWork, None]

@@ -1,20 +1,25 @@
-"""The slow part of letting old segments go: made on the log's thread, run on any, reported on the log's."""
+"""Delete old segments, after the names of the segments that stay are on disk. Otherwise a power cut could lose the log end."""
 
-from .flush_job import FlushJob
+from ..segments import DeletedSegment
+from .flush_job import FlushWork
+from .log_job import LogJob
 
 
-class ExpireJob:
-    """Puts on disk that what stays is there. Before that nothing may go, or a power cut loses the log end."""
+class ExpireWork:
+    """Enters on disk what stays."""
 
     __slots__ = ("entries", "up_to_offset")
 
-    def __init__(self, *, up_to_offset: int, entries: FlushJob | None) -> None:
+    def __init__(self, *, up_to_offset: int, entries: FlushWork | None) -> None:
         self.up_to_offset = up_to_offset
-        """The segments that end before it or at it are to go."""
+        """Segments that end at it or before it are deleted when the work is done."""
         self.entries = entries
-        """What is to be entered on disk; None: nothing, `run` need not be called."""
+        """None: every name is on disk already, and `run` need not be called."""
 
     def run(self) -> None:
-        """Wait for the disk. From any thread. Raises OSError."""
+        """Wait for the disk. Raises OSError."""
         if self.entries is not None:
             self.entries.run()
+
+
+ExpireJob = LogJob[ExpireWork, list[DeletedSegment]]

@@ -1,4 +1,4 @@
-"""One trip to the disk for all that was appended before it: made on the log's thread, run on any, reported on the log's."""
+"""Put on disk what was appended before the job was made: one fdatasync a segment, one fsync a changed folder."""
 
 import os
 from pathlib import Path
@@ -6,10 +6,11 @@ from pathlib import Path
 from .. import flush_mark
 from ..segment.file_region import OpenFile
 from ..segment.segment import Segment
+from .log_job import LogJob
 
 
-class FlushJob:
-    """Holds its files open, so segments may be rolled or deleted meanwhile. One that is never run changes nothing."""
+class FlushWork:
+    """Holds its files open, so segments may be rolled or deleted meanwhile."""
 
     __slots__ = ("_files", "_folder", "_folders", "_parts", "entries_made", "up_to_offset")
 
@@ -24,16 +25,16 @@ class FlushJob:
         """The folder's entries that are on disk then, counted by the log."""
         self._parts = [(segment, segment.end_offset) for segment in segments]
         self._files = [segment.file() for segment in segments]
-        # Opened here and not in `run`: no descriptor being left is no reason to distrust the disk.
+        # Opened here and not in `run`: that no descriptor is left does not mean that the disk failed.
         self._folders = [OpenFile(folder, os.O_RDONLY | os.O_DIRECTORY) for folder in folders]
 
     @property
     def only_fd(self) -> int | None:
-        """The descriptor whose fdatasync is all there is to `run`; None when there is more."""
+        """The descriptor, when one fdatasync is the whole work; None when there is more to do."""
         return self._files[0].fd if len(self._files) == 1 and not self._folders else None
 
     def run(self) -> None:
-        """Wait for the disk. From any thread. Raises OSError: what was to be flushed may then be lost whatever is tried again."""
+        """Wait for the disk. Raises OSError: the data may then be lost, and no second try would tell."""
         try:
             for file in self._files:
                 os.fdatasync(file.fd)
@@ -44,11 +45,14 @@ class FlushJob:
             raise
 
     def mark_failed(self) -> None:
-        """Tell the next start that this flush failed (`flush_mark`). From any thread."""
+        """Leave a mark in the folder, so that the next start knows of the failure (`flush_mark`). From any thread."""
         flush_mark.leave(self._folder)
 
-    def done(self) -> list[Segment]:
-        """Take note in the segments that the job has run, on their own thread; return them."""
+    def mark_segments(self) -> list[Segment]:
+        """Set what is on disk in the segments, on the log's thread; return them."""
         for segment, end_offset in self._parts:
             segment.flushed_offset = max(segment.flushed_offset, end_offset)
         return [segment for segment, _ in self._parts]
+
+
+FlushJob = LogJob[FlushWork, None]

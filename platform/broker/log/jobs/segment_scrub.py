@@ -1,7 +1,7 @@
-"""Reading a segment's bytes again to see whether they are still what was appended: a part at a time, off the log's thread.
+"""Read a segment's bytes again and check that they are what was appended: one part at a time.
 
-Made and reported on the log's thread, run on any. For what a sidecar let recovery pass over: until it is done, readers check what
-they send. A segment without a sidecar gets its batch starts from it too.
+For what a start took over from a sidecar without reading it. Until the scrub is finished, readers check what they send. A segment
+without a sidecar also gets its batch starts from the scrub.
 """
 
 import os
@@ -13,37 +13,40 @@ from ..segment.batch_starts import BatchStarts
 from ..segment.batch_walk import Unresolved, walk
 from ..segment.file_region import OpenFile
 from ..segment.segment import Segment
+from .log_job import LogJob
 
 PART_BYTES = 4 * 1024 * 1024
 PART_BATCHES = 2_000
-"""A part ends at whichever comes first: the walk holds the interpreter, and the loop is to wait for no more than milliseconds."""
+"""A part ends at the first of these two limits: the walk holds the interpreter, and the loop must not wait longer than
+milliseconds for it."""
 
 
 class SegmentScrub:
-    """Goes through a segment as it was when this was made."""
+    """Reads a segment as it was when this object was made. Run it again and again until `is_finished`."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.is_finished = False
-        self.position = segment.suspect_from if segment.is_indexed else segment.base_offset
+        self.position = segment.unverified.from_offset if segment.index.is_complete else segment.base_offset
         """Verified up to here."""
         self.bad_ranges: list[BadRange] = []
-        """What was found, up to here."""
+        """What was found up to here."""
         self.end_offset = segment.base_offset
         self.size_bytes = 0
-        self.starts = BatchStarts(segment.starts.interval_bytes)
+        self.starts = BatchStarts(segment.index.starts.interval_bytes)
         self._path = segment.path
-        self._to_offset = segment.suspect_to
-        self._known = segment.known_bad()
+        self._to_offset = segment.unverified.to_offset
+        self._bad_ends = dict(segment.index.bad_ends)
         self._found: Iterator[BatchHeader | BadRange | Unresolved] | None = None
         self._file: OpenFile | None = None
 
     def run(self) -> None:
-        """Go through the next part. From any thread, one at a time. Raises OSError."""
+        """Read the next part, on any thread, one part at a time. Raises OSError."""
         if self._found is None:
             # Its own descriptor, held to the end: the segment may be deleted meanwhile.
             self._file = OpenFile(self._path, os.O_RDONLY)
-            self._found = walk(self._file.fd, self.segment.base_offset, self._to_offset, from_offset=self._begin())
+            begin = self._bad_ends.get(self.position, self.position)
+            self._found = walk(self._file.fd, self.segment.base_offset, self._to_offset, from_offset=begin)
         stop_at = self.position + PART_BYTES
         for _ in range(PART_BATCHES):
             found = next(self._found, None)
@@ -61,9 +64,6 @@ class SegmentScrub:
             if self.position >= stop_at:
                 return
 
-    def _begin(self) -> int:
-        return self._known.get(self.position, self.position)
-
     def _whole(self, header: BatchHeader) -> None:
         begin = header.position
         self.position = self.end_offset = header.next_offset
@@ -71,3 +71,6 @@ class SegmentScrub:
         self.starts.add(begin, header.max_timestamp_ms)
         if self.size_bytes != header.next_offset - self.segment.base_offset:
             self.starts.add_break(begin)
+
+
+ScrubJob = LogJob[SegmentScrub, list[BadRange]]

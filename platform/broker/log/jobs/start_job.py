@@ -1,28 +1,33 @@
-"""The slow part of moving a log's start: made on the log's thread, run on any, reported on the log's."""
+"""Move the log start: put what is before it on disk, then the note of the new start (`start_note`).
+
+In this order, because the note must not survive a power cut that takes the log that it is about.
+"""
 
 import os
 from pathlib import Path
 
 from .. import start_note
 from ..segment.file_region import OpenFile
-from .flush_job import FlushJob
+from ..segments import DeletedSegment
+from .flush_job import FlushWork
+from .log_job import LogJob
 
 
-class StartJob:
-    """Puts the new start on disk, and before it what it stands in: a note must not outlive the log that it is about."""
+class StartWork:
+    """Writes the note for the start at `offset`."""
 
     __slots__ = ("_folder", "_is_flushed", "flush", "offset")
 
-    def __init__(self, *, offset: int, folder: Path, flush: FlushJob | None) -> None:
+    def __init__(self, *, offset: int, folder: Path, flush: FlushWork | None) -> None:
         """Raises OSError when the folder cannot be opened."""
         self.offset = offset
         self.flush = flush
-        """What is not on disk below the new start, None when all is."""
+        """Puts on disk what is below the new start, None when everything is."""
         self._folder = OpenFile(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._is_flushed = flush is None
 
     def run(self) -> None:
-        """Wait for the disk. From any thread. Raises OSError."""
+        """Wait for the disk. Raises OSError."""
         if self.flush is not None:
             self.flush.run()
             self._is_flushed = True
@@ -30,5 +35,8 @@ class StartJob:
 
     @property
     def flush_failed(self) -> bool:
-        """After `run` has raised: whether it was the flush, which is not to be tried again."""
+        """After `run` has raised: whether the flush failed, which must not be tried again."""
         return not self._is_flushed
+
+
+StartJob = LogJob[StartWork, list[DeletedSegment]]

@@ -1,4 +1,4 @@
-"""A stretch of offsets whose bytes cannot be trusted: never served, never cut while something whole comes after it."""
+"""A damaged range of offsets. It is never served, and never cut off while a whole batch follows it."""
 
 from typing import NamedTuple
 

@@ -1,8 +1,8 @@
-"""A segment's sparse list of batch starts: where a walk to any offset may begin, without reading the file.
+"""A segment's sparse list of batch starts: where a walk to an offset may begin. Pure: knows no file.
 
-One entry per interval of offsets. Each stretch (from one entry to the next) also knows the largest timestamp up to its end, and
-whether it is *broken*: holds a hole or a bad range, which no read may cross. Memory is bounded by the segment's length over the
-interval, whatever the batches. Source: the paper's in-memory list of segment bases, one level down.
+One entry per interval of offsets. The range from one entry to the next is called its part. For each part the list keeps the
+largest timestamp up to its end, and whether the part is *broken*: it holds a hole or a bad range, which no read may cross. Memory
+is bounded by the segment's length divided by the interval. Source: the paper's in-memory list of segment bases, one level down.
 """
 
 from array import array
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 
 class BatchStarts:
-    """Offsets only; knows no file."""
+    """Offsets only."""
 
     __slots__ = ("_breaks", "_next_entry", "_offsets", "_peaks_ms", "interval_bytes")
 
@@ -24,25 +24,25 @@ class BatchStarts:
 
     @classmethod
     def of_arrays(cls, interval_bytes: int, offsets: "array[int]", peaks_ms: "array[int]", breaks: "array[int]") -> "BatchStarts":
-        """Return the list that `arrays` gave, and keep the arrays."""
+        """Return the list of these `arrays`, which it keeps."""
         starts = cls(interval_bytes)
         starts._offsets, starts._peaks_ms, starts._breaks = offsets, peaks_ms, breaks
         starts._next_entry = offsets[-1] + interval_bytes if offsets else -1
         return starts
 
     def arrays(self) -> tuple["array[int]", "array[int]", "array[int]"]:
-        """Return the entries, the peak up to each one's end in ms, and the entries of broken stretches: not copies."""
+        """Return the entries, the largest timestamp up to each one's end, and the entries of broken parts: no copies."""
         return self._offsets, self._peaks_ms, self._breaks
 
     def copy(self) -> "BatchStarts":
-        """Return a list that does not grow with this one."""
+        """Return a copy."""
         return BatchStarts.of_arrays(self.interval_bytes, self._offsets[:], self._peaks_ms[:], self._breaks[:])
 
     def __len__(self) -> int:
         return len(self._offsets)
 
     def add(self, offset: int, max_timestamp_ms: int) -> None:
-        """A batch follows that starts at `offset`. Hot: once per append."""
+        """Add the next batch, which starts at `offset`. Hot: once per append."""
         peaks = self._peaks_ms
         if offset >= self._next_entry:
             peak = max_timestamp_ms
@@ -55,7 +55,7 @@ class BatchStarts:
             peaks[-1] = max_timestamp_ms
 
     def add_run(self, offsets: Sequence[int], max_timestamps_ms: Sequence[int]) -> None:
-        """As many calls of `add`. Hot: the usual batches of a run change nothing, and are not looked at one by one."""
+        """Add the batches of a run. Hot: most of them change nothing and are not looked at one by one."""
         at, count = 0, len(offsets)
         while at < count:
             if offsets[at] >= self._next_entry:
@@ -67,7 +67,7 @@ class BatchStarts:
                 at = upto
 
     def add_break(self, offset: int) -> None:
-        """The stretch that holds `offset` has a hole or a bad range. One before the first entry concerns no stretch."""
+        """Mark the part that holds `offset` as broken. An offset before the first entry is in no part."""
         index = bisect_right(self._offsets, offset) - 1
         if index >= 0:
             entry = self._offsets[index]
@@ -94,7 +94,7 @@ class BatchStarts:
         return bool(self._breaks)
 
     def first_break(self, offset: int) -> int | None:
-        """Return the entry of the first broken stretch that ends after `offset`, so it may begin before it."""
+        """Return the entry of the first broken part that ends after `offset`. The part may begin before `offset`."""
         if not self._breaks:
             return None
         entry = self.last_at_or_before(offset)
@@ -102,11 +102,11 @@ class BatchStarts:
         return self._breaks[index] if index < len(self._breaks) else None
 
     def first_reaching(self, timestamp_ms: int) -> int | None:
-        """Return the entry of the first stretch that holds a batch whose largest timestamp is `timestamp_ms` or later."""
+        """Return the entry of the first part with a batch whose largest timestamp is `timestamp_ms` or later."""
         index = bisect_left(self._peaks_ms, timestamp_ms)
         return self._offsets[index] if index < len(self._offsets) else None
 
     @property
     def peak_ms(self) -> int | None:
-        """Return the largest timestamp of all."""
+        """Return the largest timestamp of all batches."""
         return self._peaks_ms[-1] if self._peaks_ms else None

@@ -1,9 +1,9 @@
-"""Telling whole batches from damage in a segment's bytes: walk, verify, find the next whole one behind damage. Cuts nothing.
+"""Walk through a segment's bytes: verify each batch and find the next whole batch behind damage. Cuts nothing.
 
-A batch is whole when its header's own position (`BatchHeader.position`) is where it stands, its last offset delta is its record
-count - 1, it ends within the file and its CRC holds. Behind one that is not, the walk goes on at the next whole one: damage in
-the *middle* is proved by what follows it. Where nothing follows, the caller decides (a torn tail in the last segment, a bad range
-in any other). Not under a CRC, so not seen here: the four bytes of the leader epoch. Source: rules of the log; decision 1.
+A batch is whole when its header names the position at which it stands (`BatchHeader.position`), its last offset delta is its
+record count - 1, it ends within the file, and its CRC is right. Behind damage the walk continues at the next whole batch, which
+proves that the damage is in the *middle*. When no whole batch follows, the caller decides: a torn tail in the last segment, a bad
+range in any other. The four bytes of the leader epoch are under no CRC and are not checked. Source: rules of the log; decision 1.
 """
 
 import os
@@ -26,11 +26,11 @@ _CHECKED = struct.Struct(">qi4xbI2xi30xi")
 """Base offset, length, magic, CRC, last offset delta, count of records."""
 _MAGIC_BYTE = bytes((MAGIC,))
 _BLOCK_BYTES = 64 * 1024
-"""How much the search for a header looks at in one go."""
+"""How many bytes the search for a header reads at once."""
 
 
 class Unresolved(NamedTuple):
-    """From here to the end of the file no whole batch was found."""
+    """No whole batch was found from here to the end of the file."""
 
     from_offset: int
     reason: str
@@ -39,12 +39,12 @@ class Unresolved(NamedTuple):
 def walk(
     fd: int, base_offset: int, limit_offset: int = NO_LIMIT, *, from_offset: int | None = None, rewrites: bool = False
 ) -> Iterator[BatchHeader | BadRange | Unresolved]:
-    """Yield what a segment file holds, in order: headers of whole batches, bad ranges between them, `Unresolved` as the end.
+    """Yield what a segment file holds, in order: headers of whole batches, bad ranges between them, `Unresolved` as the last.
 
-    `base_offset` is the segment's, `limit_offset` the next segment's, `from_offset` where a batch begins (None: the segment's
-    base). Reads the file from there on once (twice where it is damaged) with a bounded buffer. `rewrites`: the bytes that are
-    looked at, and no others, are written back to where they were read, for the next flush. Raises OSError when the file cannot
-    be read: an unreadable disk is not taken for damage that might be cut.
+    `base_offset` is the segment's, `limit_offset` the next segment's. A batch begins at `from_offset` (None: the segment's base).
+    Reads the file from there on once, damaged parts twice, with a bounded buffer. `rewrites`: exactly the bytes that are checked
+    are also written back to their place, for the next flush. Raises OSError when the file cannot be read, so that an unreadable
+    disk is not taken for damage that might be cut.
     """
     window = _Window(fd, os.fstat(fd).st_size, rewrites=rewrites)
     position = 0 if from_offset is None else from_offset - base_offset
@@ -63,9 +63,9 @@ def walk(
 
 
 def fault_at(fd: int, base_offset: int, offset: int, limit_offset: int) -> tuple[str, int | None] | None:
-    """Return what is wrong with the batch at `offset` and where, below `limit_offset`, the next whole one begins (None: nowhere).
+    """Return what is wrong with the batch at `offset`, and where the next whole one begins before `limit_offset` (None: nowhere).
 
-    None when it is whole. Raises OSError.
+    None when the batch is whole. Raises OSError.
     """
     window = _Window(fd, os.fstat(fd).st_size)
     found = _whole_batch(window, base_offset, offset - base_offset, NO_LIMIT)
@@ -76,9 +76,9 @@ def fault_at(fd: int, base_offset: int, offset: int, limit_offset: int) -> tuple
 
 
 def whole_length(batches: memoryview, offset: int) -> int:
-    """Return how many bytes from the front of `batches`, which begin at `offset`, are whole batches in a row.
+    """Return how many bytes at the front of `batches`, which begin at `offset`, are whole batches without a hole.
 
-    Hot until a segment is verified: 1.3 µs a batch and its CRC.
+    Hot until a segment is verified: 1.3 µs a batch, plus its CRC.
     """
     at, length = 0, len(batches)
     while length - at >= HEADER_SIZE:
@@ -109,14 +109,14 @@ class _Window:
         self._to = 0
 
     def view(self, position: int, length: int) -> memoryview:
-        """Return `length` bytes (at most a window) from `position`, fewer at the end of the file. Good until the next call."""
+        """Return `length` bytes (at most a window) from `position`, fewer at the end of the file. Valid until the next call."""
         if position < self._from or position + length > self._to:
             self._fill(position)
         start = position - self._from
         return self._buffer[start : min(start + length, self._to - self._from)]
 
     def crc(self, position: int, length: int) -> int:
-        """Return the CRC-32C of that stretch, however long."""
+        """Return the CRC-32C of these bytes, in any length."""
         value = 0
         while length > 0:
             part = self.view(position, min(length, WINDOW_BYTES))
@@ -140,7 +140,7 @@ class _Window:
 
 
 def _whole_batch(window: _Window, base_offset: int, position: int, limit_offset: int) -> BatchHeader | str:
-    """Return the header of the whole batch at `position`, else what is wrong. Once per batch in recovery: cheap checks first."""
+    """Return the header of the whole batch at `position`, or what is wrong. Once per batch in recovery: cheap checks first."""
     offset = base_offset + position
     try:
         header = read_header(window.view(position, HEADER_SIZE))
@@ -167,8 +167,8 @@ def _whole_batch(window: _Window, base_offset: int, position: int, limit_offset:
 def _next_whole_batch(window: _Window, base_offset: int, position: int, limit_offset: int) -> int | None:
     """Return the position of the first whole batch at or after `position`, None when there is none.
 
-    Looks for headers whose own position is where they stand. Zeros and text pass at the speed of `bytes.find`, since only a magic
-    byte can be a header's; the rest at that of `re`.
+    Looks for headers that name the position at which they stand. Zeros and text are skipped at the speed of `bytes.find`, because
+    every header has a magic byte; other bytes at the speed of `re`.
     """
     last = min(window.file_bytes - HEADER_SIZE, limit_offset - base_offset - 1)
     end_offset = base_offset + window.file_bytes
@@ -183,7 +183,7 @@ def _next_whole_batch(window: _Window, base_offset: int, position: int, limit_of
 
 
 def _candidates(block: bytes, length: int, offset: int, end_offset: int) -> Iterator[int]:
-    """Yield where before `length` in `block`, which begins at `offset`, headers may begin: their own arithmetic says so."""
+    """Yield the places before `length` in `block`, which begins at `offset`, where a header names its own position."""
     if block.find(_MAGIC_BYTE, MAGIC_AT) < 0:
         return
     end = length + MAGIC_AT
@@ -196,7 +196,7 @@ def _candidates(block: bytes, length: int, offset: int, end_offset: int) -> Iter
 
 
 def _matches(pattern: re.Pattern[bytes], block: bytes, end: int) -> Iterator[int]:
-    """Yield where `pattern` matches before `end`, overlapping ones, too."""
+    """Yield where `pattern` matches before `end`, overlapping matches too."""
     found = pattern.search(block, 0, end)
     while found is not None:
         yield found.start()
@@ -204,8 +204,6 @@ def _matches(pattern: re.Pattern[bytes], block: bytes, end: int) -> Iterator[int
 
 
 def _patterns(offset: int, end_offset: int) -> Iterator[re.Pattern[bytes]]:
-    """Yield what the first 17 bytes of headers look like whose base offsets lie in [offset, end_offset]: the upper half of these
-    is the same for 4 GiB.
-    """
+    """Yield patterns of the first 17 bytes of headers with base offsets in [offset, end_offset], one for each 4 GiB."""
     for upper in range(offset >> 32, (end_offset >> 32) + 1):
         yield re.compile(b"(?s)" + re.escape(upper.to_bytes(4, "big")) + b".{4}[\\x00-\\x7f].{7}" + _MAGIC_BYTE)

@@ -1,6 +1,6 @@
-"""Which run of the operating system this is: what was written under it is still in its page cache, flushed or not.
+"""The id of this run of the operating system. Bytes written during the run are readable until it ends, flushed or not.
 
-A process may die at any moment and take nothing of that along; a power cut or a crash of the system ends the run. Source: Linux,
+The death of a process loses nothing of the page cache. A power cut or a crash of the system ends the run. Source: Linux,
 `/proc/sys/kernel/random/boot_id`.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @functools.cache
 def current() -> bytes:
-    """Return 16 bytes that are the same until the system starts again; where it does not say, until this process ends."""
+    """Return 16 bytes that stay the same until the system restarts; until this process ends, when the system has no such id."""
     try:
         return uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()).bytes
     except (OSError, ValueError):

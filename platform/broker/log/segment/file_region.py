@@ -1,8 +1,7 @@
-"""An open segment file, and a stretch of it on its way to a socket.
+"""An open segment file, and a region of it that is sent to a socket.
 
-Who closes: nobody by hand. An `OpenFile` closes its descriptor when the last one who holds it lets go: the segment, and each
-slice that is still being sent. So retention may delete a segment while its bytes are on their way, and a sender that dies with
-its slices leaks nothing.
+An `OpenFile` closes its descriptor when its last holder drops it. Holders are the segment and each region that is still being
+sent. So retention may delete a segment while its bytes are being sent, and a sender that fails leaks nothing.
 """
 
 import os
@@ -10,7 +9,7 @@ from pathlib import Path
 
 
 class OpenFile:
-    """A descriptor that closes with its last holder."""
+    """A descriptor that is closed when its last holder drops it."""
 
     __slots__ = ("fd",)
 
@@ -24,8 +23,8 @@ class OpenFile:
             close(self.fd)
 
 
-class FileSlice:
-    """`len(slice)` bytes of `fd` from byte `position`: whole batches, for sendfile. `fd` is good as long as the slice is held."""
+class FileRegion:
+    """`len(region)` bytes of `fd` from byte `position`, for sendfile. `fd` stays open as long as the region is held."""
 
     __slots__ = ("_file", "_length", "fd", "position")
 
@@ -43,8 +42,8 @@ class FileSlice:
         return self._length
 
     def read(self) -> bytes:
-        """Return the bytes themselves, for who cannot sendfile. Raises OSError."""
+        """Return the bytes, for callers without sendfile. Raises OSError."""
         return os.pread(self.fd, self._length, self.position)
 
     def __repr__(self) -> str:
-        return f"FileSlice(fd={self.fd}, position={self.position}, length={self._length})"
+        return f"FileRegion(fd={self.fd}, position={self.position}, length={self._length})"

@@ -1,10 +1,10 @@
-"""How many segment files are held open at once, over all logs: the one opened longest ago is let go for the next.
+"""The limit of open segment files over all logs: when it is reached, the file that was opened longest ago is closed.
 
-A log's own rule (its active segment, one closed one that is read) bounds a log's files, not those of 10,000 logs. A file that was
-let go is opened again when it is needed (5 µs). One that is not on disk yet goes only where all of the oldest are such: Linux
-tells a write-back's error to the next who opens the file and flushes it, but only while it remembers the file at all.
+Each log holds few files open (its active segment and one that is read), but 10,000 logs hold many. A closed file is opened again
+when it is needed (5 µs). An unflushed file is closed only when all of the oldest files are unflushed: Linux reports a failed
+write to the next process that opens and flushes the file, but only while the file is still in memory.
 
-Any thread may open and let go: who uses a file holds it.
+Any thread may open and close here. A caller keeps the `OpenFile` that it uses.
 """
 
 import itertools
@@ -16,7 +16,7 @@ _LOOKED_AT = 64
 
 
 class Holder(Protocol):
-    """Who holds a file open."""
+    """An owner of an open file."""
 
     @property
     def is_flushed(self) -> bool: ...
@@ -29,7 +29,7 @@ class OpenFiles:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        """May be changed at any time; counts from the next opening."""
+        """May be changed at any time; applies from the next opening on."""
         self._holders: WeakValueDictionary[int, Holder] = WeakValueDictionary()
         self._lock = threading.Lock()
 
@@ -37,7 +37,7 @@ class OpenFiles:
         return len(self._holders)
 
     def opened(self, holder: Holder) -> None:
-        """Take note that `holder` has just opened a file; let others go when there are too many."""
+        """Record that `holder` has just opened a file. Close others when there are too many."""
         with self._lock:
             self._holders.pop(id(holder), None)
             gone = [self._take_oldest() for _ in range(len(self._holders) + 1 - max(1, self.limit))]
@@ -47,7 +47,7 @@ class OpenFiles:
                 other.let_go()
 
     def closed(self, holder: Holder) -> None:
-        """Take note that `holder` holds none any more."""
+        """Record that `holder` has closed its file."""
         with self._lock:
             self._holders.pop(id(holder), None)
 
@@ -61,4 +61,4 @@ class OpenFiles:
 
 
 shared = OpenFiles(limit=1_000)
-"""All segments of this process."""
+"""For all segments of this process."""

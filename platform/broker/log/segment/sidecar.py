@@ -1,12 +1,12 @@
-"""What a sidecar says of a segment, and its bytes. Pure. A sidecar is disposable: all of it can be had from the segment again.
+"""The content of a sidecar, and its bytes. Pure. A sidecar is disposable: the segment holds everything that it says.
 
-It describes the segment from its base up to an offset where a batch ends: the whole of a closed one, a part of one that grew on.
-Little-endian, in this order:
+It describes the segment from its base to an offset where a batch ends: all of a closed segment, a part of one that has grown
+since. Little-endian, in this order:
 
     4  "HRIX"                         8  last append, ms
     4  layout, 1                      8  where its last batch begins, -1 none
     8  base offset                    4  that batch's CRC
-    8  described up to this offset    4  1: the producers below are those at that offset, 0: it knows none
+    8  indexed up to this offset      4  1: the producers below are those at that offset, 0: it knows none
     8  bytes of the file up to there  4  count of batch starts  s
     8  flushed up to this offset      4  count of broken ones   b
     8  inode of the segment's file    4  count of bad ranges    r
@@ -38,7 +38,7 @@ _BATCH = struct.Struct("<iiq")
 
 
 class SidecarDamaged(ValueError):
-    """These bytes are no sidecar, or not a whole one. The message says why."""
+    """These bytes are not a whole sidecar. The message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +46,12 @@ class Sidecar:
     """Offsets are the log's; half-open."""
 
     base_offset: int
-    described_to: int
-    """A batch, and the hole after it, ends here."""
+    indexed_to: int
+    """The sidecar describes everything before this offset. A batch and the hole after it end here."""
     size_bytes: int
-    """Where the last batch described ends in the file."""
+    """Where the last batch before `indexed_to` ends in the file."""
     flushed_to: int
-    """What is before this was on disk when the sidecar was written."""
+    """Everything before this offset was on disk when the sidecar was written."""
     inode: int
     boot_id: bytes
     first_append_ms: int
@@ -61,12 +61,12 @@ class Sidecar:
     starts: BatchStarts
     bad_ranges: tuple[BadRange, ...]
     producers: Snapshot | None
-    """The producers at `described_to`, None when the sidecar was made without knowing them."""
+    """The producers at `indexed_to`, None when they were not known."""
 
     @property
     def is_flushed(self) -> bool:
-        """Return whether no power cut can have taken anything of what it describes."""
-        return self.flushed_to >= self.described_to
+        """Return whether everything that it describes was on disk when it was written."""
+        return self.flushed_to >= self.indexed_to
 
     def encode(self) -> bytes:
         """Return the file's bytes."""
@@ -77,7 +77,7 @@ class Sidecar:
             _MAGIC,
             _LAYOUT,
             self.base_offset,
-            self.described_to,
+            self.indexed_to,
             self.size_bytes,
             self.flushed_to,
             self.inode,
@@ -130,7 +130,7 @@ def decode(data: bytes) -> Sidecar:
         raise SidecarDamaged(f"its parts cannot be read: {error}") from error
     return Sidecar(
         base_offset=base,
-        described_to=described,
+        indexed_to=described,
         size_bytes=size,
         flushed_to=flushed,
         inode=inode,

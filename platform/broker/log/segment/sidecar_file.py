@@ -1,8 +1,8 @@
-"""Sidecars in a partition's folder: written whole or not at all, believed only where they fit the segment beside them.
+"""Sidecars in a partition's folder: written whole or not at all, used only when they fit the segment beside them.
 
-`<base>.index` describes what is on disk and is good for ever; `<base>.recent` describes what may only be in the system's page
-cache, and is good as long as that system runs. Neither is flushed: a lost one costs a walk through the segment. One that is
-damaged, or speaks of another file, a longer one, or one that ends otherwise, is passed over.
+`<base>.index` describes what is on disk and stays valid. `<base>.recent` describes what may only be in the system's page cache,
+and is valid until the system restarts. Neither is flushed: without its sidecar a segment is walked. A sidecar is ignored when it
+is damaged or names another file, a longer file, or a file with another last batch.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ def path_of(folder: Path, base_offset: int, suffix: str) -> Path:
 
 
 def write(folder: Path, sidecar: Sidecar) -> None:
-    """Put it in its place, that of what is now out of date. From any thread. Raises OSError."""
+    """Write the sidecar in the place of the older one. From any thread. Raises OSError."""
     path = path_of(folder, sidecar.base_offset, INDEX_SUFFIX if sidecar.is_flushed else RECENT_SUFFIX)
     scratch = path.with_name(path.name + SCRATCH_SUFFIX)
     try:
@@ -42,13 +42,13 @@ def write(folder: Path, sidecar: Sidecar) -> None:
 
 
 def remove(folder: Path, base_offset: int) -> None:
-    """Remove a segment's, where there are any. Raises OSError."""
+    """Remove a segment's sidecars, if there are any. Raises OSError."""
     for suffix in SUFFIXES:
         path_of(folder, base_offset, suffix).unlink(missing_ok=True)
 
 
 def remove_strays(folder: Path, names: Iterable[str], bases: Sequence[int]) -> None:
-    """Remove those of `names` that belong to no segment of `bases`. Raises OSError."""
+    """Remove the sidecars among `names` that belong to no segment of `bases`. Raises OSError."""
     known = set(bases)
     for name in names:
         if is_name(name) and int(name[:20]) not in known:
@@ -61,11 +61,11 @@ def is_name(name: str) -> bool:
     return len(digits) == 20 and digits.isascii() and digits.isdigit() and dot + suffix in SUFFIXES
 
 
-def believed(folder: Path, names: Container[str], base_offset: int, file: OpenFile, limit_offset: int) -> Sidecar | None:
-    """Return the sidecar that tells most of the segment in `file`, None when none is to be believed: those are removed.
+def valid_one(folder: Path, names: Container[str], base_offset: int, file: OpenFile, limit_offset: int) -> Sidecar | None:
+    """Return the valid sidecar that describes most of the segment in `file`, None when there is none. Remove invalid ones.
 
-    `names` are the files in `folder`, `limit_offset` is where the next segment begins. Raises OSError when the segment's file
-    cannot be read.
+    `names` are the files in `folder`; the next segment begins at `limit_offset`. Raises OSError when the segment's file cannot be
+    read.
     """
     found = None
     for suffix in SUFFIXES:
@@ -74,18 +74,18 @@ def believed(folder: Path, names: Container[str], base_offset: int, file: OpenFi
             continue
         try:
             sidecar = _read(path)
-            reason = why_not(sidecar, base_offset, file.fd, limit_offset)
+            reason = why_invalid(sidecar, base_offset, file.fd, limit_offset)
         except SidecarDamaged as error:
             reason = str(error)
         if reason is not None:
             path.unlink(missing_ok=True)
-        elif found is None or found.described_to < sidecar.described_to:
+        elif found is None or found.indexed_to < sidecar.indexed_to:
             found = sidecar
     return found
 
 
 def _read(path: Path) -> Sidecar:
-    """Return what the file says. Raises `SidecarDamaged`, also where the disk does not give it back: it is disposable."""
+    """Return the file's content. Raises `SidecarDamaged`, also when the file cannot be read: it is disposable."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -93,15 +93,15 @@ def _read(path: Path) -> Sidecar:
     return decode(data)
 
 
-def why_not(sidecar: Sidecar, base_offset: int, fd: int, limit_offset: int) -> str | None:
-    """Return why a sidecar is not to be believed of this file, None when it is. Raises OSError."""
+def why_invalid(sidecar: Sidecar, base_offset: int, fd: int, limit_offset: int) -> str | None:
+    """Return why a sidecar is not valid for this file, None when it is valid. Raises OSError."""
     if not sidecar.is_flushed and sidecar.boot_id != boot_id.current():
         return "it was written before the system last started, of data that were not on disk then"
     status = os.fstat(fd)
     if sidecar.base_offset != base_offset or sidecar.inode != status.st_ino:
         return "it is about another file (a copy has none of its own)"
-    if status.st_size < sidecar.size_bytes or not base_offset <= sidecar.described_to <= limit_offset:
-        return f"it describes {sidecar.size_bytes} bytes up to {sidecar.described_to}, and the file has {status.st_size}"
+    if status.st_size < sidecar.size_bytes or not base_offset <= sidecar.indexed_to <= limit_offset:
+        return f"it describes {sidecar.size_bytes} bytes up to {sidecar.indexed_to}, and the file has {status.st_size}"
     if sidecar.last_batch_offset < 0:
         return None if sidecar.size_bytes == 0 else "it names no last batch"
     try:
@@ -111,7 +111,7 @@ def why_not(sidecar: Sidecar, base_offset: int, fd: int, limit_offset: int) -> s
     if (header.position, header.crc, header.next_offset) != (
         sidecar.last_batch_offset,
         sidecar.last_batch_crc,
-        sidecar.described_to,
+        sidecar.indexed_to,
     ):
         return f"the batch at {sidecar.last_batch_offset} is not the one that it describes"
     return None

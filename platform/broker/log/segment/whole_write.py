@@ -1,10 +1,10 @@
-"""Writing all of a buffer: the system may take a part of it at a time, and says only then why it takes no more."""
+"""Write a whole buffer. One pwrite may write only a part of it; the next one then reports why."""
 
 import os
 
 
 def write_all(fd: int, data: memoryview, position: int) -> None:
-    """Write `data` at `position`, in as many goes as it takes. Raises OSError when the file takes no more."""
+    """Write all of `data` at `position`, in several calls if needed. Raises OSError when the file takes no more."""
     while data:
         count = os.pwrite(fd, data, position)
         if count == 0:

@@ -1,8 +1,7 @@
-"""Is this folder a sound log? Its invariants, checked on the files alone, nothing changed. For tests and copied folders.
+"""Check the invariants of a log on its files alone. Changes nothing. For `headrace log check`, tests and copied folders.
 
-Knows nothing of the log's memory: it walks what is on disk, as recovery without sidecars would, and says what recovery would have
-to deal with; then it holds against the walk whatever else the folder says: sidecars, the note of the log's start, producers'
-sequences, times.
+It walks the segments as recovery without sidecars would, and reports what recovery would find. Then it compares the walk with
+everything else in the folder: sidecars, the note of the log start, producers' sequences, times.
 """
 
 import os
@@ -17,19 +16,19 @@ from ..segment import sidecar_file
 from ..segment.bad_range import BadRange
 from ..segment.batch_walk import NO_LIMIT, Unresolved, walk
 from ..segment.file_region import OpenFile
-from ..segment.segment import DELETED_SUFFIX, file_name
-from .check_producers import SequenceCheck
+from ..segment.segment_name import DELETED_SUFFIX, file_name
+from .check_producers import ProducerSequences
 from .check_sidecar import SidecarCheck
 from .problem import Problem, ProblemKind
 
 __all__ = ["Problem", "ProblemKind", "check"]
 
 Progress = Callable[[int], None]
-"""Called with how many bytes more have been looked at."""
+"""Called with the number of further bytes that were checked."""
 
 
 def check(folder: Path, *, progress: Progress = lambda size_bytes: None) -> list[Problem]:
-    """Return every problem of the log in `folder`, in the order of offsets; none for a log that was closed in good order.
+    """Return every problem of the log in `folder`, in the order of offsets; none for a log that was closed cleanly.
 
     Reads everything, changes nothing. Raises OSError when a file cannot be read.
     """
@@ -37,7 +36,7 @@ def check(folder: Path, *, progress: Progress = lambda size_bytes: None) -> list
     bases = segment_bases(folder)
     if not bases:
         problems.append(Problem(kind=ProblemKind.NO_SEGMENT, path=folder))
-    sequences = SequenceCheck()
+    sequences = ProducerSequences()
     log_end_offset = 0
     for base_offset, limit_offset in zip(bases, [*bases[1:], NO_LIMIT] if bases else [], strict=True):
         one = _SegmentCheck(folder, base_offset, limit_offset, sequences)
@@ -75,9 +74,9 @@ def _start_note(folder: Path, bases: list[int], log_end_offset: int) -> list[Pro
 
 
 class _SegmentCheck:
-    """One segment, gone through once."""
+    """One segment, walked once."""
 
-    def __init__(self, folder: Path, base_offset: int, limit_offset: int, sequences: SequenceCheck) -> None:
+    def __init__(self, folder: Path, base_offset: int, limit_offset: int, sequences: ProducerSequences) -> None:
         self.end_offset = base_offset
         self._path = folder / file_name(base_offset)
         self._base_offset = base_offset
@@ -95,16 +94,16 @@ class _SegmentCheck:
         self._problems: list[Problem] = []
 
     def run(self, progress: Progress) -> list[Problem]:
-        told = self._base_offset
+        reported = self._base_offset
         for found in walk(self._file.fd, self._base_offset, self._limit_offset):
             if isinstance(found, BatchHeader):
                 self._whole(found)
             else:
                 self._damaged(found)
-            if self.end_offset - told >= 1 << 24:
-                progress(self.end_offset - told)
-                told = self.end_offset
-        progress(max(0, self._file_end - told))
+            if self.end_offset - reported >= 1 << 24:
+                progress(self.end_offset - reported)
+                reported = self.end_offset
+        progress(max(0, self._file_end - reported))
         if self._end_of_bytes < self._file_end and not is_unwritten(self._file.fd, self._end_of_bytes - self._base_offset):
             self._found(
                 ProblemKind.TORN_TAIL if self._is_last else ProblemKind.BEYOND_LIMIT,
@@ -180,7 +179,7 @@ def _is_empty(fd: int, position: int, length: int) -> bool:
         try:
             position = os.lseek(fd, position, os.SEEK_DATA)
         except OSError:
-            return True  # ENXIO: nothing but hole from there on
+            return True  # ENXIO: only a hole follows
         if position >= end:
             return True
         part = os.pread(fd, min(1 << 20, end - position), position)

@@ -1,4 +1,4 @@
-"""Do idempotent producers' batches follow each other without a hole or a repetition? Pure: headers in, reasons out."""
+"""Check that each idempotent producer's sequences have no gap and no repetition. Pure: headers in, reasons out."""
 
 from collections import OrderedDict
 
@@ -13,8 +13,8 @@ _Batch = tuple[int, int, int]
 """Base sequence, record count, base offset."""
 
 
-class SequenceCheck:
-    """Follows every producer. A loss is told once to each: what follows it may begin with any sequence."""
+class ProducerSequences:
+    """Follows every producer. After lost batches, a producer's next batch may have any sequence."""
 
     def __init__(self) -> None:
         self.seen: OrderedDict[int, tuple[int, tuple[_Batch, ...]]] = OrderedDict()
@@ -22,7 +22,7 @@ class SequenceCheck:
         self._forgiven: set[int] = set()
 
     def take(self, header: BatchHeader) -> str | None:
-        """Take in the next whole batch; return what is wrong with its place among its producer's, None when all is well."""
+        """Add the next whole batch; return what is wrong with its sequence, None when it is right."""
         producer_id = header.producer_id
         if producer_id < 0 or header.base_sequence < 0:
             return None
@@ -50,7 +50,7 @@ class SequenceCheck:
         return reason
 
     def lose(self) -> None:
-        """Take note that something is missing here: nobody knows whose."""
+        """Record that batches are missing here. They may be any producer's."""
         self._forgiven = set(self.seen)
 
 

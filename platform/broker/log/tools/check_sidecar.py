@@ -1,7 +1,7 @@
-"""Does a sidecar agree with the segment it describes? Told the walk's findings batch by batch: no segment is too large.
+"""Compare a sidecar with its segment, batch by batch during a walk, so that memory does not grow with the segment.
 
-One that nobody will believe (damaged, stale, of another run of the system) is harmless; one that will be believed and is wrong is
-not. A copied folder's sidecars are about other files, and are passed over without a word.
+An invalid sidecar (damaged, outdated, of another run of the system) is harmless, because a start ignores it. A valid one with
+wrong content is not. The sidecars of a copied folder name other files; they are ignored and not reported.
 """
 
 import os
@@ -11,7 +11,7 @@ from ....wire.record_batch import BatchHeader
 from ..segment import sidecar_file
 from ..segment.bad_range import BadRange
 from ..segment.sidecar import Sidecar, SidecarDamaged, decode
-from .check_producers import SequenceCheck
+from .check_producers import ProducerSequences
 from .problem import Problem, ProblemKind
 
 
@@ -28,7 +28,7 @@ class SidecarCheck:
         self._end_offset = self._end_of_bytes = int(path.name[:20])
         self._peak_ms: int | None = None
         self._producers_there: dict[int, tuple[int, int]] = {}
-        """Epoch and base offset of each producer's last batch described."""
+        """Epoch and base offset of each producer's last batch before `indexed_to`."""
         try:
             sidecar = decode(path.read_bytes())
         except SidecarDamaged as error:
@@ -36,16 +36,16 @@ class SidecarCheck:
             return
         if sidecar.inode != os.fstat(fd).st_ino:
             return
-        self._unusable = sidecar_file.why_not(sidecar, int(path.name[:20]), fd, limit_offset)
+        self._unusable = sidecar_file.why_invalid(sidecar, int(path.name[:20]), fd, limit_offset)
         if self._unusable is None:
             self._sidecar = sidecar
             self._entries = sidecar.starts.arrays()[0]
 
     def whole(self, header: BatchHeader) -> None:
-        """Take in the next whole batch."""
+        """Add the next whole batch."""
         sidecar = self._sidecar
         position = header.position
-        if sidecar is None or position >= sidecar.described_to:
+        if sidecar is None or position >= sidecar.indexed_to:
             return
         self._end_offset = header.next_offset
         self._end_of_bytes = position + header.size_bytes
@@ -59,16 +59,16 @@ class SidecarCheck:
             self._next_entry += 1
 
     def damaged(self, bad: BadRange) -> None:
-        """Take in a bad range: starts that it names in there were whole once."""
+        """Add a bad range. Batch starts of the sidecar inside it were right once."""
         sidecar = self._sidecar
-        if sidecar is None or bad.from_offset >= sidecar.described_to:
+        if sidecar is None or bad.from_offset >= sidecar.indexed_to:
             return
         while self._next_entry < len(self._entries) and self._entries[self._next_entry] < bad.to_offset:
             self._next_entry += 1
-        self._end_offset = self._end_of_bytes = max(self._end_offset, min(bad.to_offset, sidecar.described_to))
+        self._end_offset = self._end_of_bytes = max(self._end_offset, min(bad.to_offset, sidecar.indexed_to))
 
-    def problems(self, sequences: SequenceCheck) -> list[Problem]:
-        """Return what is wrong, the walk being over; `sequences` has seen all batches up to the segment's end."""
+    def problems(self, sequences: ProducerSequences) -> list[Problem]:
+        """Return the problems, after the walk. `sequences` has seen all batches up to the segment's end."""
         if self._unusable is not None:
             return [Problem(kind=ProblemKind.SIDECAR_UNUSABLE, path=self._path, reason=self._unusable)]
         sidecar = self._sidecar
@@ -77,8 +77,8 @@ class SidecarCheck:
         wrong = self._wrong[:3]
         if self._next_entry < len(self._entries):
             wrong.append(f"it names {self._entries[self._next_entry]} as a batch's start")
-        if self._end_offset != sidecar.described_to:
-            wrong.append(f"it describes up to {sidecar.described_to}, where no batch ends")
+        if self._end_offset != sidecar.indexed_to:
+            wrong.append(f"it describes up to {sidecar.indexed_to}, where no batch ends")
         peak_ms = sidecar.starts.peak_ms
         if self._peak_ms is not None and (peak_ms is None or peak_ms < self._peak_ms):
             wrong.append(f"its largest timestamp is {peak_ms}, and {self._peak_ms} is there")

@@ -1,6 +1,6 @@
-"""Which partitions' folders are in a folder that somebody names, and whether a broker holds it.
+"""Find the partitions' folders in a folder that the operator names, and find out whether a broker uses it.
 
-A partition's folder is one with segment files in it; a data folder has such folders in it.
+A partition's folder holds segment files. A data folder holds partitions' folders.
 """
 
 import fcntl
@@ -13,7 +13,7 @@ from ....errors import HeadraceError
 from .. import first_append, start_note
 from ..folder import segment_bases
 from ..log_format import refuse_format_1
-from ..segment.segment import file_name
+from ..segment.segment_name import file_name
 
 LOCK_NAME = ".lock"
 _OWN_NAMES = (first_append.NAME, start_note.NAME)
@@ -24,7 +24,7 @@ class NotALogFolder(HeadraceError):
 
 
 class HeldByABroker(HeadraceError):
-    """A broker that runs has the folder."""
+    """A running broker uses the folder."""
 
 
 def partition_folders(folder: Path) -> list[Path]:
@@ -57,7 +57,7 @@ def is_held(folder: Path) -> bool:
 
 @contextmanager
 def held(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold the data folder, as a broker would, where there is one. Raises `HeldByABroker`, OSError."""
+    """Hold the lock of the data folder, if there is one, as a broker does. Raises `HeldByABroker`, OSError."""
     path = next((path for path in (folder / LOCK_NAME, folder.absolute().parent / LOCK_NAME) if path.exists()), None)
     if path is None:
         yield

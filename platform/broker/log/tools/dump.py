@@ -1,6 +1,6 @@
-"""What a log's folder holds, batch by batch and record by record, read from the files alone: for people and their tools.
+"""List the batches and records of a log's folder, from its files alone.
 
-Walks as recovery does, so damage is told where it stands, and what comes after it is shown.
+Walks as recovery does: damage is listed at its place, and what follows it is listed too.
 """
 
 import os
@@ -15,10 +15,10 @@ from ..preallocated_tail import is_unwritten
 from ..segment.bad_range import BadRange
 from ..segment.batch_walk import NO_LIMIT, fault_at, walk
 from ..segment.file_region import OpenFile
-from ..segment.segment import file_name
+from ..segment.segment_name import file_name
 
 Shown = dict[str, object]
-"""One line: `kind` is "batch", "record" or "damage"; the other names are the same as in `wire`."""
+"""One line. `kind` is "batch", "record" or "damage"; the other keys have the names of `wire`."""
 
 
 def dump(folder: Path, *, from_offset: int = 0, records: bool = False) -> Iterator[Shown]:

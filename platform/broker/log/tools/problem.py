@@ -1,4 +1,4 @@
-"""What can be wrong with a log's folder, and what to do about it. Plain values."""
+"""The problems of a log's folder, and what to do about each. Plain values."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class ProblemKind(Enum):
-    """What can be wrong, from harmless to harm."""
+    """From harmless to harmful."""
 
     LEFTOVER = "a file that a crash left half written or half deleted"
     STRANGER = "a file that is no part of a log"
@@ -24,7 +24,7 @@ class ProblemKind(Enum):
 
     @property
     def is_harmless(self) -> bool:
-        """Return whether nothing that was written is lost or at stake."""
+        """Return whether no written data are lost or in danger."""
         return self in _HARMLESS
 
     @property
@@ -52,7 +52,7 @@ _WHAT_TO_DO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong. Offsets are half-open and None where the problem has none."""
+    """Offsets are half-open, and None when the problem has none."""
 
     kind: ProblemKind
     path: Path

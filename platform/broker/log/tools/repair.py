@@ -1,7 +1,7 @@
-"""Putting a log's folder in order while no broker has it: what will be done, then doing it, a copy kept of all that is cut.
+"""Repair a log's folder while no broker uses it: first plan the steps, then do them. Everything that is cut is copied first.
 
-What is damaged in the middle is not touched: no broker serves it, and a whole copy of the file may turn up. Its place is noted in
-the segment's sidecar, so that the next start knows of it at once.
+Damage in the middle is left alone: no broker serves it, and the operator may find a whole copy of the file. Its place is recorded
+in the segment's sidecar, so that the next start knows of it.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ class Step:
 
 
 def plan(folder: Path, *, progress: Progress = lambda size_bytes: None) -> list[Step]:
-    """Return what a repair of `folder` will do, nothing being changed. Reads everything. Raises OSError."""
+    """Return the steps of a repair of `folder`. Changes nothing, reads everything. Raises OSError."""
     steps = [_step(problem) for problem in check(folder, progress=progress)]
     missing = [
         base
@@ -54,9 +54,9 @@ def plan(folder: Path, *, progress: Progress = lambda size_bytes: None) -> list[
 
 
 def carry_out(folder: Path, steps: list[Step], *, aside: Path, now_ms: int) -> None:
-    """Do what `plan` returned for `folder`; what is cut or set aside goes to the folder `aside`, made for it.
+    """Do the steps that `plan` returned for `folder`. What is cut or set aside is copied to the folder `aside`, made for it.
 
-    In this order: copies on disk, then cuts. Interrupted, it can be begun again. Raises OSError, LogError.
+    Each copy is on disk before its cut. After an interruption it can be started again. Raises OSError, LogError.
     """
     for step in steps:
         match step.what:

@@ -159,7 +159,7 @@ def test_the_sparse_list_of_batch_starts_grows_with_bytes_and_not_with_batches(t
     log = open_log(tmp_path, index_interval_bytes=1_000)
     for _ in range(500):
         log.append(batch(b"a"), NOW_MS)
-    starts = log._segments.active.starts
+    starts = log._segments.active.index.starts
     assert len(starts) <= log.log_end_offset // 1_000 + 1
     assert log.log_end_offset > HEADER_SIZE * 500
 
@@ -169,4 +169,4 @@ def test_the_ends_remembered_for_readers_are_bounded(tmp_path: Path) -> None:
     for number in range(300):
         log.append(batch(b"%d" % number), NOW_MS)
     assert len(fetched(log, max_bytes=1)) == 300
-    assert len(log._segments.active._read_to) == 64
+    assert len(log._segments.active.index.reader_offsets) == 64

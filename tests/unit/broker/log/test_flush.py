@@ -72,15 +72,15 @@ def test_a_flush_on_another_thread_covers_what_was_appended_before_it_and_no_mor
     log.append(batch(b"a"), NOW_MS)
     job = log.flush_job()
     assert job is not None
-    assert job.up_to_offset == 69
+    assert job.work.up_to_offset == 69
     log.append(batch(b"b"), NOW_MS)
     job.run()
     assert log.flushed_offset == 0
-    log.flush_done(job)
+    job.done()
     assert log.flushed_offset == 69
     log.flush()
     assert log.flushed_offset == 138
-    log.flush_done(job)
+    job.done()
     assert log.flushed_offset == 138, "a job that ends late takes nothing back"
     assert log.flush_job() is None
 
@@ -104,7 +104,7 @@ def test_a_file_made_while_a_flush_is_under_way_is_entered_by_the_next(tmp_path:
     assert job is not None
     log.append(batch(b"c"), NOW_MS)
     job.run()
-    log.flush_done(job)
+    job.done()
     syncs.names.clear()
     log.flush()
     assert sorted(syncs.names) == sorted([f"{138:020d}.log", tmp_path.name])
@@ -118,7 +118,7 @@ def test_a_flush_goes_on_although_its_segments_are_rolled_and_deleted_meanwhile(
     log.append(batch(b"b"), NOW_MS)
     assert len(log.expire(NOW_MS + 5_000)) == 2
     job.run()
-    log.flush_done(job)
+    job.done()
     assert log.flushed_offset == log.log_end_offset == 138
 
 
@@ -169,7 +169,7 @@ def test_a_failed_flush_of_a_job_is_reported_by_whoever_ran_it(tmp_path: Path, s
     syncs.error = OSError(5, "Input/output error")
     with pytest.raises(OSError, match="Input/output error") as caught:
         job.run()
-    log.flush_failed(caught.value)
+    job.failed(caught.value)
     with pytest.raises(LogUnusable):
         log.append(batch(b"b"), NOW_MS)
 
@@ -182,9 +182,9 @@ def test_after_a_failed_flush_the_success_of_another_one_that_was_under_way_coun
     first, second = log.flush_job(), log.flush_job()
     assert first is not None
     assert second is not None
-    log.flush_failed(OSError(5, "Input/output error"))  # the system said so to the first, and to nobody else
+    first.failed(OSError(5, "Input/output error"))  # the system said so to the first, and to nobody else
     second.run()
-    log.flush_done(second)
+    second.done()
     assert log.flushed_offset == 0
 
 

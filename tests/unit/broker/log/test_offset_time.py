@@ -8,7 +8,7 @@ import pytest
 
 from headrace.broker.log import FolderFault, PartitionLog, offset_time
 from headrace.broker.log.offset_time import RECORDS_A_STEP, Found
-from headrace.broker.log.segment.segment import file_name
+from headrace.broker.log.segment.segment_name import file_name
 from headrace.wire.compression import Codec
 from headrace.wire.record_batch import iter_records
 from headrace.wire.steps import at_once

@@ -78,7 +78,7 @@ def test_a_slice_and_a_flush_under_way_keep_their_files(tmp_path: Path, three: o
     assert job is not None
     assert len(piece.read()) == first.log_end_offset
     job.run()
-    first.flush_done(job)
+    job.done()
     assert first.flushed_offset == first.log_end_offset
 
 

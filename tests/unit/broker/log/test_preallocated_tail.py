@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.log import PartitionLog, preallocated_tail
-from headrace.broker.log.preallocated_tail import LEAST_FLUSHES, SPARE_BYTES
+from headrace.broker.log.preallocated_tail import LEAST_FLUSHES, TAIL_BYTES
 from headrace.broker.log.tools.check import check
 from headrace.broker.log.tools.dump import dump
 from tests.support.small_logs import NOW_MS, batch, fetched, open_log, values
@@ -23,7 +23,7 @@ def flushed_often(log: PartitionLog, count: int, *, size: int = 1) -> None:
         job = log.flush_job(more_follow=True)
         assert job is not None
         job.run()
-        log.flush_done(job)
+        job.done()
 
 
 def length(folder: Path, name: str = FIRST) -> int:
@@ -36,14 +36,14 @@ def test_after_some_flushes_that_were_waited_for_the_next_ones_leave_the_file_as
     assert length(tmp_path) == LEAST_FLUSHES * LENGTH
     flushed_often(log, 1)
     ahead = length(tmp_path)
-    assert ahead == log.log_end_offset + SPARE_BYTES
+    assert ahead == log.log_end_offset + TAIL_BYTES
     flushed_often(log, 100)
     assert length(tmp_path) == ahead
     assert len(fetched(log)) == LEAST_FLUSHES + 101
 
 
 def test_it_is_written_again_before_it_is_used_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preallocated_tail, "SPARE_BYTES", 20 * LENGTH)
+    monkeypatch.setattr(preallocated_tail, "TAIL_BYTES", 20 * LENGTH)
     monkeypatch.setattr(preallocated_tail, "_ZEROS", bytes(20 * LENGTH))
     log = open_log(tmp_path)
     lengths = []
@@ -58,10 +58,10 @@ def test_it_is_written_again_before_it_is_used_up(tmp_path: Path, monkeypatch: p
 
 def test_large_flushes_are_hardly_ever_written_twice(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    flushed_often(log, 4 * (LEAST_FLUSHES + 1), size=SPARE_BYTES)
+    flushed_often(log, 4 * (LEAST_FLUSHES + 1), size=TAIL_BYTES)
     laid = length(tmp_path) - log.log_end_offset
-    assert laid <= SPARE_BYTES
-    flushed_often(log, 1, size=SPARE_BYTES)
+    assert laid <= TAIL_BYTES
+    flushed_often(log, 1, size=TAIL_BYTES)
     assert length(tmp_path) == log.log_end_offset
 
 
@@ -78,7 +78,7 @@ def test_a_closed_segment_ends_with_what_is_in_it(tmp_path: Path) -> None:
     flushed_often(log, 21)
     assert length(tmp_path) == 20 * LENGTH
     flushed_often(log, LEAST_FLUSHES)
-    assert length(tmp_path, f"{20 * LENGTH:020d}.log") == log.log_end_offset - 20 * LENGTH + SPARE_BYTES
+    assert length(tmp_path, f"{20 * LENGTH:020d}.log") == log.log_end_offset - 20 * LENGTH + TAIL_BYTES
     log.close()
     assert length(tmp_path, f"{20 * LENGTH:020d}.log") == log.log_end_offset - 20 * LENGTH
     assert check(tmp_path) == []

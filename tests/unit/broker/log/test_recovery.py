@@ -291,7 +291,7 @@ def test_the_time_of_the_active_segments_first_append_outlives_a_restart(tmp_pat
     note = log.note_job()
     assert note is not None
     note.run()
-    log.note_done(note)
+    note.done()
     assert log.note_job() is None
     again = open_log(tmp_path, segment_ms=2 * DAY_MS)
     assert again.segments[0].first_append_ms == NOW_MS - DAY_MS
@@ -306,11 +306,11 @@ def test_a_note_that_is_written_late_says_nothing_of_the_segment_behind(tmp_path
     assert early is not None
     log.append(batch(b"b"), NOW_MS)
     early.run()
-    log.note_done(early)
+    early.done()
     late = log.note_job()
     assert late is not None
     late.run()
-    log.note_done(late)
+    late.done()
     assert (log.note_job(), open_log(tmp_path).segments[-1].first_append_ms) == (None, NOW_MS)
 
 
@@ -341,7 +341,7 @@ def test_producers_are_remembered_from_the_batches_alone(tmp_path: Path) -> None
     # No close: as after kill -9.
     again = open_log(tmp_path)
     for header in headers(log):
-        assert again.producers.judge(header) == log.producers.judge(header)
+        assert again.producers.classify(header) == log.producers.classify(header)
 
 
 @pytest.mark.parametrize(

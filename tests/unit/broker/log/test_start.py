@@ -82,7 +82,7 @@ def test_two_jobs_that_end_in_the_wrong_order_leave_the_later_start(tmp_path: Pa
         job.run()
     for job in jobs:
         assert job is not None
-        log.start_done(job)
+        job.done()
     assert (log.log_start_offset, open_log(tmp_path).log_start_offset) == (300, 300)
 
 
