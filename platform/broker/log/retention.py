@@ -1,4 +1,4 @@
-"""Decide which segments to delete. Pure: no clock, no files. Source: the paper's retention; Kafka's retention.ms, retention.bytes.
+"""Decide which segments to delete. Pure. Source: the paper's retention; Kafka's retention.ms, retention.bytes.
 
 Age counts from the last append at this broker, never from event time: old events that are replayed today stay. Consumers have no
 influence.
