@@ -1,4 +1,4 @@
-"""Small real logs for the tests of this room: batches with known values, small segments, everything read back by a fetch loop."""
+"""Small real logs for tests: batches with known values, small segments, and a fetch loop that reads everything back."""
 
 import os
 import random
@@ -32,7 +32,7 @@ def batch(
 
 
 def more_records_than_bytes(count: int = 3_000) -> bytearray:
-    """Return a batch whose records, all equal, are more than its bytes, for real."""
+    """Return a real batch with more records, all equal, than bytes."""
     builder = BatchBuilder(Codec.ZSTD)
     for _ in range(count):
         builder.append(NOW_MS, None, b"x" * 13)
@@ -42,7 +42,7 @@ def more_records_than_bytes(count: int = 3_000) -> bytearray:
 
 
 def claiming(record_count: int) -> bytearray:
-    """Return a small batch that says it has so many records; the log never opens it."""
+    """Return a small batch whose header claims this many records; the log never opens it."""
     made = batch(b"a")
     made[57:61] = record_count.to_bytes(4, "big")
     made[23:27] = (record_count - 1).to_bytes(4, "big")
@@ -50,13 +50,13 @@ def claiming(record_count: int) -> bytearray:
 
 
 def set_crc(made: bytearray) -> bytearray:
-    """Make a batch's CRC hold again."""
+    """Set a batch's CRC to the right value again."""
     made[17:21] = recomputed_crc(made).to_bytes(4, "big")
     return made
 
 
 def open_log(folder: Path, *, now_ms: int = NOW_MS, **settings: int | bool) -> PartitionLog:
-    """Open a log whose list of batch starts is sparse already at a few hundred bytes."""
+    """Open a log whose index is sparse already at a few hundred bytes."""
     config = LogConfig(**{"index_interval_bytes": 200, **settings})  # type: ignore[arg-type]
     return PartitionLog.open(folder, topic="events", partition=0, config=config, now_ms=now_ms)
 
@@ -66,8 +66,8 @@ def fetched(
 ) -> list[tuple[BatchHeader, bytes]]:
     """Return every batch that a client's fetch loop gets, each with a good CRC.
 
-    The loop goes on at a batch's last record + 1, as clients do. With a seed each fetch has another size. A reader that goes on
-    where it stopped may be answered by `read_on`: the same, or nothing.
+    The loop continues at a batch's last record + 1, as clients do. With a seed each fetch has another size. Wherever the loop
+    continues, `read_on` must return the same as `read`, or None.
     """
     chance = random.Random(seed)
     offset = log.log_start_offset if from_offset is None else from_offset
@@ -88,12 +88,12 @@ def fetched(
             found.append((header, bytes(view)))
             got += header.size_bytes
             offset = header.base_offset + header.record_count
-        assert got == len(data), "a slice ends with a whole batch"
+        assert got == len(data), "a region ends with a whole batch"
     return found
 
 
 def checkpointed(log: PartitionLog) -> PartitionLog:
-    """Return the log with every sidecar written that is due."""
+    """Return the log after its missing and outdated sidecars were written."""
     job = log.checkpoint_job()
     if job is not None:
         job.run()
@@ -102,7 +102,7 @@ def checkpointed(log: PartitionLog) -> PartitionLog:
 
 
 def twelve_batches(folder: Path, **config: int | bool) -> PartitionLog:
-    """Return a log of batches of one producer, some with holes; not closed, as a kill leaves it."""
+    """Return a log of batches of one producer, one with a hole. It is not closed, as after a kill."""
     log = open_log(folder, **config)
     for number in range(12):
         if number == 5:
@@ -113,7 +113,7 @@ def twelve_batches(folder: Path, **config: int | bool) -> PartitionLog:
 
 
 def scrubbed(log: PartitionLog) -> PartitionLog:
-    """Return the log with everything verified that opening passed over."""
+    """Return the log after the scrub has verified everything."""
     while (job := log.scrub_job()) is not None:
         job.run()
         job.done()

@@ -25,7 +25,7 @@ from .segments import Segments
 
 
 class LogEnd:
-    """The end of the log that `segments` make."""
+    """The end of the log of these `segments`."""
 
     __slots__ = (
         "_entries_made",
@@ -50,7 +50,7 @@ class LogEnd:
         """Why nothing more is appended, None while the log works."""
         self.flushed_offset = next((each.flushed_offset for each in segments if not each.is_flushed), segments.active.end_offset)
         self.unnoted: FirstAppend | None = None
-        """When the active segment got its first append, until a file beside it says so."""
+        """The first append of the active segment, until the file `first-append` names it."""
         self._name = name
         self._segments = segments
         self._producers = producers

@@ -10,7 +10,7 @@ from .segments import Segments
 
 
 class LogScrub:
-    """Has at most one segment in work."""
+    """Verifies one segment at a time."""
 
     __slots__ = ("_name", "_scrub", "_segments", "_unreadable")
 

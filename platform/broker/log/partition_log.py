@@ -18,7 +18,7 @@ from typing import TypeVar
 from ...wire.record_batch import BatchHeader, place, read_header
 from . import folder as folders
 from .conditional_append import AlreadyThere, Appended, Refused
-from .errors import BatchRefused, LogUnusable, OffsetOutOfRange
+from .errors import BatchRefused, LogUnusable
 from .first_append import NoteJob
 from .jobs.checkpoint_job import CheckpointJob
 from .jobs.expire_job import ExpireJob
@@ -327,7 +327,7 @@ class PartitionLog:
         segments = self._segments
         log_end_offset = segments.active.end_offset
         if offset > log_end_offset or offset < segments.start_offset:
-            raise self._out_of_range(offset)
+            raise self._name.out_of_range(offset, segments.start_offset, log_end_offset)
         if up_to_offset is None or up_to_offset > log_end_offset:
             up_to_offset = log_end_offset
         if offset >= up_to_offset:
@@ -386,9 +386,6 @@ class PartitionLog:
                 # Otherwise a segment was deleted in a pause: search again.
                 if self.log_start_offset == start_offset:
                     raise self._name.fault(error) from error
-
-    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        return self._name.out_of_range(offset, self.log_start_offset, self.log_end_offset)
 
     def close(self) -> None:
         """Flush, keep the time of the last append, close the files, take no more appends.

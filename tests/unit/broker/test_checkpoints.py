@@ -95,7 +95,7 @@ def test_sidecars_are_written_as_logs_grow_and_what_was_trusted_is_verified(
         for number in range(9):
             log.append(batch(b"%d" % number), NOW_MS)
     made = begin(running, table_of(logs))
-    eventually(lambda: sum(log.unindexed_bytes for log in logs) <= 100, what="all described")
+    eventually(lambda: sum(log.unindexed_bytes for log in logs) <= 100, what="all indexed")
     eventually(lambda: [bad[:2] for bad in logs[3].bad_ranges] == [(69, 138)], what="the damage found")
     eventually(lambda: all(log.scrub_job() is None for log in logs), what="all verified")
     again = [open_log(tmp_path, index) for index in range(5)]
@@ -166,7 +166,7 @@ def test_a_disk_that_takes_no_sidecar_is_told_once_and_tried_again(
     made = begin(running, table_of([log]))
     eventually(lambda: len(calls) > 3, what="some tries")
     failing.clear()
-    eventually(lambda: log.unindexed_bytes == 0, what="described at last")
+    eventually(lambda: log.unindexed_bytes == 0, what="indexed at last")
     assert caplog.text.count("sidecar_not_written") == 1
     made.stop()
 

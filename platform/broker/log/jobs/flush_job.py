@@ -34,7 +34,7 @@ class FlushWork:
         return self._files[0].fd if len(self._files) == 1 and not self._folders else None
 
     def run(self) -> None:
-        """Wait for the disk. Raises OSError: the data may then be lost, and no second try would tell."""
+        """Wait for the disk. Raises OSError: the data may be lost then, and a second try would report success."""
         try:
             for file in self._files:
                 os.fdatasync(file.fd)

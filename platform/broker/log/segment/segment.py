@@ -79,7 +79,7 @@ class Segment:
     def file(self) -> OpenFile:
         """Return the open file. A closed segment's file is opened when it is needed.
 
-        Keep the returned object as long as its descriptor is used: another thread may let the file go here (`open_files`).
+        Keep the returned object as long as its descriptor is used: another thread may close the file here (`open_files`).
         """
         handle = self._file.handle
         return handle if handle is not None else self._file.open_for_reading(self)
@@ -89,7 +89,7 @@ class Segment:
         return self.flushed_offset >= self.end_offset
 
     def let_go(self) -> None:
-        """Hold the file open no longer; regions that are being sent keep it. From any thread."""
+        """Close the file; regions that are being sent keep the descriptor. From any thread."""
         self._file.let_go(self)
 
     def keep_times(self) -> None:
@@ -157,8 +157,9 @@ class Segment:
         When the system writes only a part or nothing, the file is cut back and OSError raised; `CutBackFailed` when cutting back
         failed too.
         """
-        handle = self._file.handle
-        if handle is None or not self._file.is_writable:
+        file = self._file
+        handle = file.handle
+        if handle is None or not file.is_writable:
             handle = self.open_for_append()
         offset = self.end_offset
         position = offset - self.base_offset
@@ -183,8 +184,9 @@ class Segment:
 
     def append_run(self, run: BatchRun, now_ms: int) -> None:
         """Write a run of placed batches at the segment's end: all of it or, as `append` does, nothing. Hot: one pwritev a run."""
-        handle = self._file.handle
-        if handle is None or not self._file.is_writable:
+        file = self._file
+        handle = file.handle
+        if handle is None or not file.is_writable:
             handle = self.open_for_append()
         assert run.positions[0] == self.end_offset, "a run has its place already: nothing may be appended before it"
         position = self.end_offset - self.base_offset

@@ -1,4 +1,4 @@
-"""The file of one segment: opened when it is needed, let go when other files need the descriptor, cut back after a failed write.
+"""The file of one segment: opened when it is needed, closed when other files need the descriptor.
 
 Knows no batches and no offsets. Raises OSError as the system does.
 """
@@ -13,7 +13,7 @@ from .file_region import OpenFile
 class SegmentFile:
     """A path and, while the file is open, its descriptor.
 
-    Each opening names its `holder`: the segment that `open_files` may later ask, on any thread, to let the file go.
+    Each opening names its `holder`: the segment that `open_files` may later ask, on any thread, to close the file.
     """
 
     __slots__ = ("handle", "is_writable", "path")
@@ -50,7 +50,7 @@ class SegmentFile:
         return handle
 
     def let_go(self, holder: open_files.Holder) -> None:
-        """Hold the file open no longer. Regions that are still being sent keep the descriptor. From any thread."""
+        """Close the file. Regions that are still being sent keep the descriptor. From any thread."""
         self.handle = None
         open_files.shared.closed(holder)
 

@@ -1,4 +1,4 @@
-"""The file system's slow part, left out where a test opens thousands of logs."""
+"""Leaves out the slow part of the file system, for tests that open thousands of logs."""
 
 import os
 
@@ -7,6 +7,6 @@ import pytest
 
 @pytest.fixture
 def no_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing wait for the disk: what is on it is not what these tests are about."""
+    """Let nothing wait for the disk. For tests that do not look at what is on disk."""
     monkeypatch.setattr(os, "fsync", lambda fd: None)
     monkeypatch.setattr(os, "fdatasync", lambda fd: None)

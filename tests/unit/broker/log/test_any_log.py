@@ -1,4 +1,4 @@
-"""Whatever is appended, rolled, flushed, closed, killed and expired: each record is read exactly once by every fetch loop."""
+"""After any sequence of appends, rolls, flushes, stops, kills and expiries, every fetch loop reads each record exactly once."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Appending and reading: offsets are byte positions, slices hold whole batches, each record is found from any offset."""
+"""Append and read: offsets are byte positions, regions hold whole batches, each record is found from any offset."""
 
 import os
 from pathlib import Path

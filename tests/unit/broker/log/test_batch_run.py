@@ -1,6 +1,4 @@
-"""A run of batches appended at once is what the same batches appended one by one are: in the file, the index, and the memory of
-producers.
-"""
+"""A run of batches gives the same result as appending the batches one by one: in the file, the index and the producers' state."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The invariant checker: silent on a sound log, and it names each thing that is wrong without changing anything."""
+"""The checker: it reports nothing for a sound log, names each problem of another one, and changes nothing."""
 
 import os
 from pathlib import Path

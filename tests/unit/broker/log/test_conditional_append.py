@@ -1,4 +1,4 @@
-"""Mirrored batches: appended at their own offset or not at all, whoever sends them and however late."""
+"""A mirrored batch is appended at its own offset or not at all, from any sender and at any time."""
 
 import errno
 import os

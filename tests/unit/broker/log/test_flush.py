@@ -1,4 +1,4 @@
-"""Flushing: only when told or when a segment is closed; what is said to be on disk was really synced."""
+"""Flushes happen only on request or when a segment is closed, and what counts as flushed was really synced."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.support.small_logs import NOW_MS, batch, fetched, held_open, open_log
 
 
 class Syncs:
-    """Notes which files were synced, by the name their descriptor has."""
+    """Records which files were synced, by the name of their descriptor."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
@@ -161,7 +161,7 @@ def test_a_failed_flush_ends_all_appends_because_a_second_one_would_lie(tmp_path
     log.close()
 
 
-def test_a_failed_flush_of_a_job_is_reported_by_whoever_ran_it(tmp_path: Path, syncs: Syncs) -> None:
+def test_a_flush_job_that_is_reported_as_failed_makes_the_log_unusable(tmp_path: Path, syncs: Syncs) -> None:
     log = open_log(tmp_path)
     log.append(batch(b"a"), NOW_MS)
     job = log.flush_job()
@@ -182,7 +182,7 @@ def test_after_a_failed_flush_the_success_of_another_one_that_was_under_way_coun
     first, second = log.flush_job(), log.flush_job()
     assert first is not None
     assert second is not None
-    first.failed(OSError(5, "Input/output error"))  # the system said so to the first, and to nobody else
+    first.failed(OSError(5, "Input/output error"))  # the system reports it to the first flush only
     second.run()
     second.done()
     assert log.flushed_offset == 0

@@ -1,4 +1,4 @@
-"""A disk that takes no more: the append fails with its reason, the log is as it was before, later ones work."""
+"""A full disk: the append fails with its reason, the log is unchanged, and later appends work."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ def full(fd: int, data: bytes, position: int) -> int:
 
 
 def filling_up_after(room_bytes: int) -> Write:
-    """Return a pwrite that takes `room_bytes` and then nothing, as a disk that fills up in the middle of a write."""
+    """Return a pwrite that writes `room_bytes` and then nothing, like a disk that fills up during a write."""
     left = room_bytes
 
     def write(fd: int, data: bytes, position: int) -> int:

@@ -1,4 +1,4 @@
-"""A batch may hold more records than bytes: it takes an offset for each, and a hole in the file keeps the next batch's apart."""
+"""A batch may hold more records than bytes: each record gets an offset, and a hole in the file follows the batch."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_a_batch_takes_as_many_offsets_as_it_has_records(tmp_path: Path) -> None
     assert offsets == [*range(3_000), log.log_end_offset - 1]
 
 
-def test_no_slice_goes_over_a_hole(tmp_path: Path) -> None:
+def test_no_region_crosses_a_hole(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(batch(b"a"), NOW_MS)
     log.append(more_records_than_bytes(), NOW_MS)

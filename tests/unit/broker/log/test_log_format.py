@@ -1,4 +1,4 @@
-"""Logs of format 1, which had the gap behind a batch's records, are refused before anything in them is taken for damage."""
+"""A log of format 1, with the gap behind a batch's records, is refused before anything in it is taken for damage."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ FIRST = f"{0:020d}.log"
 
 
 def of_format_1(made: bytearray, position: int) -> bytes:
-    """Return a batch as a log of format 1 held it."""
+    """Return a batch in format 1."""
     made[:8], made[12:16] = position.to_bytes(8, "big"), bytes(4)
     made[23:27] = (len(made) - 1).to_bytes(4, "big")
     return bytes(set_crc(made))

@@ -1,4 +1,4 @@
-"""Offsets by time: the first record in log order at or after it, in any segment, in any order of timestamps."""
+"""Offsets by time: the first record in log order at that time or later, in any segment, with timestamps in any order."""
 
 import random
 from itertools import count

@@ -1,4 +1,4 @@
-"""Few files are open however many logs there are, and nobody notices but for the opening."""
+"""Few files are open, however many logs there are; only the opening of a file is noticed."""
 
 import threading
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_when_nothing_is_on_disk_the_oldest_goes(tmp_path: Path, three: open_fil
         assert log.flushed_offset == log.log_end_offset
 
 
-def test_a_slice_and_a_flush_under_way_keep_their_files(tmp_path: Path, three: open_files.OpenFiles) -> None:
+def test_a_region_and_a_flush_under_way_keep_their_files(tmp_path: Path, three: open_files.OpenFiles) -> None:
     logs = many(tmp_path, 6)
     first = logs[0]
     first.append(batch(b"a"), NOW_MS)

@@ -1,4 +1,4 @@
-"""Space written ahead: small flushes that are waited for find it, nothing that is read ever shows it."""
+"""Preallocated zeros: small awaited flushes use them, and no read ever shows them."""
 
 import errno
 import os

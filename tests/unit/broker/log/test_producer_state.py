@@ -1,4 +1,4 @@
-"""Idempotent producers: what is new, there already, out of order, fenced; and how many of them are remembered."""
+"""Idempotent producers: fresh, duplicate, out of order and fenced batches, and how many producers are remembered."""
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +11,7 @@ LARGEST = 2**31 - 1
 
 
 def header(sequence: int, count: int = 1, *, producer_id: int = 7, epoch: int = 0) -> BatchHeader:
-    # The last offset delta is a lie on purpose: nothing here may count by it.
+    # A wrong last offset delta on purpose: nothing here may count with it.
     return BatchHeader(0, 100, 0, 0, 0, 99, 0, 0, producer_id, epoch, sequence, count)
 
 

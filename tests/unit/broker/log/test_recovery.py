@@ -1,4 +1,4 @@
-"""Opening after a crash or damage: whole batches stay, only the torn tail goes, damage in the middle is never served."""
+"""Opening after a crash or damage: whole batches stay, only the torn tail is cut, damage in the middle is never served."""
 
 import os
 import shutil
@@ -364,7 +364,7 @@ def test_reading_goes_on_behind_damage_that_it_has_just_found(tmp_path: Path) ->
     log = open_log(tmp_path, index_interval_bytes=200)
     for number in range(8):
         log.append(batch(b"%d" % number), NOW_MS)
-    # The fourth batch is a remembered start, so nobody looks at it before it is read.
+    # The fourth batch is a known batch start, so it is not checked before it is read.
     with (tmp_path / FIRST).open("r+b") as file:
         file.seek(3 * 69 + 8)
         file.write(b"\x7f")

@@ -1,4 +1,4 @@
-"""Dump and repair on folders: what is shown, what is cut and kept, what is left alone, and what a broker's hold forbids."""
+"""Dump and repair: what is listed, cut, copied and left alone, and what is refused while a broker uses the folder."""
 
 import fcntl
 import json

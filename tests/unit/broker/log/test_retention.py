@@ -1,4 +1,4 @@
-"""What expires and what stays: age is the time at this broker, never the events' own; the log end stays whatever goes."""
+"""Retention: age counts from the append at this broker, never from event time, and the log end stays."""
 
 import os
 from pathlib import Path
@@ -157,7 +157,7 @@ def test_size_retention_keeps_at_least_what_was_asked_for(tmp_path: Path) -> Non
     assert (len(log.segments), log.size_bytes) == (3, 207)
 
 
-def test_a_slice_is_readable_after_its_segment_was_deleted_and_the_log_closed(tmp_path: Path) -> None:
+def test_a_region_is_readable_after_its_segment_was_deleted_and_the_log_closed(tmp_path: Path) -> None:
     log = open_log(tmp_path, segment_bytes=64, retention_ms=DAY_MS)
     log.append(batch(b"old"), NOW_MS - 9 * DAY_MS)
     log.append(batch(b"new"), NOW_MS)
@@ -207,7 +207,7 @@ def test_a_segment_that_cannot_be_deleted_is_an_error_and_stays_in_the_log(
 def test_a_clock_that_went_back_and_comes_right_again_makes_nothing_old(tmp_path: Path, restart: str | None) -> None:
     log = open_log(tmp_path, retention_ms=DAY_MS)
     log.append(batch(b"a"), NOW_MS)
-    log.append(batch(b"b"), 0)  # the machine has lost its time
+    log.append(batch(b"b"), 0)  # the machine's clock was reset
     if (job := log.checkpoint_job()) is not None:
         job.run()
     if restart == "stop":

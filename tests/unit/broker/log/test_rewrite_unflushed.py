@@ -1,4 +1,4 @@
-"""What a start writes again: what no flush is known to have reached, no more, and nothing about it changes."""
+"""A start writes again exactly what no flush is known to have reached, and changes nothing in it."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ LONG_AGO_MS = NOW_MS - 3_600_000
 
 
 class Writes:
-    """Notes what is written into segment files: name, position, bytes."""
+    """Records what is written into segment files: name, position, bytes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.done: list[tuple[str, int, int]] = []
@@ -31,7 +31,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> Writes:
 
 
 def three_batches(folder: Path, **settings: int | bool) -> None:
-    """Leave a log as a kill leaves it: one batch flushed and described, one only described, one neither."""
+    """Leave a log as a kill leaves it: one batch flushed and indexed, one only indexed, one neither."""
     log = open_log(folder, **settings)
     log.append(batch(b"a"), LONG_AGO_MS)
     log.flush()

@@ -1,4 +1,4 @@
-"""Damage in what a start took over from sidecars: found by the first reader, or by the scrub."""
+"""Damage in what a start took over from sidecars is found by the first reader, or by the scrub."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Opening by sidecars: the same log as without them, far less to read, and none of them is ever needed or trusted too far."""
+"""Sidecars: a start reads far less and finds the same log; no sidecar is needed, and none is used that does not fit."""
 
 import errno
 import os

@@ -22,7 +22,7 @@ Whole = list[tuple[int, bytes]]
 
 
 def oracle(folder: Path) -> Whole:
-    """Return (offset, bytes) of every batch that may be served, by a walk that shares nothing with the log's own."""
+    """Return (offset, bytes) of every batch that may be served, by a walk that shares no code with the log's."""
     whole: Whole = []
     bases = sorted(int(path.stem) for path in folder.glob("*.log"))
     for base, limit in zip(bases, [*bases[1:], 1 << 62], strict=True):

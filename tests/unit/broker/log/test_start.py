@@ -1,4 +1,4 @@
-"""A log whose start was moved: into the middle of a segment or a batch, durable, never beyond the end, no offset used twice."""
+"""A moved log start: inside a segment or a batch, durable, never beyond the end, and no offset is used twice."""
 
 import os
 from pathlib import Path
