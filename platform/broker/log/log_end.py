@@ -34,30 +34,30 @@ class LogEnd:
         "_preallocated_tail",
         "_producers",
         "_segments",
-        "_was_entered",
+        "_were_names_on_disk",
         "config",
         "failure",
         "flushed_offset",
-        "unnoted",
+        "pending_note",
     )
 
     def __init__(
-        self, name: LogName, segments: Segments, producers: ProducerStates, config: LogConfig, *, is_entered: bool
+        self, name: LogName, segments: Segments, producers: ProducerStates, config: LogConfig, *, are_names_on_disk: bool
     ) -> None:
-        """`is_entered`: the folder and all present segment files have their names on disk."""
+        """`are_names_on_disk`: the folder and all present segment files have their names on disk."""
         self.config = config
         self.failure: LogUnusable | None = None
         """Why nothing more is appended, None while the log works."""
         self.flushed_offset = next((each.flushed_offset for each in segments if not each.is_flushed), segments.active.end_offset)
-        self.unnoted: FirstAppend | None = None
+        self.pending_note: FirstAppend | None = None
         """The first append of the active segment, until the file `first-append` names it."""
         self._name = name
         self._segments = segments
         self._producers = producers
         self._preallocated_tail = PreallocatedTail()
         # Two counts and not a flag, so that a job that is never run changes nothing.
-        self._entries_made = 0 if is_entered else 1
-        self._was_entered = is_entered
+        self._entries_made = 0 if are_names_on_disk else 1
+        self._were_names_on_disk = are_names_on_disk
         self._entries_on_disk = 0
 
     # -- growing -----------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class LogEnd:
         if header.producer_id >= 0:
             self._producers.record(header, offset + advance - header.record_count)
         if is_first:
-            self.unnoted = FirstAppend(self._name.folder, segment.base_offset, now_ms)
+            self.pending_note = FirstAppend(self._name.folder, segment.base_offset, now_ms)
 
     def run_room(self, now_ms: int) -> tuple[int, int] | None:
         """Return the log end and the offset that a run of batches may reach from there. Hot.
@@ -187,7 +187,7 @@ class LogEnd:
         if self.failure is not None:
             return
         for segment in work.mark_segments():
-            self._segments.let_go_if_idle(segment)
+            self._segments.close_if_idle(segment)
         self.flushed_offset = max(self.flushed_offset, work.up_to_offset)
         self._entries_on_disk = max(self._entries_on_disk, work.entries_made)
 
@@ -218,7 +218,7 @@ class LogEnd:
         if self._entries_made == self._entries_on_disk:
             return []
         folder = self._name.folder
-        return [folder] if self._was_entered or self._entries_on_disk else [folder, folder.parent]
+        return [folder] if self._were_names_on_disk or self._entries_on_disk else [folder, folder.parent]
 
     def start_moved(self, log_start_offset: int) -> None:
         """Record that everything before the new log start is gone, flushed or not."""
@@ -246,20 +246,20 @@ class LogEnd:
                 if segment.sidecar.is_durable:
                     segment.sidecar.closing_producers = None
                     self._segments.unindexed.discard(segment)
-                self._segments.let_go_if_idle(segment)
+                self._segments.close_if_idle(segment)
 
     def _checkpoint_failed(self, work: CheckpointWork, error: OSError) -> LogError:
         return self._name.fault(error)  # Nothing else to do: the next job writes the same sidecars.
 
     def note_job(self) -> NoteJob | None:
         """Return what notes the age of the active segment on disk, None when that is done."""
-        if self.unnoted is None:
+        if self.pending_note is None:
             return None
-        return LogJob(self.unnoted, done=self._note_done, failed=self._note_failed)
+        return LogJob(self.pending_note, done=self._note_done, failed=self._note_failed)
 
     def _note_done(self, note: FirstAppend) -> None:
-        if self.unnoted is note:
-            self.unnoted = None
+        if self.pending_note is note:
+            self.pending_note = None
 
     def _note_failed(self, note: FirstAppend, error: OSError) -> LogError:
         return self._name.fault(error)
@@ -272,8 +272,8 @@ class LogEnd:
         if self.failure is not None:
             return
         try:
-            if self.unnoted is not None:
-                self.unnoted.run()
+            if self.pending_note is not None:
+                self.pending_note.run()
             self._preallocated_tail.cut_off(self._segments.active)
             self.flush()
             self._segments.active.keep_times()

@@ -78,12 +78,12 @@ class PartitionLog:
                 folder, producers=producers, index_interval_bytes=config.index_interval_bytes, flush=config.flush_at_open
             )
             row = found.segments
-            start_offset, is_entered = found.start_offset, found.is_flushed
+            start_offset, are_names_on_disk = found.start_offset, found.is_flushed
             if not row or row[-1].end_offset < start_offset:
                 # No offset is used twice, even when the files below a noted start were lost.
                 first = Segment(folder / file_name(start_offset), start_offset, index_interval_bytes=config.index_interval_bytes)
                 row.append(first.create(now_ms))
-                if is_entered := config.flush_at_open:
+                if are_names_on_disk := config.flush_at_open:
                     folders.sync(folder)
                     if not is_new:
                         folders.sync(folder.parent)  # The process that made the folder may have been killed before this.
@@ -92,7 +92,7 @@ class PartitionLog:
                 erase_now(segments.drop_first())  # A crash came between the note and the deletion.
         except OSError as error:
             raise name.fault(error) from error
-        end = LogEnd(name, segments, producers, config, is_entered=is_entered)
+        end = LogEnd(name, segments, producers, config, are_names_on_disk=are_names_on_disk)
         return cls(name, segments=segments, end=end, producers=producers, recovery=found.report)
 
     # -- what there is -----------------------------------------------------------------------------
@@ -381,7 +381,7 @@ class PartitionLog:
         while True:
             start_offset = self.log_start_offset
             try:
-                return (yield from search(self._segments.held_from(start_offset), start_offset))
+                return (yield from search(self._segments.listed_from(start_offset), start_offset))
             except OSError as error:
                 # Otherwise a segment was deleted in a pause: search again.
                 if self.log_start_offset == start_offset:
@@ -395,4 +395,4 @@ class PartitionLog:
         try:
             self._end.close()
         finally:
-            self._segments.let_go()
+            self._segments.close_files()

@@ -107,7 +107,7 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
             _cut_tail(segment, status, found)
             noted_ms = first_append.read(folder, segment.base_offset) if first_append.NAME in names else None
             _age_of_active(noted_ms, segment, segments[at - 1] if at else None)
-        segment.let_go()
+        segment.close_file()
     # A flush beyond a segment's base has put its name on disk. A segment that was only begun may have no name there.
     is_flushed = bool(bases) and bases[-1] < flushed_offset and all(each.end_offset <= flushed_offset for each in segments)
     if (flush and bases and not is_flushed) or start_note.NAME in names:
@@ -157,7 +157,7 @@ def _walk_rest(
     file = segment.open_for_append() if rewrites else segment.file()
     for what in walk(file.fd, segment.base_offset, limit_offset, from_offset=segment.end_offset, rewrites=rewrites):
         if isinstance(what, BatchHeader):
-            segment.found(what)
+            segment.add_found(what)
             producers.record(what, what.base_offset)
             found.batch_count += 1
         elif isinstance(what, BadRange):

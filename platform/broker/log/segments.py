@@ -57,7 +57,7 @@ class Segments:
         for at in range(bisect_right(self._bases, offset) - 1, len(self._row)):
             yield self._warmed(self._row[at])
 
-    def held_from(self, offset: int) -> Iterator[Segment]:
+    def listed_from(self, offset: int) -> Iterator[Segment]:
         """Yield what `from_offset` would now, even when segments are added or deleted between two steps."""
         for segment in self._row[bisect_right(self._bases, offset) - 1 :]:
             yield self._warmed(segment)
@@ -73,7 +73,7 @@ class Segments:
         self._bases.append(base_offset)
         self.active = segment
         self.unindexed.add(closed)
-        self.let_go_if_idle(closed)
+        self.close_if_idle(closed)
         return segment
 
     def take_back(self) -> None:
@@ -105,7 +105,7 @@ class Segments:
         if self._warm is segment:
             self._warm = None
         self.unindexed.discard(segment)
-        segment.let_go()
+        segment.close_file()
         return DeletedSegment(segment.base_offset, segment.end_offset, segment.size_bytes, segment.last_append_ms, path)
 
     def count_before(self, offset: int) -> int:
@@ -123,16 +123,16 @@ class Segments:
                 found.append(segment)
         return found[::-1]
 
-    def let_go_if_idle(self, segment: Segment) -> None:
+    def close_if_idle(self, segment: Segment) -> None:
         """Close a closed segment's file. An unflushed one stays open: the system reports a failed write only once."""
         if segment is not self.active and segment is not self._warm and segment.is_flushed:
-            segment.let_go()
+            segment.close_file()
 
-    def let_go(self) -> None:
+    def close_files(self) -> None:
         """Close all files."""
         self._warm = None
         for segment in self._row:
-            segment.let_go()
+            segment.close_file()
 
     @property
     def unindexed_bytes(self) -> int:
@@ -152,7 +152,7 @@ class Segments:
         if segment is not warm and segment is not self.active:
             self._warm = segment
             if warm is not None:
-                self.let_go_if_idle(warm)
+                self.close_if_idle(warm)
         return segment
 
     @property

@@ -58,7 +58,7 @@ class BatchIndex:
                 del reader_offsets[next(iter(reader_offsets))]
             reader_offsets[next_offset] = None
 
-    def give_up(self, base_offset: int) -> None:
+    def leave_incomplete(self, base_offset: int) -> None:
         """Know only that the segment begins at `base_offset`: every other look-up walks from there."""
         self.is_complete = False
         self.starts.add(base_offset, LATEST_MS)

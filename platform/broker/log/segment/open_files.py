@@ -21,7 +21,7 @@ class Holder(Protocol):
     @property
     def is_flushed(self) -> bool: ...
 
-    def let_go(self) -> None: ...
+    def close_file(self) -> None: ...
 
 
 class OpenFiles:
@@ -44,7 +44,7 @@ class OpenFiles:
             self._holders[id(holder)] = holder
         for other in gone:
             if other is not None:
-                other.let_go()
+                other.close_file()
 
     def closed(self, holder: Holder) -> None:
         """Record that `holder` has closed its file."""

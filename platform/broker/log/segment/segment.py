@@ -88,9 +88,9 @@ class Segment:
     def is_flushed(self) -> bool:
         return self.flushed_offset >= self.end_offset
 
-    def let_go(self) -> None:
+    def close_file(self) -> None:
         """Close the file; regions that are being sent keep the descriptor. From any thread."""
-        self._file.let_go(self)
+        self._file.close_file(self)
 
     def keep_times(self) -> None:
         """Store the time of the last append as the file's mtime."""
@@ -130,7 +130,7 @@ class Segment:
         """
         self.end_offset = self.unverified.to_offset = limit_offset
         self.size_bytes = size_bytes
-        self.index.give_up(self.base_offset)
+        self.index.leave_incomplete(self.base_offset)
 
     def verified(self, scrub: ScrubProgress) -> list[BadRange]:
         """Record how far a scrub has come and what it found; return the bad ranges that were not known."""
@@ -205,7 +205,7 @@ class Segment:
         self.end_offset = end_offset
         self.index.starts.add_run(run.positions, run.max_timestamps_ms)
 
-    def found(self, header: BatchHeader) -> None:
+    def add_found(self, header: BatchHeader) -> None:
         """Add a whole batch that recovery found next."""
         position = header.position
         self.index.starts.add(position, header.max_timestamp_ms)

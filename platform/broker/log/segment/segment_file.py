@@ -49,7 +49,7 @@ class SegmentFile:
             open_files.shared.opened(holder)
         return handle
 
-    def let_go(self, holder: open_files.Holder) -> None:
+    def close_file(self, holder: open_files.Holder) -> None:
         """Close the file. Regions that are still being sent keep the descriptor. From any thread."""
         self.handle = None
         open_files.shared.closed(holder)

@@ -47,7 +47,7 @@ def test_an_idle_log_that_was_opened_again_holds_no_file(tmp_path: Path) -> None
     assert [len(fetched(log)) for log in logs] == [1, 1, 1]
 
 
-def test_what_is_on_disk_is_let_go_before_what_is_not(tmp_path: Path, three: open_files.OpenFiles) -> None:
+def test_what_is_on_disk_is_closed_before_what_is_not(tmp_path: Path, three: open_files.OpenFiles) -> None:
     unflushed, flushed, *others = many(tmp_path, 5)
     for log in (unflushed, flushed, others[0]):
         log.append(batch(b"a"), NOW_MS)
@@ -91,7 +91,7 @@ def test_logs_that_are_dropped_are_forgotten(tmp_path: Path, three: open_files.O
     assert held_open(tmp_path) == []
 
 
-def test_files_are_let_go_from_other_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_closed_from_other_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_files, "shared", open_files.OpenFiles(limit=1))
     logs = many(tmp_path, 4)
 
