@@ -6,7 +6,7 @@ jobs, not what is in them."""
 from collections import deque
 
 from ..runtime.logs import get_logger
-from .log import BadRange, LogError, SegmentScrub
+from .log import BadRange, LogError, ScrubJob
 from .loop import Loop
 from .partitions import Partition, PartitionTable
 from .worker import Worker
@@ -14,7 +14,7 @@ from .worker import Worker
 log = get_logger(__name__)
 
 CHECKPOINT_EVERY_MS = 1_000
-UNDESCRIBED_BYTES = 64 << 20
+UNINDEXED_BYTES = 64 << 20
 """What all logs together may hold that a start after kill -9 would have to walk (30 ms in batches of 10 KB, 0.7 s in batches of
 250 bytes), but for what is appended in one interval."""
 LEAST_BYTES = 64 << 10
@@ -66,12 +66,12 @@ class Checkpoints:
     ) -> None:
         """Add up some partitions, then the rest in another turn of the loop."""
         for partition in partitions[at : at + PARTITIONS_A_TURN]:
-            undescribed = partition.log.undescribed_bytes
-            total_bytes += undescribed
+            unindexed = partition.log.unindexed_bytes
+            total_bytes += unindexed
             if partition.log.needs_sidecars:
                 closed.append(partition)
-            elif undescribed >= LEAST_BYTES:
-                heavy.append((undescribed, partition))
+            elif unindexed >= LEAST_BYTES:
+                heavy.append((unindexed, partition))
         at += PARTITIONS_A_TURN
         if at < len(partitions):
             self._loop.post(lambda: self._weigh(partitions, at, total_bytes, closed, heavy))
@@ -94,7 +94,7 @@ class Checkpoints:
         def done(_: None) -> None:
             self._writing.discard(partition)
             self._is_failing = False
-            partition.log.checkpoint_done(job)
+            job.done()
 
         def failed(error: Exception) -> None:
             self._writing.discard(partition)
@@ -145,18 +145,17 @@ class Checkpoints:
                     why=bad.reason,
                 )
 
-    def _run(self, partition: Partition, job: SegmentScrub, jobs_left: int) -> bool:
-        came_from = job.position
+    def _run(self, partition: Partition, job: ScrubJob, jobs_left: int) -> bool:
+        came_from = job.work.position
 
         def done(_: None) -> None:
-            partition.log.scrub_done(job)
+            job.done()
             self._tell(partition)
-            self._allowance_bytes -= job.position - came_from
+            self._allowance_bytes -= job.work.position - came_from
             self._verify_next(jobs_left - 1)
 
         def failed(error: Exception) -> None:
-            cause = error if isinstance(error, OSError) else OSError(0, str(error))
-            why = str(partition.log.scrub_failed(job, cause))
+            why = str(job.failed(error))
             log.error("segment_not_verified", topic=partition.topic, partition=partition.index, why=why)
             self._verify_next(jobs_left - 1)
 
@@ -171,10 +170,10 @@ class Checkpoints:
 def due(total_bytes: int, closed: list[Partition], heavy: list[tuple[int, Partition]]) -> list[Partition]:
     """Return whose sidecars are written now: those with closed segments without one, and the heaviest until the rest is light."""
     chosen = closed[:CHECKPOINTS_A_PASS]
-    if total_bytes > UNDESCRIBED_BYTES:
-        for undescribed, partition in sorted(heavy, key=lambda entry: -entry[0]):
-            if total_bytes <= UNDESCRIBED_BYTES // 2 or len(chosen) >= CHECKPOINTS_A_PASS:
+    if total_bytes > UNINDEXED_BYTES:
+        for unindexed, partition in sorted(heavy, key=lambda entry: -entry[0]):
+            if total_bytes <= UNINDEXED_BYTES // 2 or len(chosen) >= CHECKPOINTS_A_PASS:
                 break
             chosen.append(partition)
-            total_bytes -= undescribed
+            total_bytes -= unindexed
     return chosen

@@ -7,7 +7,7 @@ import resource
 
 from ..runtime.logs import get_logger
 from .errors import TooFewDescriptors
-from .log import open_files
+from .log.segment import open_files
 
 log = get_logger(__name__)
 

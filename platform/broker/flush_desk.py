@@ -107,7 +107,7 @@ class FlushDesk:
 
         def failed(error: Exception) -> None:
             self.failed_count += 1
-            self._failed(partition, lane, error)
+            self._failed(partition, lane, job, error)
 
         if not lane.submit(job, done, failed):
             self._not_begun(partition, "too much waits for the disk already")
@@ -118,17 +118,16 @@ class FlushDesk:
     def _done(self, partition: Partition, lane: _Lane, job: FlushJob) -> None:
         asked_in = self._ended(partition, lane)
         if not partition.is_gone:
-            partition.log.flush_done(job)
+            job.done()
             if asked_in is not None:
                 self._ask(partition, asked_in)
             partition.flushed()
         self._begin()
 
-    def _failed(self, partition: Partition, lane: _Lane, error: Exception) -> None:
+    def _failed(self, partition: Partition, lane: _Lane, job: FlushJob, error: Exception) -> None:
         self._ended(partition, lane)
         if not partition.is_gone:
-            cause = error if isinstance(error, OSError) else OSError(0, str(error))
-            why = str(partition.log.flush_failed(cause))
+            why = str(job.failed(error))
             log.error("flush_failed", topic=partition.topic, partition=partition.index, why=why)
             partition.flush_failed(why)
         self._begin()

@@ -72,7 +72,7 @@ class KernelFlush:
         """Have `job` run, then `done(None)` or `failed(error)` on the loop. Return False when it is not for here: more than one
         file, or all places taken.
         """
-        fd = job.only_fd
+        fd = job.work.only_fd
         if fd is None or not self._free:
             return False
         place = self._free[-1]
@@ -114,7 +114,7 @@ class KernelFlush:
             if result == 0:
                 tells.append(partial(done, None))
             else:
-                job.mark_failed()
+                job.work.mark_failed()
                 tells.append(partial(failed, OSError(-result, os.strerror(-result))))
         return tells
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Slice(Protocol):
-    """Bytes of a file that go from the page cache to the socket unseen (the log's `FileSlice`)."""
+    """Bytes of a file that go from the page cache to the socket unseen (the log's `FileRegion`)."""
 
     @property
     def fd(self) -> int: ...

@@ -24,7 +24,7 @@ from ..wire.crc32c import crc32c
 from ..wire.errors import ErrorCode
 from .later import Chunks, Later
 from .log import AppendFailed, LogUnusable
-from .log.batch_run import MOST_PIECES, BatchRun
+from .log.segment.batch_run import MOST_PIECES, BatchRun
 from .metrics import ApiMetrics, clock_ns
 from .partitions import PartitionTable
 from .produce_front import NO_SHAPE, PLACED, Front, Key, Place, read_front, shape_of

@@ -103,15 +103,15 @@ class Upkeep:
         for partition in partitions:
             if partition.log.has_unflushed_segments:
                 self._flushes.ask_quietly(partition)
-        notes = [(partition.log, note) for partition in partitions if (note := partition.log.note_job()) is not None]
+        notes = [note for partition in partitions if (note := partition.log.note_job()) is not None]
 
         def write() -> None:
-            for _, note in notes:
+            for note in notes:
                 note.run()
 
         def written(_: None) -> None:
-            for of, note in notes:
-                of.note_done(note)
+            for note in notes:
+                note.done()
 
         if notes:
             # Where the queue is full, the next pass comes back to them.
@@ -126,13 +126,13 @@ class Upkeep:
             log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
 
         try:
-            job = partition.log.expire_job(self._now_ms())
+            job = partition.log.expire_job(self._now_ms(), erase=self._erase)
         except (LogError, OSError) as error:
             failed(error)
             return
         if job is None:
             return
-        if job.entries is None:
+        if job.work.entries is None:
             self._expired(partition, job)
         elif not self._worker.submit(job.run, lambda _: self._expired(partition, job), failed):
             log.warning("disposal_left_out", why="too much waits for the disk already")
@@ -141,7 +141,7 @@ class Upkeep:
         if partition.is_gone:
             return
         try:
-            deleted = partition.log.expire_done(job, erase=self._erase)
+            deleted = job.done()
         except (LogError, OSError) as error:
             log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
             return

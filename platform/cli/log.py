@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..broker.log.check import check
-from ..broker.log.data_folder import held, is_held, partition_folders
-from ..broker.log.dump import dump
 from ..broker.log.folder import segment_bases
-from ..broker.log.problem import Problem
-from ..broker.log.repair import Step, carry_out, plan
-from ..broker.log.segment import file_name
+from ..broker.log.segment.segment_name import file_name
+from ..broker.log.tools.check import check
+from ..broker.log.tools.data_folder import held, is_held, partition_folders
+from ..broker.log.tools.dump import dump
+from ..broker.log.tools.problem import Problem
+from ..broker.log.tools.repair import Step, carry_out, plan
 
 HELP = """Look at logs on disk, or put them in order. DIR is a partition's folder (<topic>-<number>) or a broker's data folder,
 in its place or a copy.

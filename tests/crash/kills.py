@@ -9,7 +9,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.broker.log import ProblemKind, check
+from headrace.broker.log.tools.check import check
+from headrace.broker.log.tools.problem import ProblemKind
 from tests.crash.load import Reader, Sender, create_topic, first_value, new_producer_id, read_all
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually

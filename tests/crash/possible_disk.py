@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.log import boot
+from headrace.broker.log.segment import boot_id
 from tests.crash.disk_operations import (
     Change,
     Evict,
@@ -133,7 +133,7 @@ def reopened(numbers: dict[int, int], *, after_power_cut: bool) -> Iterator[None
         patch.setattr(os, "fdatasync", lambda fd: None)
         patch.setattr(os, "fsync", lambda fd: None)
         if after_power_cut:
-            patch.setattr(boot, "current", lambda: b"another boot, 16")
+            patch.setattr(boot_id, "current", lambda: b"another boot, 16")
         yield
 
 

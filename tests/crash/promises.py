@@ -13,7 +13,7 @@ from headrace.wire import produce
 from tests.crash.load import placed, whole_batches
 from tests.crash.possible_disk import reopened
 from tests.support.raw_kafka import RawClient, batch, produce_body
-from tests.unit.broker_log.small_logs import NOW_MS, fetched
+from tests.support.small_logs import NOW_MS, fetched
 
 BATCHES = 30
 IN_FLIGHT = 8

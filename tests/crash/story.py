@@ -9,15 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.broker.log import Appended, FlushJob, LogConfig, LogUnusable, PartitionLog, ProblemKind, check
+from headrace.broker.log import Appended, FlushJob, LogConfig, LogUnusable, PartitionLog
 from headrace.broker.log.producer_state import Duplicate
 from headrace.broker.log.retention import expired
+from headrace.broker.log.tools.check import check
+from headrace.broker.log.tools.problem import ProblemKind
 from headrace.wire.record_batch import place, read_header
 from tests.crash.disk_operations import Mark
 from tests.crash.fates import AllKept, AnyKept, Fate, LastKept, RemovalsKept
 from tests.crash.possible_disk import reopened
 from tests.crash.recorded_disk import RecordedDisk
-from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched
+from tests.support.small_logs import NOW_MS, batch, fetched
 
 TOLERATED = {ProblemKind.BAD_RANGE, ProblemKind.SEQUENCE, *(kind for kind in ProblemKind if kind.is_harmless)}
 """What may be wrong with a log that was opened after a power cut and closed again: what came through behind what did not."""
@@ -130,7 +132,7 @@ class Story:
     def end_flush(self, job: FlushJob | None) -> None:
         """Report a job that has run."""
         if job is not None:
-            self.log.flush_done(job)
+            job.done()
         self._note()
 
     def flush_in_vain(self, *, takes_last: bool = False) -> None:
@@ -149,7 +151,7 @@ class Story:
         job = self.log.checkpoint_job()
         if job is not None:
             job.run()
-            self.log.checkpoint_done(job)
+            job.done()
 
     def advance_start(self, offset: int) -> None:
         """DeleteRecords."""
@@ -265,7 +267,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
         assert not is_promised or bad.to_offset <= start, f"{bad} is taken for damage"
     while (scrub := log.scrub_job()) is not None:
         scrub.run()
-        assert log.scrub_done(scrub) == [], "what was taken over unread is sound"
+        assert scrub.done() == [], "what was taken over unread is sound"
     assert fetched(log, max_bytes=300) == there
     _still_knows_its_producers(log, by_offset)
     _knows_no_batch_that_is_lost(log, by_offset, expected, max(start, expected.start_highest))
@@ -284,7 +286,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
 def _still_knows_its_producers(log: PartitionLog, by_offset: dict[int, bytes]) -> None:
     last = [read_header(data) for _, data in sorted(by_offset.items()) if read_header(data).producer_id >= 0][-1:]
     for header in last:
-        assert log.producers.judge(header) == Duplicate(header.base_offset)
+        assert log.producers.classify(header) == Duplicate(header.base_offset)
 
 
 def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes], expected: Expected, start: int) -> None:
@@ -293,6 +295,6 @@ def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes],
         for data in expected.tried[offset] if offset >= start else ():
             header = read_header(data)
             if header.producer_id >= 0:
-                assert log.producers.judge(header) != Duplicate(header.base_offset), (
+                assert log.producers.classify(header) != Duplicate(header.base_offset), (
                     f"the batch at offset {offset} is lost, and taken for there"
                 )

@@ -13,7 +13,7 @@ import pytest
 from headrace.broker.log import PartitionLog
 from headrace.wire.record_batch import HEADER_SIZE
 from tests.crash.possible_disk import reopened
-from tests.unit.broker_log.small_logs import NOW_MS, batch, fetched, open_log
+from tests.support.small_logs import NOW_MS, batch, fetched, open_log
 
 SEED = 20_261_121
 LEADER_EPOCH = range(12, 16)
@@ -53,7 +53,7 @@ class Original:
             yield log
             while (scrub := log.scrub_job()) is not None:
                 scrub.run()
-                log.scrub_done(scrub)
+                scrub.done()
             yield log
             log.close()
             yield open_log(copy, **CONFIG)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.log import FolderFault, check, flush_mark
+from headrace.broker.log import FolderFault, flush_mark
+from headrace.broker.log.tools.check import check
 from tests.crash.recorded_disk import RecordedDisk
 from tests.crash.story import Story, cut_everywhere
 

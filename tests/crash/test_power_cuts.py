@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.log import AppendFailed, LogUnusable, spare
+from headrace.broker.log import AppendFailed, LogUnusable, preallocated_tail
 from tests.crash.disk_operations import Mark
 from tests.crash.fates import AnyKept
 from tests.crash.recorded_disk import RecordedDisk
 from tests.crash.story import Flushed, Found, Story, cut_everywhere
-from tests.unit.broker_log.small_logs import DAY_MS, NOW_MS, fetched
+from tests.support.small_logs import DAY_MS, NOW_MS, fetched
 
 SEED = 20_261_121
 
@@ -155,9 +155,9 @@ def test_a_segment_that_is_begun_while_a_flush_runs_is_not_taken_for_entered(dis
 
 def test_many_small_flushes_into_space_that_was_written_ahead(disk: RecordedDisk, scratch: Path) -> None:
     with disk, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spare, "SPARE_BYTES", 256)
-        patch.setattr(spare, "_ZEROS", bytes(256))
-        patch.setattr(spare, "LEAST_FLUSHES", 1)
+        patch.setattr(preallocated_tail, "TAIL_BYTES", 256)
+        patch.setattr(preallocated_tail, "_ZEROS", bytes(256))
+        patch.setattr(preallocated_tail, "LEAST_FLUSHES", 1)
         story = Story(disk, segment_bytes=900, flush_on_roll=False)
         for number in range(24):
             story.append()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.recorded_disk import RecordedDisk
 from tests.crash.story import Story, cut_everywhere
-from tests.unit.broker_log.small_logs import DAY_MS, NOW_MS
+from tests.support.small_logs import DAY_MS, NOW_MS
 
 SEED = 20_261_121
 

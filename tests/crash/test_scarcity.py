@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.log import ProblemKind, check
+from headrace.broker.log.tools.check import check
+from headrace.broker.log.tools.problem import ProblemKind
 from headrace.local import zookeeper
 from headrace.wire.errors import ErrorCode
 from tests.crash.load import create_topic, placed, read_all

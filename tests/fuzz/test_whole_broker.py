@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.log import check
+from headrace.broker.log.tools.check import check
 from headrace.wire.compression import Codec, compress
 from headrace.wire.placement import recomputed_crc
 from headrace.wire.record_batch import HEADER_SIZE, iter_batches, iter_records

@@ -9,8 +9,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from ..log import DeletedSegment, LogError, erase_now
-from ..log.start_job import StartJob
+from ..log import DeletedSegment, LogError, StartJob, erase_now
 from ..partitions import Partition
 from ..slices import Steps
 from .context import Context, required
@@ -72,7 +71,7 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
         try:
-            job = log.start_job(offset, context.now_ms())
+            job = log.start_job(offset, context.now_ms(), erase=lambda deleted: _erase(context, deleted))
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
@@ -86,7 +85,7 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
             put((ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN))
             return
         try:
-            log.start_done(job, erase=lambda deleted: _erase(context, deleted))
+            job.done()
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
@@ -94,7 +93,7 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
 
     def failed(job: StartJob, error: Exception) -> None:
         if not partition.is_gone:
-            log.start_failed(job, error if isinstance(error, OSError) else OSError(0, str(error)))
+            job.failed(error)
         put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
 
     partition.when_flushed(offset, flushed)

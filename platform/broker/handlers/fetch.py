@@ -90,7 +90,7 @@ def _answer_one(context: Context, known: FetchOne, offset: int) -> Chunks | None
     try:
         records = log.read_on(offset, most_bytes, high_watermark)
         if records is None:
-            if cold_reads is not None and cold_reads.is_cold(log.stretch(offset, most_bytes)):
+            if cold_reads is not None and cold_reads.is_cold(log.region(offset, most_bytes)):
                 return None
             records = log.read(offset, most_bytes, high_watermark)
     except FolderFault:
@@ -264,7 +264,7 @@ def _cold(context: Context, request: fetch.FetchRequest) -> list[Slice]:
             log, offset = partition.log, wanted.fetch_offset
             if log.log_start_offset <= offset < partition.high_watermark:
                 try:
-                    stretch = log.stretch(offset, max(0, min(wanted.partition_max_bytes, left)))
+                    stretch = log.region(offset, max(0, min(wanted.partition_max_bytes, left)))
                 except FolderFault:
                     continue
                 if stretch is not None:

@@ -28,7 +28,7 @@ from ..log import (
     OutOfOrder,
     Refused,
     RefusedBecause,
-    Verdict,
+    SequenceCheck,
 )
 from ..log.producer_state import FRESH
 from ..partitions import Partition
@@ -140,7 +140,7 @@ def _append(partition: Partition, index: int, records: memoryview | bytes | None
             index, ErrorCode.INVALID_TIMESTAMP, "the batch says that a broker set its time (LogAppendTime): producers may not"
         )
     log = partition.log
-    if header.producer_id >= 0 and (verdict := log.producers.judge(header)) is not FRESH:
+    if header.producer_id >= 0 and (verdict := log.producers.classify(header)) is not FRESH:
         return _not_fresh(partition, index, verdict)
     appended_ms = -1
     if partition.settings.stamps_append_time:
@@ -154,7 +154,7 @@ def _append(partition: Partition, index: int, records: memoryview | bytes | None
     return Answer(index, 0, base_offset, appended_ms, log.log_start_offset)
 
 
-def _not_fresh(partition: Partition, index: int, verdict: Verdict) -> Answer:
+def _not_fresh(partition: Partition, index: int, verdict: SequenceCheck) -> Answer:
     match verdict:
         case Duplicate(base_offset):
             return Answer(index, 0, base_offset, _appended_ms(partition, base_offset), partition.log.log_start_offset)

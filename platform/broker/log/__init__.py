@@ -1,23 +1,22 @@
 """A partition's log on disk: append, read by byte offset, recover, expire. Imports only `wire`."""
 
-from .bad_range import BadRange
-from .check import Problem, ProblemKind, check
-from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
 from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange, OldFormat
-from .expire_job import ExpireJob
-from .file_slice import FileSlice
-from .flush_job import FlushJob
+from .jobs.checkpoint_job import CheckpointJob
+from .jobs.expire_job import ExpireJob
+from .jobs.flush_job import FlushJob
+from .jobs.segment_scrub import ScrubJob
+from .jobs.start_job import StartJob
 from .log_config import LogConfig
 from .log_format import LOG_FORMAT
 from .log_start import erase_now
 from .partition_log import PartitionLog
-from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, Verdict
+from .producer_state import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates, SequenceCheck
 from .recovery import RecoveryReport
 from .retention import SegmentFacts
-from .segment_scrub import SegmentScrub
+from .segment.bad_range import BadRange
+from .segment.file_region import FileRegion
 from .segments import DeletedSegment
-from .start_job import StartJob
 
 __all__ = [
     "LOG_FORMAT",
@@ -31,7 +30,7 @@ __all__ = [
     "Duplicate",
     "ExpireJob",
     "Fenced",
-    "FileSlice",
+    "FileRegion",
     "FlushJob",
     "FolderFault",
     "Fresh",
@@ -42,16 +41,13 @@ __all__ = [
     "OldFormat",
     "OutOfOrder",
     "PartitionLog",
-    "Problem",
-    "ProblemKind",
     "ProducerStates",
     "RecoveryReport",
     "Refused",
     "RefusedBecause",
+    "ScrubJob",
     "SegmentFacts",
-    "SegmentScrub",
+    "SequenceCheck",
     "StartJob",
-    "Verdict",
-    "check",
     "erase_now",
 ]

@@ -1,7 +1,7 @@
-"""Where a mirrored batch goes, if anywhere. Pure. Source: the rules of the log on mirrored topics.
+"""Decide what happens to a mirrored batch. Pure. Source: the rules of the log on mirrored topics.
 
-A mirror's batch brings its own position (`BatchHeader.position`), and it is appended there or not at all. A dead mirror's last
-request may arrive after its successor has read the log end: it is then told from a batch that fits.
+A mirror's batch has its own position (`BatchHeader.position`). It is appended there or not at all, so the last request of a dead
+mirror does no harm when it arrives after its successor has read the log end.
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,11 @@ class Appended(NamedTuple):
     next_offset: int
     """After the batch: the log end."""
     jumped_from: int | None = None
-    """Where the log ended, when the source's data from there up to the batch had expired before it was copied: these offsets
-    stay empty."""
+    """The former log end, when the data from there to the batch had expired at the source. These offsets stay empty."""
 
 
 class AlreadyThere(NamedTuple):
-    """The same batch stands there: acknowledge, append nothing."""
+    """The log has the same batch at this place: acknowledge it, append nothing."""
 
     base_offset: int
     next_offset: int
@@ -60,7 +59,7 @@ class Refused:
 
 
 class Step(Enum):
-    """What the log has to do with a mirrored batch that is in order."""
+    """What the log does with a mirrored batch that is not refused."""
 
     APPEND = "append at the log end"
     START = "let the log, which never held anything, start at the batch"

@@ -1,4 +1,4 @@
-"""What can go wrong with a partition's log. Each error carries the partition and the offsets it is about."""
+"""The errors of a partition's log. Each names the partition and its offsets."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -7,7 +7,7 @@ from ...errors import HeadraceError
 
 
 class LogError(HeadraceError):
-    """The log cannot do what was asked. `topic` and `partition` say whose log."""
+    """The log of `topic` and `partition` cannot do what was asked."""
 
     def __init__(self, message: str, *, topic: str, partition: int) -> None:
         super().__init__(f"{topic}-{partition}: {message}")
@@ -16,7 +16,7 @@ class LogError(HeadraceError):
 
 
 class OffsetOutOfRange(LogError):
-    """A read outside of what the log holds: the reader's fault, or its data has expired."""
+    """A read outside of the log: a wrong offset, or the data have expired."""
 
     def __init__(self, *, topic: str, partition: int, offset: int, log_start_offset: int, log_end_offset: int) -> None:
         super().__init__(
@@ -30,11 +30,11 @@ class OffsetOutOfRange(LogError):
 
 
 class BatchRefused(LogError):
-    """A batch that has no place in a log, whatever its bytes' CRC: no records, or a length that is not the buffer's."""
+    """A batch that no log takes, even with a right CRC: it has no records, or its length is not the buffer's."""
 
 
 class AppendFailed(LogError):
-    """The file system took no append (full, read-only, broken). The log is as it was before; later it may work."""
+    """The file system refused the write (full, read-only, broken). The log is unchanged; a later append may work."""
 
     retriable: ClassVar[bool] = True
 
@@ -52,7 +52,7 @@ class AppendFailed(LogError):
 
 
 class LogUnusable(LogError):
-    """The disk failed in a way that leaves memory and file possibly different: no more appends until the log is opened again."""
+    """After a disk failure memory and file may differ: no more appends until the log is opened again."""
 
     def __init__(self, *, topic: str, partition: int, path: Path, reason: str) -> None:
         super().__init__(
@@ -65,7 +65,7 @@ class LogUnusable(LogError):
 
 
 class OldFormat(HeadraceError):
-    """The files are of a format that is no longer read. It names no partition: all files of that release are of this format."""
+    """The files have a format that is no longer read. Names no partition: all files of that release have this format."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(

@@ -1,13 +1,13 @@
-"""A partition's folder: which segment files are in it, how a change of its entries gets to the disk. Knows names, no contents."""
+"""A partition's folder: list its segment files, and put changed entries on disk. Knows names, but no contents."""
 
 import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from .segment import DELETED_SUFFIX, base_offset_of
+from .segment.segment_name import DELETED_SUFFIX, base_offset_of
 
 SCRATCH_SUFFIX = ".new"
-"""Of a small file that is written beside its place, to be renamed there."""
+"""The suffix of a small file that is written first and then renamed to its place."""
 
 
 def segment_bases(folder: Path) -> list[int]:
@@ -16,12 +16,12 @@ def segment_bases(folder: Path) -> list[int]:
 
 
 def bases_among(names: Iterable[str]) -> list[int]:
-    """Return the base offsets of the segment files among files of these names, ascending."""
+    """Return the base offsets of the segment files among `names`, ascending."""
     return sorted(base for name in names if (base := base_offset_of(name)) is not None)
 
 
 def make(folder: Path, *, enter: bool = True) -> bool:
-    """Make the folder and those above it where they are missing, and `enter` each on disk; return whether it was missing.
+    """Make the folder and its missing parents; return whether it was missing. `enter`: put the new names on disk.
 
     Raises OSError.
     """
@@ -37,7 +37,7 @@ def make(folder: Path, *, enter: bool = True) -> bool:
 
 
 def sync(folder: Path) -> None:
-    """Return when the folder's entries (files made, renamed, deleted) are on disk. Raises OSError."""
+    """Wait until the folder's entries (files made, renamed, deleted) are on disk. Raises OSError."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -46,7 +46,7 @@ def sync(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> list[str]:
-    """Remove what a crash left of segments whose deletion had begun, and of small files half written; return the other files.
+    """Remove segments whose deletion had begun, and half-written small files; return the names of the other files.
 
     Raises OSError.
     """

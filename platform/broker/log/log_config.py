@@ -1,4 +1,4 @@
-"""What a partition's log goes by: sizes and ages. Plain values; who sets them and under which names is not known here."""
+"""The settings of one log: sizes and ages. Plain values; the names of topic settings are not known here."""
 
 from dataclasses import dataclass
 
@@ -8,25 +8,25 @@ DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Settings of one log. Raises ValueError naming every one that is out of its bounds."""
+    """Raises ValueError that names every setting out of its bounds."""
 
     segment_bytes: int = 1 << 30
-    """A segment that a further batch would make larger is closed first; a batch larger than this has a segment to itself."""
+    """A segment that the next batch would make larger is closed first. A larger batch gets a segment of its own."""
     segment_ms: int = 7 * DAY_MS
-    """A segment whose first append is this long ago is closed by the next append."""
+    """The next append closes a segment whose first append is this long ago."""
     retention_ms: int = 7 * DAY_MS
-    """How long after its last append a segment goes. -1: never."""
+    """A segment is deleted this long after its last append. -1: never."""
     retention_bytes: int = UNLIMITED
-    """The oldest segments go while at least this much stays. -1: whatever the size."""
+    """The oldest segments are deleted while at least this much stays. -1: no limit."""
     index_interval_bytes: int = 16 * 1024
-    """Offsets between two remembered batch starts: 24 bytes of memory each, and at most this much is walked to find a batch."""
+    """Offsets between two indexed batch starts. Each takes 24 bytes of memory; at most this much is walked to find a batch."""
     flush_on_roll: bool = True
-    """Whether closing a segment waits for the disk. False: its flush is left to the next `flush` or `FlushJob`."""
+    """Whether closing a segment waits for the disk. False: the next `flush` or `FlushJob` flushes it."""
     flush_at_open: bool = True
-    """Whether opening waits until all that is found is on disk, written again where that is not known (`unproven`). False: what
-    no sidecar knows to be there waits for a flush, unless one had failed."""
+    """Whether opening waits until everything is on disk, and first writes again what may not be there (`rewrite_unflushed`).
+    False: this is left to the next flush, except after a failed flush."""
     producer_capacity: int = 5_000
-    """Producer ids whose last batches are remembered, about 700 bytes each; the longest idle is forgotten first."""
+    """Producer ids whose last batches are remembered, about 700 bytes each. The longest idle one is forgotten first."""
 
     def __post_init__(self) -> None:
         faults = [

@@ -1,8 +1,8 @@
-"""Which layout a log's files have. Format 2 is what this code writes: the gap in front of a batch's records. Format 1, written
-until November 2026, had it behind them: base offset = position, last offset delta = advance - 1.
+"""The layout of a log's files. This code writes format 2: the offset gap of a batch is in front of its records. Format 1, written
+until November 2026, had the gap behind them: base offset = position, last offset delta = advance - 1.
 
-Told by the first batch alone, so that a folder of the old kind is refused before anything in it is taken for damage and cut.
-Source: decision 1.
+The first batch alone decides, so that a folder of format 1 is refused before anything in it is taken for damage and cut. Source:
+decision 1.
 """
 
 import os

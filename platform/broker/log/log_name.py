@@ -1,4 +1,4 @@
-"""Whose log it is, and the errors that say so: system errors get the partition, the place and the cure here."""
+"""The name of a log, and its errors: a system error gets the partition and the path here."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -1,6 +1,6 @@
-"""Putting a mirrored batch at its source's offset, bytes unchanged but for the leader epoch: the hands of `conditional_append`.
+"""Write a mirrored batch at its source's offset. Only the leader epoch in its bytes is changed.
 
-What may be done is decided there; here it is looked up and carried out. Sequences are recorded, not checked.
+`conditional_append` decides what happens to the batch; this file does it. Sequences are recorded, not checked.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ _EPOCH_AT, _EPOCH_END = 12, 16
 
 
 class MirroredAppend:
-    """Appends to the log that `segments` make, whose growing end is `end`, where a source says."""
+    """Appends to the log of these `segments`, whose growing end is `end`."""
 
     def __init__(self, name: LogName, segments: Segments, end: LogEnd) -> None:
         self._name = name
@@ -32,9 +32,7 @@ class MirroredAppend:
         *,
         leader_epoch: int,
     ) -> Appended | AlreadyThere | Refused:
-        """Put a whole batch at its own position if that is where it belongs. Raises `AppendFailed`, `LogUnusable`,
-        `FolderFault`.
-        """
+        """Write a whole batch at its own position, if it belongs there. Raises `AppendFailed`, `LogUnusable`, `FolderFault`."""
         log_end_offset = self._segments.active.end_offset
         decision = decide(
             header,
@@ -54,7 +52,7 @@ class MirroredAppend:
                 try:
                     appended = self._append_verbatim(batch, header, leader_epoch, now_ms)
                 except AppendFailed:
-                    with contextlib.suppress(OSError):  # Then the log ends where the batch belongs, and waits for it there.
+                    with contextlib.suppress(OSError):  # Otherwise the log end stays where the batch belongs.
                         undo()
                     raise
                 return appended._replace(jumped_from=log_end_offset if decision is Step.JUMP else None)
@@ -80,7 +78,7 @@ class MirroredAppend:
             raise self._name.fault(error) from error
         if there is not None and (there.crc, there.size_bytes) == (header.crc, header.size_bytes):
             return AlreadyThere(there.base_offset, there.next_offset)
-        is_damaged = any(bad.from_offset <= position < bad.to_offset for bad in segment.bad_ranges)
+        is_damaged = any(bad.from_offset <= position < bad.to_offset for bad in segment.index.bad_ranges)
         return Refused(
             because=RefusedBecause.DAMAGED_HERE if is_damaged else RefusedBecause.DIFFERENT_BATCH,
             position=position,

@@ -1,11 +1,14 @@
-"""One partition's log: segments in a row, appended to at the end, read anywhere, expiring at the head.
+"""One partition's log: append at the end, read anywhere, delete old segments at the start.
 
-Batches stay as they came but for the twelve header bytes that `wire.place` sets. Owned by one thread; a `FlushJob` and
-`FileSlice`s may go to others. Flushes only when told, or when a segment is closed (`LogConfig.flush_on_roll`). Knows no names of
-topic settings, no visibility, clock or log lines. Source: the paper's section 3.1, rules of the log.
+A batch is stored as it came, except for the twelve header bytes that `wire.place` sets. One thread owns the log; jobs run on
+others, and a `FileRegion` may be read by others. The log flushes when a caller asks, and when a segment is closed
+(`LogConfig.flush_on_roll`). It knows no topic settings, no high watermark, no clock and no log lines. Source: the paper's section
+3.1, rules of the log.
 
-Invariants: segments ascend and do not overlap; the last one is active, always there, and its end is the log end; an offset below
-the log end never changes its bytes; `flushed_offset` never goes back.
+Slow work is a `LogJob`: make it here, run it on any thread, then call its `done` or `failed` on the log's thread.
+
+Invariants: segments ascend and do not overlap; the last one is the active one, is always there, and its end is the log end; the
+bytes of an offset below the log end never change; `flushed_offset` never decreases.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -14,28 +17,30 @@ from typing import TypeVar
 
 from ...wire.record_batch import BatchHeader, place, read_header
 from . import folder as folders
-from .bad_range import BadRange
-from .batch_run import BatchRun
-from .checkpoint_job import CheckpointJob
 from .conditional_append import AlreadyThere, Appended, Refused
-from .errors import BatchRefused, FolderFault, LogUnusable, OffsetOutOfRange
-from .expire_job import ExpireJob
-from .file_slice import FileSlice
-from .first_append import FirstAppend
-from .flush_job import FlushJob
+from .errors import BatchRefused, LogUnusable
+from .first_append import NoteJob
+from .jobs.checkpoint_job import CheckpointJob
+from .jobs.expire_job import ExpireJob
+from .jobs.flush_job import FlushJob
+from .jobs.segment_scrub import ScrubJob
+from .jobs.start_job import StartJob
 from .log_config import LogConfig
 from .log_end import LogEnd
 from .log_name import LogName
-from .log_start import LogStart, erase_now
+from .log_scrub import LogScrub
+from .log_start import Erase, LogStart, erase_now
 from .mirrored_append import MirroredAppend
 from .offset_time import Found, first_at_or_after, largest
 from .producer_state import ProducerStates
 from .recovery import RecoveryReport, recover
 from .retention import SegmentFacts
-from .segment import Segment, file_name
-from .segment_scrub import SegmentScrub
+from .segment.bad_range import BadRange
+from .segment.batch_run import BatchRun
+from .segment.file_region import FileRegion
+from .segment.segment import Segment
+from .segment.segment_name import file_name
 from .segments import DeletedSegment, Segments
-from .start_job import StartJob
 
 T = TypeVar("T")
 
@@ -43,28 +48,27 @@ T = TypeVar("T")
 class PartitionLog:
     """Made by `open`."""
 
-    __slots__ = ("_end", "_mirrored", "_name", "_scrub", "_segments", "_start", "_unreadable", "producers", "recovery")
+    __slots__ = ("_end", "_mirrored", "_name", "_scrub", "_segments", "_start", "producers", "recovery")
 
     def __init__(
         self, name: LogName, *, segments: Segments, end: LogEnd, producers: ProducerStates, recovery: RecoveryReport
     ) -> None:
         self.producers = producers
-        """Ask `producers.judge(header)` before `append`; appended batches are recorded by the log."""
+        """Ask `producers.classify(header)` before `append`. The log records appended batches."""
         self.recovery = recovery
         self._name = name
         self._segments = segments
         self._end = end
         self._start = LogStart(name, segments, end)
         self._mirrored = MirroredAppend(name, segments, end)
-        self._scrub: SegmentScrub | None = None
-        self._unreadable: set[Segment] = set()
+        self._scrub = LogScrub(name, segments)
 
     @classmethod
     def open(cls, folder: Path, *, topic: str, partition: int, config: LogConfig, now_ms: int) -> "PartitionLog":
-        """Return the log in `folder`, made where it is missing, recovered where a crash left it; what was found is in `recovery`.
+        """Return the log in `folder`: new when the folder is missing, recovered after a crash. `recovery` says what was found.
 
-        Reads what no sidecar tells of; may run on another thread than the one that uses it later. Raises `FolderFault`,
-        `OldFormat`.
+        Reads the part that no sidecar describes. May run on another thread than the one that uses the log later. Raises
+        `FolderFault`, `OldFormat`.
         """
         name = LogName(topic, partition, folder)
         producers = ProducerStates(config.producer_capacity)
@@ -74,21 +78,21 @@ class PartitionLog:
                 folder, producers=producers, index_interval_bytes=config.index_interval_bytes, flush=config.flush_at_open
             )
             row = found.segments
-            start_offset, is_entered = found.start_offset, found.is_flushed
+            start_offset, are_names_on_disk = found.start_offset, found.is_flushed
             if not row or row[-1].end_offset < start_offset:
-                # No offset is given out twice, even when the files below a noted start were lost.
+                # No offset is used twice, even when the files below a noted start were lost.
                 first = Segment(folder / file_name(start_offset), start_offset, index_interval_bytes=config.index_interval_bytes)
                 row.append(first.create(now_ms))
-                if is_entered := config.flush_at_open:
+                if are_names_on_disk := config.flush_at_open:
                     folders.sync(folder)
                     if not is_new:
-                        folders.sync(folder.parent)  # Who made it may have been killed before it did.
+                        folders.sync(folder.parent)  # The process that made the folder may have been killed before this.
             segments = Segments(folder, row, start_offset)
             while segments.count_before(segments.start_offset) > 0 and len(segments) > 1:
                 erase_now(segments.drop_first())  # A crash came between the note and the deletion.
         except OSError as error:
             raise name.fault(error) from error
-        end = LogEnd(name, segments, producers, config, is_entered=is_entered)
+        end = LogEnd(name, segments, producers, config, are_names_on_disk=are_names_on_disk)
         return cls(name, segments=segments, end=end, producers=producers, recovery=found.report)
 
     # -- what there is -----------------------------------------------------------------------------
@@ -107,7 +111,7 @@ class PartitionLog:
 
     @property
     def config(self) -> LogConfig:
-        """May be replaced at any time; `producer_capacity` counts from the next opening."""
+        """May be replaced at any time. A new `producer_capacity` counts from the next opening."""
         return self._end.config
 
     @config.setter
@@ -116,12 +120,12 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        """Return the first offset that may be read: the first segment's base, or what `advance_start` made of it."""
+        """Return the first offset that may be read: the first segment's base, or a later one that `advance_start` set."""
         return self._segments.start_offset
 
     @property
     def log_end_offset(self) -> int:
-        """Return where the next batch goes."""
+        """Return the position of the next batch."""
         return self._segments.active.end_offset
 
     @property
@@ -131,17 +135,17 @@ class PartitionLog:
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes in the files, holes left out."""
+        """Return the bytes in the files, without holes."""
         return self._segments.size_bytes
 
     @property
     def bad_ranges(self) -> list[BadRange]:
-        """Return the ranges that are never served, in order: damage found at opening, and headers found changed since."""
+        """Return the ranges that are never served, in order: damage found at opening, by the scrub or by a read."""
         return self._segments.bad_ranges
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """Return the half-open ranges that never held anything here: a mirror's source had lost them to retention."""
+        """Return the half-open ranges that never held anything: retention had deleted them at a mirror's source."""
         return self._segments.gaps
 
     @property
@@ -150,7 +154,7 @@ class PartitionLog:
 
     @property
     def failure(self) -> LogUnusable | None:
-        """Return why the log takes no more appends, None while it does."""
+        """Return why the log takes no more appends, None while it takes them."""
         return self._end.failure
 
     # -- appending ---------------------------------------------------------------------------------
@@ -158,10 +162,10 @@ class PartitionLog:
     def append(
         self, batch: bytearray | memoryview, now_ms: int, *, header: BatchHeader | None = None, leader_epoch: int = 0
     ) -> Appended:
-        """Put `batch` at the log end and return where that is. Hot: 1.7 µs besides `place` and the write.
+        """Write `batch` at the log end and return its offsets. Hot: 1.7 µs besides `place` and the write.
 
-        `batch` is writable, holds exactly one batch whose CRC the caller has checked, and is changed in place (`wire.place`); it
-        is not kept. `header` saves a second reading. Raises `BatchRefused`; `AppendFailed`, the log then being as it was;
+        `batch` is writable and holds exactly one batch; the caller has checked its CRC. It is changed in place (`wire.place`) and
+        not kept. `header`, when given, is not read again. Raises `BatchRefused`; `AppendFailed`, the log then being unchanged;
         `LogUnusable`.
         """
         header = self._acceptable(batch, header)
@@ -174,14 +178,14 @@ class PartitionLog:
         return Appended(next_offset - header.record_count, next_offset)
 
     def run_room(self, now_ms: int) -> tuple[int, int] | None:
-        """Return the log end and the offset that a run of batches may reach from there, None where `append` must be asked."""
+        """Return the log end and the offset that a run of batches may reach from there; None when only `append` will do."""
         return self._end.run_room(now_ms)
 
     def append_run(self, run: BatchRun, now_ms: int) -> None:
-        """Put placed batches at the log end, all of them or none, in one write. Hot.
+        """Write placed batches at the log end, all of them or none, in one write. Hot.
 
-        They begin where `run_room` said and keep within it; the caller has checked them as for `append`, placed them, and found
-        their sequences to be the next. Raises `AppendFailed`, the log then being as it was; `LogUnusable`.
+        They begin where `run_room` said and stay within it. The caller has checked them as for `append`, has placed them and has
+        checked that their sequences are the next ones. Raises `AppendFailed`, the log then being unchanged; `LogUnusable`.
         """
         self._end.write_run(run, now_ms)
 
@@ -194,12 +198,12 @@ class PartitionLog:
         header: BatchHeader | None = None,
         leader_epoch: int = 0,
     ) -> Appended | AlreadyThere | Refused:
-        """Put a mirrored batch at its own position, bytes unchanged but for the leader epoch, if that is where it belongs.
+        """Write a mirrored batch at its own position, if it belongs there. Only the leader epoch in its bytes is changed.
 
-        At the log end it is appended; below, the same batch is `AlreadyThere`. A log that never held anything starts at the
-        source's start, and one whose source has lost what is missing here to retention jumps (`jumped_from`). All
-        else is `Refused`, with the facts. Sequences are recorded, not checked. The caller has checked the CRC. Raises as
-        `append`.
+        At the log end it is appended. Below the log end, the same batch is `AlreadyThere`. A log that never held anything starts
+        at the source's start. When retention has deleted at the source what is missing here, the log jumps (`jumped_from`).
+        Everything else is `Refused`, with the facts. Sequences are recorded, not checked. The caller has checked the CRC. Raises
+        as `append`.
         """
         header = self._acceptable(batch, header)
         return self._mirrored.append(batch, header, source_log_start_offset, now_ms, leader_epoch=leader_epoch)
@@ -219,9 +223,7 @@ class PartitionLog:
         return header
 
     def header_of(self, base_offset: int) -> BatchHeader | None:
-        """Return the header of the batch whose first record is at `base_offset`, None when none is any more. Raises
-        `FolderFault`.
-        """
+        """Return the header of the batch whose first record is at `base_offset`, None for none. Raises `FolderFault`."""
         if not self.log_start_offset <= base_offset < self.log_end_offset:
             return None
         segment = self._segments.holding(base_offset)
@@ -232,157 +234,100 @@ class PartitionLog:
             raise self._name.fault(error) from error
         return header if header is not None and header.base_offset == base_offset else None
 
-    # -- expiring ----------------------------------------------------------------------------------
+    # -- deleting ----------------------------------------------------------------------------------
 
-    def expire(
-        self, now_ms: int, *, up_to_offset: int | None = None, erase: Callable[[DeletedSegment], None] = erase_now
-    ) -> list[DeletedSegment]:
-        """Delete the segments whose time has come and return them, oldest first, having waited for the disk on this thread.
+    def expire(self, now_ms: int, *, up_to_offset: int | None = None, erase: Erase = erase_now) -> list[DeletedSegment]:
+        """Delete the expired segments (`retention.expired` decides) and return them, oldest first. Waits for the disk.
 
-        The active segment is closed first when it is among them, so the log end stays, as an empty segment. Readers that hold
-        slices read on. Raises `FolderFault`, `AppendFailed`.
+        When the active segment is among them, it is closed first: the log end stays, as an empty segment. Readers that hold
+        regions can still read them. Raises `FolderFault`, `AppendFailed`.
         """
-        return self._start.expire(now_ms, up_to_offset=up_to_offset, erase=erase)
+        job = self.expire_job(now_ms, up_to_offset=up_to_offset, erase=erase)
+        return [] if job is None else job.run_to_end()
 
-    def expire_job(self, now_ms: int, *, up_to_offset: int | None = None) -> ExpireJob | None:
-        """Return what must be on disk before those segments go, None when none has to: `expire` without waiting here.
+    def expire_job(self, now_ms: int, *, up_to_offset: int | None = None, erase: Erase = erase_now) -> ExpireJob | None:
+        """Return `expire` as a job, None when nothing has expired. `erase` may pass the files to another thread."""
+        return self._start.expire_job(now_ms, up_to_offset=up_to_offset, erase=erase)
 
-        Run it on any thread, then call `expire_done` on the log's own; when it fails nothing need be done. Raises as `expire`.
-        """
-        return self._start.expire_job(now_ms, up_to_offset=up_to_offset)
+    def advance_start(self, offset: int, now_ms: int, *, erase: Erase = erase_now) -> list[DeletedSegment]:
+        """Make the log start at `offset`, which may be inside a segment or a batch; return the deleted segments.
 
-    def expire_done(self, job: ExpireJob, *, erase: Callable[[DeletedSegment], None] = erase_now) -> list[DeletedSegment]:
-        """Let the segments of `job`, which has run, go; return them, oldest first. `erase` may pass files to another thread.
-
-        Raises `FolderFault`.
-        """
-        return self._start.expire_done(job, erase=erase)
-
-    def advance_start(
-        self, offset: int, now_ms: int, *, erase: Callable[[DeletedSegment], None] = erase_now
-    ) -> list[DeletedSegment]:
-        """Let the log start at `offset`, which may be in the middle of a segment or a batch; return the segments that went.
-
-        Durable when it returns, having waited on this thread. A start that is there or past is left as it is. Raises
+        Waits for the disk: the new start is durable on return. A start that is at `offset` or later stays. Raises
         `OffsetOutOfRange` beyond the log end, `FolderFault`, `LogUnusable`, `AppendFailed`.
         """
-        return self._start.advance(offset, now_ms, erase=erase)
+        job = self.start_job(offset, now_ms, erase=erase)
+        return [] if job is None else job.run_to_end()
 
-    def start_job(self, offset: int, now_ms: int) -> StartJob | None:
-        """Return what puts `offset` on disk as the log's start, None when it starts there or later already.
-
-        Run it on any thread, then call `start_done` or `start_failed` on the log's own. Raises as `advance_start`.
-        """
-        return self._start.start_job(offset, now_ms)
-
-    def start_done(self, job: StartJob, *, erase: Callable[[DeletedSegment], None] = erase_now) -> list[DeletedSegment]:
-        """Let the log start where `job`, which has run, says; return the segments that went, as `expire_done` does."""
-        return self._start.start_done(job, erase=erase)
-
-    def start_failed(self, job: StartJob, error: OSError) -> LogUnusable | FolderFault:
-        """Take note that `job` failed, the log's start being where it was, and return the error to tell."""
-        return self._start.start_failed(job, error)
+    def start_job(self, offset: int, now_ms: int, *, erase: Erase = erase_now) -> StartJob | None:
+        """Return `advance_start` as a job, None when the log starts there or later already."""
+        return self._start.start_job(offset, now_ms, erase=erase)
 
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Return when all that is appended is on disk. Raises `LogUnusable`: after a failed flush nobody knows what is there."""
+        """Wait until everything appended is on disk. Raises `LogUnusable`: after a failed flush the disk's content is unknown."""
         self._end.flush()
 
     def flush_job(self, *, more_follow: bool = False) -> FlushJob | None:
-        """Return what puts on disk all that is appended by now, None when all is there.
+        """Return what puts on disk everything appended until now, None when it is there already.
 
-        Run it on any thread, then call `flush_done` or `flush_failed` on the log's own; several may be under way. `more_follow`:
-        such flushes are waited for again and again, so their space is written ahead (`spare`). Raises `FolderFault`.
+        Several may be under way. After a failure appends raise `LogUnusable` until the log is opened again. `more_follow`: others
+        will wait for the next flush too, so space for it is written ahead (`preallocated_tail`). Raises `FolderFault`.
         """
         return self._end.flush_job(more_follow=more_follow)
-
-    def flush_done(self, job: FlushJob) -> None:
-        """Take note that `job` has run."""
-        self._end.flush_done(job)
-
-    def flush_failed(self, error: OSError) -> LogUnusable:
-        """Take note that a job failed, and return the error that appends get from now on, until the log is opened again."""
-        return self._end.flush_failed(error)
-
-    # -- being opened again ------------------------------------------------------------------------
-
-    @property
-    def undescribed_bytes(self) -> int:
-        """Return how much an opening would have to walk if the process died now. Cheap."""
-        return self._segments.undescribed_bytes
-
-    @property
-    def needs_sidecars(self) -> bool:
-        """Return whether a closed segment waits for its sidecar. Cheap."""
-        closed = self._segments.undescribed
-        return bool(closed) and any(segment.needs_sidecar for segment in closed)
 
     @property
     def has_unflushed_segments(self) -> bool:
         """Return whether a closed segment is not on disk. Cheap."""
         return self._end.flushed_offset < self._segments.active.base_offset and len(self._segments) > 1
 
-    def note_job(self) -> FirstAppend | None:
-        """Return what notes the age of the active segment, None when that is done.
+    # -- preparing the next start ------------------------------------------------------------------
 
-        Run it on any thread, then call `note_done` on the log's own. Without it a start after a kill takes the age for less.
-        """
-        return self._end.unnoted
+    @property
+    def unindexed_bytes(self) -> int:
+        """Return how much the next start would have to walk if the process died now. Cheap."""
+        return self._segments.unindexed_bytes
 
-    def note_done(self, job: FirstAppend) -> None:
-        """Take note that `job` has run."""
-        if self._end.unnoted is job:
-            self._end.unnoted = None
+    @property
+    def needs_sidecars(self) -> bool:
+        """Return whether a closed segment waits for its sidecar. Cheap."""
+        closed = self._segments.unindexed
+        return bool(closed) and any(segment.needs_sidecar for segment in closed)
 
     def checkpoint_job(self) -> CheckpointJob | None:
-        """Return what writes the sidecars that would make an opening fast now, None when nothing is to be written.
+        """Return what writes the sidecars that make the next start fast, None when they are up to date. One at a time.
 
-        Run it on any thread, then call `checkpoint_done` on the log's own; when it fails nothing need be done. One at a time.
         Raises `FolderFault`.
         """
         return self._end.checkpoint_job()
 
-    def checkpoint_done(self, job: CheckpointJob) -> None:
-        """Take note that `job` has run."""
-        self._end.checkpoint_done(job)
+    def note_job(self) -> NoteJob | None:
+        """Return what notes the age of the active segment on disk, None when that is done.
 
-    def scrub_job(self) -> SegmentScrub | None:
-        """Return what verifies the next part of what opening passed over, None when all is verified.
-
-        Run it on any thread, then call `scrub_done` or `scrub_failed` on the log's own. One at a time.
+        Without it a start after a kill takes the segment for younger than it is.
         """
-        if self._scrub is None:
-            suspects = [segment for segment in self._segments.suspects if segment not in self._unreadable]
-            self._scrub = SegmentScrub(suspects[0]) if suspects else None
-        return self._scrub
+        return self._end.note_job()
 
-    def scrub_done(self, job: SegmentScrub) -> list[BadRange]:
-        """Take note that a part of `job` has run; return the damage that it has found and that was not known."""
-        found = job.segment.verified(job)
-        if job.is_finished:
-            self._scrub = None
-        return found
+    def scrub_job(self) -> ScrubJob | None:
+        """Return what verifies the next part of what the start took over unread, None when everything is verified.
 
-    def scrub_failed(self, job: SegmentScrub, error: OSError) -> FolderFault:
-        """Take note that the segment cannot be read: it is left to its readers. Return the error to tell."""
-        self._unreadable.add(job.segment)
-        self._scrub = None
-        return self._name.fault(error)
+        One at a time. It returns the damage that it has found and that was not known.
+        """
+        return self._scrub.job()
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def read(self, offset: int, max_bytes: int, up_to_offset: int | None = None) -> FileSlice | None:
-        """Return whole batches from the one that answers `offset` on, up to `up_to_offset` (None: the log end). None: none. Hot.
+    def read(self, offset: int, max_bytes: int, up_to_offset: int | None = None) -> FileRegion | None:
+        """Return whole batches from the one that answers `offset` on, None when there is none before `up_to_offset`. Hot.
 
-        A batch answers every offset from its position up to the next one's. At most `max_bytes`, but at least one
-        batch; the slice ends at a hole, a segment's end, a bad range, or earlier. It stays readable while it is held, whatever
-        becomes of the segment. Raises `OffsetOutOfRange`, `FolderFault`.
+        A batch answers every offset from its position to the next batch's position. `up_to_offset` None: the log end. At most
+        `max_bytes`, but at least one batch. The region ends at a hole, a segment's end, a bad range, or earlier. It stays
+        readable while it is held, even when its segment is deleted. Raises `OffsetOutOfRange`, `FolderFault`.
         """
         segments = self._segments
         log_end_offset = segments.active.end_offset
         if offset > log_end_offset or offset < segments.start_offset:
-            raise self._out_of_range(offset)
+            raise self._name.out_of_range(offset, segments.start_offset, log_end_offset)
         if up_to_offset is None or up_to_offset > log_end_offset:
             up_to_offset = log_end_offset
         if offset >= up_to_offset:
@@ -390,46 +335,45 @@ class PartitionLog:
         try:
             for segment in segments.from_offset(offset):
                 while (start := segment.locate(offset)) is not None:
-                    found = segment.slice(start, max_bytes, up_to_offset) if start < up_to_offset else None
-                    # Nothing to show, unless looking has just found damage here: then what comes behind it may be shown.
+                    found = segment.read(start, max_bytes, up_to_offset) if start < up_to_offset else None
+                    # None is the answer, unless this read has just found damage here: then try what is behind it.
                     if found is not None or segment.locate(offset) == start:
                         return found
         except OSError as error:
             raise self._name.fault(error) from error
         return None
 
-    def read_on(self, offset: int, max_bytes: int, up_to_offset: int) -> FileSlice | None:
-        """Return what `read` would, for a reader who goes on where it stopped; None when that takes a look at the file. Hot.
+    def read_on(self, offset: int, max_bytes: int, up_to_offset: int) -> FileRegion | None:
+        """Return what `read` would, for a reader that continues where it stopped; None when the file must be read for it. Hot.
 
         `offset` is within the log. Raises `FolderFault`.
         """
         try:
-            return self._segments.holding(offset).slice_on(offset, max_bytes, up_to_offset)
+            return self._segments.holding(offset).read_on(offset, max_bytes, up_to_offset)
         except OSError as error:
             raise self._name.fault(error) from error
 
-    def stretch(self, offset: int, max_bytes: int) -> FileSlice | None:
-        """Return the bytes that `read(offset, max_bytes)` would look at, None for none: to be brought into memory first. Hot.
+    def region(self, offset: int, max_bytes: int) -> FileRegion | None:
+        """Return the bytes that `read(offset, max_bytes)` would look at, None for none: to be loaded into memory first. Hot.
 
         Not cut to batches, and without the rest of a batch that is longer than `max_bytes`. `offset` is within the log. Raises
         `FolderFault`.
         """
         segment = self._segments.holding(offset)
         try:
-            return segment.stretch(offset, max_bytes)
+            return segment.region(offset, max_bytes)
         except OSError as error:
             raise self._name.fault(error) from error
 
     def offset_for_time(self, timestamp_ms: int) -> Found:
-        """Return (offset, timestamp) of the first record at `timestamp_ms` or later, None for none, with pauses. Raises
-        `FolderFault`.
+        """Return (offset, timestamp) of the first record at `timestamp_ms` or later, None for none.
+
+        A generator that pauses, so that the caller can do other work in between. Raises `FolderFault`.
         """
         return self._searched(lambda segments, start: first_at_or_after(segments, timestamp_ms, start))
 
     def largest_timestamp(self) -> Found:
-        """Return (offset, timestamp) of the first record with the largest timestamp, None for none, with pauses. Raises
-        `FolderFault`.
-        """
+        """Return (offset, timestamp) of the first record with the largest timestamp. Otherwise as `offset_for_time`."""
         peak_ms = yield from self._searched(largest)
         return None if peak_ms is None else (yield from self.offset_for_time(peak_ms))
 
@@ -437,18 +381,18 @@ class PartitionLog:
         while True:
             start_offset = self.log_start_offset
             try:
-                return (yield from search(self._segments.held_from(start_offset), start_offset))
+                return (yield from search(self._segments.listed_from(start_offset), start_offset))
             except OSError as error:
-                # Else a segment was deleted in a pause, and the search begins anew.
+                # Otherwise a segment was deleted in a pause: search again.
                 if self.log_start_offset == start_offset:
                     raise self._name.fault(error) from error
 
-    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        return self._name.out_of_range(offset, self.log_start_offset, self.log_end_offset)
-
     def close(self) -> None:
-        """Flush, keep the time of the last append, let go of the files, take no more. Raises as `flush`, closed even then."""
+        """Flush, keep the time of the last append, close the files, take no more appends.
+
+        Raises as `flush`; the log is closed then, too.
+        """
         try:
             self._end.close()
         finally:
-            self._segments.let_go()
+            self._segments.close_files()

@@ -1,6 +1,6 @@
-"""What the log remembers of idempotent producers, and whether their next batch is new, there already, out of order or fenced.
+"""The last batches of idempotent producers, and whether a batch is fresh, a duplicate, out of order or fenced.
 
-Pure: headers in, verdicts out. Rebuilt from batch headers in log order, or a snapshot and the headers after it. Sequences are
+Pure: headers in, results out. Rebuilt from batch headers in log order, or a snapshot and the headers after it. Sequences are
 counted by record counts. Source: KIP-98, Kafka's `ProducerAppendInfo`.
 """
 
@@ -30,7 +30,7 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True)
 class OutOfOrder:
-    """A batch before it is missing, or it is too old to be told from one that is. OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    """A batch before it is missing, or it is older than what is remembered. OUT_OF_ORDER_SEQUENCE_NUMBER."""
 
     expected_sequence: int
     found_sequence: int
@@ -44,7 +44,7 @@ class Fenced:
     found_epoch: int
 
 
-Verdict = Fresh | Duplicate | OutOfOrder | Fenced
+SequenceCheck = Fresh | Duplicate | OutOfOrder | Fenced
 FRESH = Fresh()
 
 _Batch = tuple[int, int, int]
@@ -73,14 +73,14 @@ class ProducerStates:
         return tuple(self._producers.items())
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Remember what a snapshot says and nothing else."""
+        """Remember what a snapshot says, and nothing else."""
         self._producers = OrderedDict(snapshot[-self._capacity :])
 
-    def judge(self, header: BatchHeader) -> Verdict:
-        """Return what to do with a batch that came from a producer. Hot: once per produced batch.
+    def classify(self, header: BatchHeader) -> SequenceCheck:
+        """Return what to do with a producer's batch. Hot: once per produced batch.
 
-        A producer that is not known (new, forgotten, or its batches expired) may begin with any sequence, as in Kafka; one with a
-        new epoch begins with 0.
+        An unknown producer (new, forgotten, or its batches expired) may begin with any sequence, as in Kafka. A known producer
+        begins a new epoch with 0.
         """
         if header.producer_id < 0:
             return FRESH
@@ -103,7 +103,7 @@ class ProducerStates:
         return OutOfOrder(expected, sequence)
 
     def due(self, producer_id: int, producer_epoch: int) -> int | None:
-        """Return the sequence that is fresh next from a producer known with this epoch, None for any other."""
+        """Return the next fresh sequence of a producer that is known with this epoch, None for any other."""
         known = self._producers.get(producer_id)
         if known is None or known[0] != producer_epoch:
             return None
@@ -111,13 +111,13 @@ class ProducerStates:
         return (last_sequence + last_count) & _SEQUENCES
 
     def record_run(self, producer_id: int, run: Sequence[_Batch]) -> None:
-        """Remember batches that are in the log now, in this order, of a producer for which `due` was asked before each."""
+        """Record batches that are in the log now, in this order. The caller has asked `due` for the producer before each."""
         epoch, batches = self._producers[producer_id]
         self._producers[producer_id] = (epoch, (*batches, *run[-REMEMBERED_BATCHES:])[-REMEMBERED_BATCHES:])
         self._producers.move_to_end(producer_id)
 
     def record(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a batch that is in the log now, at `base_offset`. Unchecked: a mirror records what its source accepted."""
+        """Record a batch that is in the log now, at `base_offset`. Unchecked: a mirror records what its source accepted."""
         producer_id = header.producer_id
         if producer_id < 0 or header.base_sequence < 0:
             return

@@ -1,8 +1,9 @@
-"""Opening what is on disk: what no sidecar tells is walked and verified, the torn tail cut, other damage noted and left alone.
+"""Open a log's files: walk and verify what no sidecar describes, cut a torn tail, record other damage and leave it alone.
 
-A crash can leave a part of the last append, zeros where a power cut lost pages, an empty last segment of a roll, segments whose
-deletion had begun. Ages are kept: a segment's last append is its file's mtime, put back after a change. Where opening waits for
-the disk, or a flush had failed, what is not known to be there is written again (`unproven` says why). Source: rules of the log.
+A crash can leave a part of the last append, zeros where a power cut lost pages, an empty last segment after a roll, and segments
+whose deletion had begun. Ages are kept: the time of a segment's last append is its file's mtime, which is set back after a
+change. When opening waits for the disk, or a flush had failed, bytes that may not be on disk are written again
+(`rewrite_unflushed` says why). Source: rules of the log.
 """
 
 import os
@@ -12,17 +13,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...wire.record_batch import BatchHeader
-from . import first_append, flush_mark, sidecar_file, start_note
+from . import first_append, flush_mark, start_note
 from . import folder as folders
-from .bad_range import BadRange
-from .batch_walk import NO_LIMIT, walk
 from .folder import bases_among, remove_leftovers
 from .log_format import refuse_format_1
+from .preallocated_tail import is_unwritten
 from .producer_state import ProducerStates
-from .segment import Segment, file_name
-from .sidecar import Sidecar
-from .spare import is_unwritten
-from .unproven import keep_times, put_on_disk
+from .rewrite_unflushed import keep_times, put_on_disk
+from .segment import sidecar_file
+from .segment.bad_range import BadRange
+from .segment.batch_walk import NO_LIMIT, walk
+from .segment.segment import Segment
+from .segment.segment_name import file_name
+from .segment.sidecar import Sidecar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,36 +34,36 @@ class RecoveryReport:
 
     segment_count: int
     batch_count: int
-    """Of those walked."""
+    """Batches that were walked."""
     checked_bytes: int
-    """How much was read and had its CRCs checked."""
+    """Bytes that were read and whose CRCs were checked."""
     left_bytes: int
-    """How much was taken over from sidecars: its CRCs are checked when it is read, and by the scrub."""
+    """Bytes taken over from sidecars: readers and the scrub check their CRCs later."""
     cut_from_offset: int
-    """Where the torn tail began; the log's end when there was none."""
+    """Where the torn tail began; the log end when there was none."""
     cut_bytes: int
-    """What the last segment's file lost, zeros alone not counted: 0 after a clean stop."""
+    """How much was cut off the last segment's file, not counting mere zeros: 0 after a clean stop."""
     cut_reason: str | None
     bad_ranges: tuple[BadRange, ...]
 
 
 class Recovered(NamedTuple):
-    """A log's segments in order, the last one the active one; what was found."""
+    """The segments in order, the last one being the active one, and what was found."""
 
     segments: list[Segment]
     is_flushed: bool
-    """Whether all of it is known to be on disk, names too. False only where `flush` was not asked for."""
+    """Whether everything is known to be on disk, names included. False only when `flush` was not asked for."""
     start_offset: int
-    """Where the log starts: the first segment's base or what is noted; 0 without segments."""
+    """Where the log starts: the first segment's base or the noted start; 0 without segments."""
     report: RecoveryReport
 
 
 def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: int, flush: bool = True) -> Recovered:
-    """Open the folder's segments. No segments when the folder has none.
+    """Open the folder's segments, and fill `producers` as they were.
 
-    Fills `producers` as they were. What lies before the end of the newest sidecar that tells of producers is taken over from
-    sidecars, or where one is missing left to the scrub; what lies after it is walked, CRCs and all: about 0.5 s a GiB in the page
-    cache, in batches of 10 KB. Raises `OldFormat`, and OSError when something cannot be read: then nothing was cut.
+    Up to the end of the newest sidecar that names producers, segments are taken over from their sidecars, or left to the scrub
+    when a sidecar is missing. What follows is walked and its CRCs are checked: about 0.5 s a GiB in the page cache, in batches of
+    10 KB. Raises `OldFormat`, and OSError when something cannot be read: nothing was cut then.
     """
     names = set(remove_leftovers(folder))
     is_marked = flush_mark.NAME in names
@@ -72,7 +75,7 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
     limits = [*bases[1:], NO_LIMIT] if bases else []
     segments = [Segment(folder / file_name(base), base, index_interval_bytes=index_interval_bytes) for base in bases]
     sidecars = [
-        sidecar_file.believed(folder, names, segment.base_offset, segment.file(), limit)
+        sidecar_file.valid_one(folder, names, segment.base_offset, segment.file(), limit)
         for segment, limit in zip(segments, limits, strict=True)
     ]
     flushed_offset = max((sidecar.flushed_to for sidecar in sidecars if sidecar is not None), default=0)
@@ -99,13 +102,13 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
             segment.adopt(sidecar)
         elif status.st_size:
             segment.leave_unindexed(limit, status.st_size)
-        found.left_bytes += segment.suspect_to - segment.suspect_from
+        found.left_bytes += len(segment.unverified)
         if limit == NO_LIMIT:
             _cut_tail(segment, status, found)
             noted_ms = first_append.read(folder, segment.base_offset) if first_append.NAME in names else None
             _age_of_active(noted_ms, segment, segments[at - 1] if at else None)
-        segment.let_go()
-    # A flush beyond a segment's base has entered the segment; one that was only begun may not have a name on disk.
+        segment.close_file()
+    # A flush beyond a segment's base has put its name on disk. A segment that was only begun may have no name there.
     is_flushed = bool(bases) and bases[-1] < flushed_offset and all(each.end_offset <= flushed_offset for each in segments)
     if (flush and bases and not is_flushed) or start_note.NAME in names:
         folders.sync(folder)
@@ -128,14 +131,14 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
             cut_from_offset=segments[-1].end_offset if segments else 0,
             cut_bytes=found.cut_bytes,
             cut_reason=found.cut_reason,
-            bad_ranges=tuple(bad for segment in segments for bad in segment.bad_ranges),
+            bad_ranges=tuple(bad for segment in segments for bad in segment.index.bad_ranges),
         ),
     )
 
 
 @dataclass(slots=True)
 class _Found:
-    """What adds up over the segments."""
+    """Sums over the segments."""
 
     batch_count: int = 0
     checked_bytes: int = 0
@@ -147,29 +150,29 @@ class _Found:
 def _walk_rest(
     segment: Segment, status: os.stat_result, limit_offset: int, producers: ProducerStates, found: _Found, *, rewrites: bool
 ) -> None:
-    """Take in what follows what `segment` knows already; put it on disk where that `rewrites`."""
-    found.checked_bytes += max(0, status.st_size - (segment.described_to - segment.base_offset))
+    """Walk what follows the part that `segment` knows already; write it again and flush it when `rewrites`."""
+    found.checked_bytes += max(0, status.st_size - (segment.sidecar.indexed_to - segment.base_offset))
     if segment.end_offset - segment.base_offset >= status.st_size:
         return
     file = segment.open_for_append() if rewrites else segment.file()
     for what in walk(file.fd, segment.base_offset, limit_offset, from_offset=segment.end_offset, rewrites=rewrites):
         if isinstance(what, BatchHeader):
-            segment.found(what)
+            segment.add_found(what)
             producers.record(what, what.base_offset)
             found.batch_count += 1
         elif isinstance(what, BadRange):
-            segment.found_bad(what)
+            segment.index.add_bad(what)
         elif limit_offset == NO_LIMIT:
             found.cut_reason = what.reason
         else:
-            segment.found_bad(BadRange(what.from_offset, limit_offset, what.reason))
+            segment.index.add_bad(BadRange(what.from_offset, limit_offset, what.reason))
     if rewrites:
         keep_times(segment, status)
         os.fdatasync(file.fd)
 
 
 def _without_zeros_beyond(segment: Segment, limit_offset: int) -> os.stat_result:
-    """Cut off what was written ahead (`spare`) and reaches beyond the limit; return what the file is like then."""
+    """Cut off preallocated zeros that reach beyond the limit; return the file's status afterwards."""
     file = segment.file()
     status = os.fstat(file.fd)
     room = limit_offset - segment.base_offset
@@ -190,7 +193,7 @@ def _cut_tail(segment: Segment, status: os.stat_result, found: _Found) -> None:
 
 
 def _newest(sidecars: Sequence[Sidecar | None]) -> int:
-    """Return which is the newest that tells of producers, -1 for none."""
+    """Return the index of the newest sidecar that names producers, -1 for none."""
     return max((at for at, sidecar in enumerate(sidecars) if sidecar is not None and sidecar.producers is not None), default=-1)
 
 
@@ -200,7 +203,7 @@ def _cut(segment: Segment, size_bytes: int, status: os.stat_result) -> None:
 
 
 def _age_of_active(noted_ms: int | None, active: Segment, before: Segment | None) -> None:
-    """Set when the active segment got its first append: as noted, else not before the last append of the segment before it."""
+    """Set the time of the active segment's first append: the noted one, else the last append of the segment before it."""
     if noted_ms is None and before is not None:
         noted_ms = before.last_append_ms
     if noted_ms is not None:

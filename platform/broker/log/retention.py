@@ -1,7 +1,7 @@
-"""Which segments may be deleted. Pure: no clock, no files. Source: the paper's retention; Kafka's retention.ms, retention.bytes.
+"""Decide which segments to delete. Pure. Source: the paper's retention; Kafka's retention.ms, retention.bytes.
 
-Age is counted from the last append at this broker, never from the events' own time, so years-old events that were replayed today
-stay. Consumers are never asked.
+Age counts from the last append at this broker, never from event time: old events that are replayed today stay. Consumers have no
+influence.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from .log_config import UNLIMITED
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFacts:
-    """What retention and roll decide by."""
+    """What retention knows of a segment."""
 
     base_offset: int
     end_offset: int
@@ -28,10 +28,9 @@ def expired(
 ) -> list[SegmentFacts]:
     """Return the segments to delete, oldest first, always a run from the oldest on.
 
-    By time: last append more than `retention_ms` ago. By size: as long as `retention_bytes` would stay without it. -1 switches
-    either off. A segment that ends beyond `up_to_offset` (not yet copied or flushed, say) stays. The active segment, the last, is
-    among them when it holds something and its time has come: the caller then closes it first, as Kafka does, and an empty one
-    takes its place.
+    By time: the last append is more than `retention_ms` ago. By size: at least `retention_bytes` stay without it. -1 switches one
+    of them off. A segment that ends beyond `up_to_offset` (not yet copied or flushed, for example) stays. The active segment, the
+    last, may be among them when it is not empty: the caller then closes it first, as Kafka does, and an empty one follows it.
     """
     size_bytes = sum(segment.size_bytes for segment in segments)
     gone = []

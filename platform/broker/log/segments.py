@@ -1,6 +1,6 @@
-"""The row of a log's segments: which one holds an offset, a new one at the end, the oldest ones away, few files open.
+"""All segments of a log in order: find the one that holds an offset, add one at the end, remove the oldest, keep few files open.
 
-Decides nothing about when. Segments ascend and do not overlap; there is always one, and the last is the active one. Raises
+Does not decide when. Segments ascend and do not overlap; there is always at least one, and the last is the active one. Raises
 OSError as the system does.
 """
 
@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from .bad_range import BadRange
-from .segment import DELETED_SUFFIX, Segment, file_name
+from .segment.bad_range import BadRange
+from .segment.segment import Segment
+from .segment.segment_name import DELETED_SUFFIX, file_name
 
 
 class DeletedSegment(NamedTuple):
-    """A segment that is no longer part of the log; its file, renamed to `path`, is still to be erased."""
+    """A segment that is no longer part of the log. Its file was renamed to `path` and must still be erased."""
 
     base_offset: int
     end_offset: int
@@ -25,21 +26,21 @@ class DeletedSegment(NamedTuple):
 
 
 class Segments:
-    """Not empty. At most one closed segment's file is kept open for reading, so descriptors do not grow with the log."""
+    """Never empty. At most one closed segment is kept open for reading, so descriptors do not grow with the log."""
 
-    __slots__ = ("_bases", "_folder", "_row", "_warm", "active", "start_offset", "undescribed")
+    __slots__ = ("_bases", "_folder", "_row", "_warm", "active", "start_offset", "unindexed")
 
     def __init__(self, folder: Path, row: list[Segment], start_offset: int) -> None:
         self._folder = folder
         self._row = row
         self._bases = [segment.base_offset for segment in row]
         self._warm: Segment | None = None
-        self.undescribed = {segment for segment in row[:-1] if segment.size_bytes and not segment.is_described_for_ever}
-        """Closed segments that have no sidecar of all that is in them, or only one that does not outlive the system."""
+        self.unindexed = {segment for segment in row[:-1] if segment.size_bytes and not segment.sidecar.is_durable}
+        """Closed segments without a sidecar that covers all of them and is valid after a power cut."""
         self.active = row[-1]
-        """The last one. An attribute, because each append and fetch asks."""
+        """The last segment. An attribute, because each append and each fetch reads it."""
         self.start_offset = start_offset
-        """Where the log starts: at the first segment's base, or further into it."""
+        """Where the log starts: at the first segment's base, or behind it."""
 
     def __len__(self) -> int:
         return len(self._row)
@@ -48,16 +49,16 @@ class Segments:
         return iter(self._row)
 
     def holding(self, offset: int) -> Segment:
-        """Return the segment whose stretch of the log `offset`, not before the log start, falls into."""
+        """Return the segment that `offset` falls into. `offset` is not before the log start."""
         return self._warmed(self._row[bisect_right(self._bases, offset) - 1])
 
     def from_offset(self, offset: int) -> Iterator[Segment]:
-        """Yield the segment that `offset`, not before the log start, falls into, and those after it."""
+        """Yield the segment that `offset` falls into, and the segments after it. `offset` is not before the log start."""
         for at in range(bisect_right(self._bases, offset) - 1, len(self._row)):
             yield self._warmed(self._row[at])
 
-    def held_from(self, offset: int) -> Iterator[Segment]:
-        """Yield what `from_offset` does, those of now: they may be rolled and deleted while they are gone through."""
+    def listed_from(self, offset: int) -> Iterator[Segment]:
+        """Yield what `from_offset` would now, even when segments are added or deleted between two steps."""
         for segment in self._row[bisect_right(self._bases, offset) - 1 :]:
             yield self._warmed(segment)
 
@@ -71,31 +72,30 @@ class Segments:
         self._row.append(segment)
         self._bases.append(base_offset)
         self.active = segment
-        self.undescribed.add(closed)
-        self.let_go_if_idle(closed)
+        self.unindexed.add(closed)
+        self.close_if_idle(closed)
         return segment
 
     def take_back(self) -> None:
-        """Undo `begin`, nothing having been appended."""
+        """Undo `begin`. Nothing has been appended since."""
         os.unlink(self.active.path)
         self._row.pop()
         self._bases.pop()
         self.active = self._row[-1]
-        self.undescribed.discard(self.active)
+        self.unindexed.discard(self.active)
 
     def move_active(self, base_offset: int) -> None:
-        """Let the active segment, which is empty, begin elsewhere. One rename: no crash leaves a wrong log start."""
+        """Let the active segment, which is empty, begin elsewhere. One rename, so that no crash leaves a wrong log start."""
         active = self.active
         path = self._folder / file_name(base_offset)
         os.rename(active.path, path)
-        active.path = path
-        active.base_offset = active.end_offset = active.flushed_offset = base_offset
+        active.move(path, base_offset)
         self._bases[-1] = base_offset
         if len(self._row) == 1:
             self.start_offset = base_offset
 
     def drop_first(self) -> DeletedSegment:
-        """Take the oldest segment, not the active one, out of the row and rename its file; slices keep it readable."""
+        """Remove the oldest segment, which is not the active one, and rename its file. Regions of it stay readable."""
         segment = self._row[0]
         path = self._folder / f"{segment.base_offset:020d}{DELETED_SUFFIX}"
         os.rename(segment.path, path)
@@ -104,17 +104,17 @@ class Segments:
             self.start_offset = self._bases[0]
         if self._warm is segment:
             self._warm = None
-        self.undescribed.discard(segment)
-        segment.let_go()
+        self.unindexed.discard(segment)
+        segment.close_file()
         return DeletedSegment(segment.base_offset, segment.end_offset, segment.size_bytes, segment.last_append_ms, path)
 
     def count_before(self, offset: int) -> int:
-        """Return how many of the oldest segments lie wholly before `offset`; the active one is among them when all of it does."""
+        """Return how many of the oldest segments lie wholly before `offset`. The active segment counts, too."""
         count = bisect_right(self._bases, offset)
         return count if count == len(self._row) and self.active.end_offset <= offset else count - 1
 
     def unflushed(self) -> list[Segment]:
-        """Return those that hold something which is not on disk: a run up to the active one."""
+        """Return the segments that are not wholly on disk, in order. They are the last ones."""
         found = []
         for segment in reversed(self._row):
             if segment.is_flushed and segment is not self.active:
@@ -123,36 +123,36 @@ class Segments:
                 found.append(segment)
         return found[::-1]
 
-    def let_go_if_idle(self, segment: Segment) -> None:
-        """Hold a closed segment's file open no longer. An unflushed one stays: its write-back's error may be told once."""
+    def close_if_idle(self, segment: Segment) -> None:
+        """Close a closed segment's file. An unflushed one stays open: the system reports a failed write only once."""
         if segment is not self.active and segment is not self._warm and segment.is_flushed:
-            segment.let_go()
+            segment.close_file()
 
-    def let_go(self) -> None:
-        """Hold no file open."""
+    def close_files(self) -> None:
+        """Close all files."""
         self._warm = None
         for segment in self._row:
-            segment.let_go()
+            segment.close_file()
 
     @property
-    def undescribed_bytes(self) -> int:
-        """Return how much an opening would have to walk if the process died now."""
+    def unindexed_bytes(self) -> int:
+        """Return how much the next start would have to walk if the process died now."""
         active = self.active
-        of_active, closed = active.end_offset - active.described_to, self.undescribed
-        return of_active + sum(each.end_offset - each.described_to for each in closed) if closed else of_active
+        of_active, closed = active.end_offset - active.sidecar.indexed_to, self.unindexed
+        return of_active + sum(each.end_offset - each.sidecar.indexed_to for each in closed) if closed else of_active
 
     @property
-    def suspects(self) -> list[Segment]:
-        """Return those that hold what nobody has verified since the start, the unindexed ones first."""
-        suspects = [segment for segment in self._row if segment.suspect_from < segment.suspect_to]
-        return sorted(suspects, key=lambda segment: segment.is_indexed)
+    def unverified(self) -> list[Segment]:
+        """Return the segments that are not wholly verified since the start, those without an index first."""
+        unverified = [segment for segment in self._row if segment.unverified]
+        return sorted(unverified, key=lambda segment: segment.index.is_complete)
 
     def _warmed(self, segment: Segment) -> Segment:
         warm = self._warm
         if segment is not warm and segment is not self.active:
             self._warm = segment
             if warm is not None:
-                self.let_go_if_idle(warm)
+                self.close_if_idle(warm)
         return segment
 
     @property
@@ -161,14 +161,14 @@ class Segments:
 
     @property
     def bad_ranges(self) -> list[BadRange]:
-        return sorted(bad for segment in self._row for bad in segment.bad_ranges)
+        return sorted(bad for segment in self._row for bad in segment.index.bad_ranges)
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
         """Half-open ranges between segments that hold neither batches nor damage."""
         found = []
         for segment, after in zip(self._row, self._row[1:], strict=False):
-            end = max([segment.end_offset, *(bad.to_offset for bad in segment.bad_ranges)])
+            end = max([segment.end_offset, *(bad.to_offset for bad in segment.index.bad_ranges)])
             if end < after.base_offset:
                 found.append((end, after.base_offset))
         return found

@@ -1,26 +1,26 @@
-"""Where a log starts when that is not where its first segment does, kept in the small file `log-start`: for DeleteRecords.
+"""The small file `log-start`: where the log starts, when DeleteRecords has moved the start behind the first segment's base.
 
     <offset, 20 digits> <CRC-32C of these digits, 8 hexadecimal digits>\\n
 
-Written beside its place, flushed, renamed there, the folder flushed: after a crash it says the old start or the new one. A note
-that is lower than the first segment says nothing (retention went past it). Knows no segments.
+It is written to a scratch file, flushed and renamed, and the folder is flushed. So after a crash it holds the old start or the
+new one. A note below the first segment's base counts for nothing: retention has moved past it. Knows no segments.
 """
 
 import os
 from pathlib import Path
 
 from ...wire.crc32c import crc32c
-from .file_slice import OpenFile
-from .whole_write import write_all
+from .segment.file_region import OpenFile
+from .segment.whole_write import write_all
 
 NAME = "log-start"
 SCRATCH = "log-start.new"
 
 
 def write(folder: OpenFile, offset: int) -> None:
-    """Return when it is on disk. A note that says as much or more stays. From any thread. Raises OSError.
+    """Wait until the note is on disk. A note with the same or a later start stays. From any thread. Raises OSError.
 
-    By the folder held open and not by its path: a topic that was deleted meanwhile may have a successor of the same name there.
+    Uses the open folder and not its path: the topic may have been deleted and made again meanwhile.
     """
     noted = _said(_content(folder))
     if noted is None or noted < offset:
@@ -31,12 +31,12 @@ def write(folder: OpenFile, offset: int) -> None:
         finally:
             os.close(fd)
         os.rename(SCRATCH, NAME, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-    # In any case: who wrote what is there may have come no further than its name.
+    # In any case: the process that wrote an existing note may have died before this.
     os.fsync(folder.fd)
 
 
 def read(folder: Path) -> int | None:
-    """Return the noted offset; None when there is no note, or one that is damaged (`is_damaged`). Raises OSError."""
+    """Return the noted offset; None when there is no note or a damaged one (`is_damaged`). Raises OSError."""
     try:
         return _said((folder / NAME).read_bytes())
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def read(folder: Path) -> int | None:
 
 
 def is_damaged(folder: Path) -> bool:
-    """Return whether there is a note that says nothing. Raises OSError."""
+    """Return whether there is a damaged note. Raises OSError."""
     return (folder / NAME).exists() and read(folder) is None
 
 

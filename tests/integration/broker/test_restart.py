@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.log import check
+from headrace.broker.log.tools.check import check
 from headrace.wire.record_batch import crc_matches, iter_batches, read_header
 from tests.crash.load import create_topic
 from tests.support.broker import BrokerProcess

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from headrace.broker.log import check
+from headrace.broker.log.tools.check import check
 from headrace.local import zookeeper
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, accepts, eventually, free_port

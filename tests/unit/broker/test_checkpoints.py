@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from headrace.broker import checkpoints
-from headrace.broker.checkpoints import CHECKPOINTS_A_PASS, LEAST_BYTES, UNDESCRIBED_BYTES, Checkpoints, due
-from headrace.broker.log import LogConfig, PartitionLog, sidecar_file
+from headrace.broker.checkpoints import CHECKPOINTS_A_PASS, LEAST_BYTES, UNINDEXED_BYTES, Checkpoints, due
+from headrace.broker.log import LogConfig, PartitionLog
+from headrace.broker.log.segment import sidecar_file
 from headrace.broker.loop import Loop
 from headrace.broker.partitions import Partition, PartitionTable
 from headrace.broker.topic_settings import settings_of
 from headrace.broker.worker import Worker
 from tests.support.processes import eventually
-from tests.unit.broker_log.small_logs import NOW_MS, batch
+from tests.support.small_logs import NOW_MS, batch
 
 
 def open_log(folder: Path, index: int) -> PartitionLog:
@@ -57,12 +58,12 @@ def partitions(folder: Path, count: int) -> list[Partition]:
 
 def test_light_logs_are_left_alone(tmp_path: Path) -> None:
     (one,) = partitions(tmp_path, 1)
-    assert due(UNDESCRIBED_BYTES, [], [(LEAST_BYTES, one)]) == []
+    assert due(UNINDEXED_BYTES, [], [(LEAST_BYTES, one)]) == []
 
 
 def test_the_heaviest_go_first_until_what_is_left_is_light(tmp_path: Path) -> None:
     light, heavy, middle = partitions(tmp_path, 3)
-    weights = [(UNDESCRIBED_BYTES // 8, light), (UNDESCRIBED_BYTES, heavy), (UNDESCRIBED_BYTES // 2, middle)]
+    weights = [(UNINDEXED_BYTES // 8, light), (UNINDEXED_BYTES, heavy), (UNINDEXED_BYTES // 2, middle)]
     total = sum(weight for weight, _ in weights)
     assert due(total, [], weights) == [heavy, middle]
 
@@ -78,7 +79,7 @@ def test_sidecars_are_written_as_logs_grow_and_what_was_trusted_is_verified(
 ) -> None:
     monkeypatch.setattr(checkpoints, "CHECKPOINT_EVERY_MS", 20)
     monkeypatch.setattr(checkpoints, "SCRUB_EVERY_MS", 20)
-    monkeypatch.setattr(checkpoints, "UNDESCRIBED_BYTES", 100)
+    monkeypatch.setattr(checkpoints, "UNINDEXED_BYTES", 100)
     monkeypatch.setattr(checkpoints, "LEAST_BYTES", 1)
     monkeypatch.setattr(checkpoints, "PARTITIONS_A_TURN", 2)
     for index in range(5):
@@ -94,7 +95,7 @@ def test_sidecars_are_written_as_logs_grow_and_what_was_trusted_is_verified(
         for number in range(9):
             log.append(batch(b"%d" % number), NOW_MS)
     made = begin(running, table_of(logs))
-    eventually(lambda: sum(log.undescribed_bytes for log in logs) <= 100, what="all described")
+    eventually(lambda: sum(log.unindexed_bytes for log in logs) <= 100, what="all indexed")
     eventually(lambda: [bad[:2] for bad in logs[3].bad_ranges] == [(69, 138)], what="the damage found")
     eventually(lambda: all(log.scrub_job() is None for log in logs), what="all verified")
     again = [open_log(tmp_path, index) for index in range(5)]
@@ -145,7 +146,7 @@ def test_a_disk_that_takes_no_sidecar_is_told_once_and_tried_again(
     tmp_path: Path, running: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(checkpoints, "CHECKPOINT_EVERY_MS", 20)
-    monkeypatch.setattr(checkpoints, "UNDESCRIBED_BYTES", 100)
+    monkeypatch.setattr(checkpoints, "UNINDEXED_BYTES", 100)
     monkeypatch.setattr(checkpoints, "LEAST_BYTES", 1)
     failing = threading.Event()
     failing.set()
@@ -165,7 +166,7 @@ def test_a_disk_that_takes_no_sidecar_is_told_once_and_tried_again(
     made = begin(running, table_of([log]))
     eventually(lambda: len(calls) > 3, what="some tries")
     failing.clear()
-    eventually(lambda: log.undescribed_bytes == 0, what="described at last")
+    eventually(lambda: log.unindexed_bytes == 0, what="indexed at last")
     assert caplog.text.count("sidecar_not_written") == 1
     made.stop()
 
@@ -176,7 +177,7 @@ def test_the_descriptor_limit_is_raised_and_half_of_it_is_for_logs() -> None:
         "hard = min(resource.getrlimit(resource.RLIMIT_NOFILE)[1], 4096)\n"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))\n"
         "from headrace.broker.descriptors import share_out\n"
-        "from headrace.broker.log import open_files\n"
+        "from headrace.broker.log.segment import open_files\n"
         "assert share_out() == hard == resource.getrlimit(resource.RLIMIT_NOFILE)[0]\n"
         "assert open_files.shared.limit == hard // 2\n"
     )

@@ -10,7 +10,7 @@ import pytest
 from headrace.broker import cold_reads, page_cache
 from headrace.broker.handlers import fetch as fetch_handler
 from headrace.broker.later import Slice
-from headrace.broker.log.file_slice import FileSlice, OpenFile
+from headrace.broker.log.segment.file_region import FileRegion, OpenFile
 from headrace.broker.page_cache import PageCache
 from headrace.wire.record_batch import iter_batches, iter_records
 from tests.support.processes import eventually
@@ -61,7 +61,7 @@ def made_cold(broker: ServingBroker) -> ServingBroker:
 
 def drop_cache(broker: ServingBroker) -> None:
     broker.partition("cold").log.flush()
-    stretch = broker.partition("cold").log.stretch(0, 1 << 20)
+    stretch = broker.partition("cold").log.region(0, 1 << 20)
     assert stretch is not None
 
     def is_dropped() -> bool:
@@ -81,7 +81,7 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(os.urandom(16 << 20))
     file, cache = OpenFile(path, os.O_RDWR), PageCache()
-    whole, head = FileSlice(file, 5, (16 << 20) - 5), FileSlice(file, 5, 50_000)
+    whole, head = FileRegion(file, 5, (16 << 20) - 5), FileRegion(file, 5, 50_000)
     assert cache.holds(whole)
     os.fsync(file.fd)
 
@@ -91,7 +91,7 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
 
     for looks_cold in (lambda: not cache.holds(whole), lambda: not cache.holds(head), lambda: cache.copy(head) is None):
         eventually(lambda look=looks_cold: (dropped(), look())[1], what="seen to be cold")
-    assert cache.holds(FileSlice(file, 5, 0))
+    assert cache.holds(FileRegion(file, 5, 0))
     dropped()
     page_cache.bring(head, 5, 50_000)
     page_cache.bring(head, (16 << 20) - 10, 1000)
@@ -126,7 +126,7 @@ def test_what_is_brought_is_read_through_an_opening_of_its_own(
 
     monkeypatch.setattr(os, "sendfile", sendfile)
     monkeypatch.setattr(os, "open", opened)
-    page_cache.bring(FileSlice(file, 0, 100_000), 0, 200_000)
+    page_cache.bring(FileRegion(file, 0, 100_000), 0, 200_000)
     assert sum(sent) == 100_000
     assert (os.lseek(file.fd, 0, os.SEEK_CUR) == 0) is has_proc, "without /proc there is no second opening of a deleted file"
 
@@ -274,9 +274,9 @@ def test_what_a_read_gives_lies_within_the_stretch_that_was_looked_at(broker: Se
     log = broker.partition("cold").log
     for offset in (0, 1, 777, BATCH, log.log_end_offset - 1):
         for max_bytes in (BATCH * 2, 100_000, 1 << 24):
-            stretch, found = log.stretch(offset, max_bytes), log.read(offset, max_bytes)
+            stretch, found = log.region(offset, max_bytes), log.read(offset, max_bytes)
             if found is not None:
                 assert stretch is not None
                 assert stretch.position <= found.position
                 assert found.position + len(found) <= stretch.position + len(stretch) + BATCH
-    assert log.stretch(log.log_end_offset, 1_000) is None
+    assert log.region(log.log_end_offset, 1_000) is None

@@ -12,13 +12,15 @@ import pytest
 from headrace.broker import kernel_flush
 from headrace.broker.flush_desk import FlushDesk
 from headrace.broker.kernel_flush import KernelFlush
-from headrace.broker.log import FlushJob, PartitionLog
+from headrace.broker.log import FlushJob, FolderFault, PartitionLog
+from headrace.broker.log.jobs.flush_job import FlushWork
+from headrace.broker.log.jobs.log_job import LogJob
 from headrace.broker.loop import Loop
 from headrace.broker.partitions import Partition
 from headrace.broker.topic_settings import settings_of
 from headrace.broker.worker import Worker
 from tests.support.processes import eventually
-from tests.unit.broker_log.small_logs import NOW_MS, batch, open_log
+from tests.support.small_logs import NOW_MS, batch, open_log
 
 PLACES = 2
 
@@ -67,7 +69,7 @@ def test_a_flush_ends_on_the_loop_and_its_place_is_free_again(loop: Loop, kernel
         job = flush_of(log)
         assert kernel.submit(job, told.append, told.append)
         until(loop, told, number)
-        log.flush_done(job)
+        job.done()
         assert log.flushed_offset == log.log_end_offset
     assert set(told) == {None}
 
@@ -86,7 +88,7 @@ def test_a_flush_with_a_folder_or_several_files_is_not_for_the_kernel(kernel: Ke
         log.append(batch(b"%d" % number), NOW_MS)
     job = log.flush_job()
     assert job is not None
-    assert job.only_fd is None
+    assert job.work.only_fd is None
     assert not kernel.submit(job, print, print)
 
 
@@ -160,14 +162,17 @@ def test_a_system_that_cannot_leaves_it_to_threads(loop: Loop, monkeypatch: pyte
 
 
 def test_a_file_that_cannot_be_flushed_so_is_left_to_threads(kernel: KernelFlush, tmp_path: Path) -> None:
-    class OfPipe(FlushJob):
+    class OfPipe(FlushWork):
         @property
         def only_fd(self) -> int | None:
             return reading
 
     reading, writing = os.pipe()
     try:
-        job = OfPipe(tmp_path, up_to_offset=0, segments=[], folders=[], entries_made=0)
+        work = OfPipe(tmp_path, up_to_offset=0, segments=[], folders=[], entries_made=0)
+        job: FlushJob = LogJob(
+            work, done=lambda _: None, failed=lambda _, error: FolderFault(topic="t", partition=0, path=tmp_path, cause=error)
+        )
         assert not kernel.submit(job, print, print)
     finally:
         os.close(reading)

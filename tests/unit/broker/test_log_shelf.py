@@ -17,8 +17,8 @@ from headrace.broker.partitions import PartitionTable
 from headrace.broker.topic_keeper import TopicKeeper
 from headrace.coordination.brokers import BrokerInfo, BrokerRegistry
 from headrace.coordination.topics import TopicInfo, TopicRegistry, Wanted
+from tests.support.small_logs import batch
 from tests.unit.broker.hand_worker import HandWorker
-from tests.unit.broker_log.small_logs import batch
 
 NOW_MS = 1_800_000_000_000
 
