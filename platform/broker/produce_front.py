@@ -15,6 +15,7 @@ from ..wire import produce
 from ..wire.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
 from ..wire.errors import ErrorCode, WireError
 from ..wire.primitives import INT, count, read_name, string
+from .handlers.batch_rules import fault_of
 from .partitions import Partition
 from .request_header import FRONT as REQUEST_FRONT
 from .request_header import body_start
@@ -29,11 +30,7 @@ PLACED = struct.Struct(">qiibI")
 """A batch's first 21 bytes: the twelve that a broker sets are among them, and behind them is all that the CRC covers."""
 _HEAD = struct.Struct(">ii")
 _API = struct.Struct(">hh")
-_SMALLEST_RECORD_BYTES, _MOST_RECORDS = 7, 1 << 24
-"""As in the general path."""
 _LARGEST_INT32 = (1 << 31) - 1
-_CODECS, _LAST_CODEC = 0x3F, 4
-"""The bits for codec, append time, transaction and control; up to 4 they are a known codec and nothing else."""
 
 
 class Shape(NamedTuple):
@@ -156,20 +153,17 @@ def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | Non
     base_offset, length, _, magic = _LEAD.unpack_from(lead, front.length_bytes)
     size_bytes = length + LENGTH_PREFIX_SIZE
     attributes, delta = _KIND.unpack(kind)
-    bits = attributes & _CODECS
     record_count = delta + 1
-    # Compressed records cannot be counted; a batch with more of them than bytes leaves a hole, which is the general path's.
-    most_records = min(size_bytes, _MOST_RECORDS) if bits else (size_bytes - HEADER_SIZE) // _SMALLEST_RECORD_BYTES
     frame_bytes = front.size - HEADER_SIZE + size_bytes + (3 if flexible else 0)
     if (
         magic != MAGIC
         or base_offset < 0
-        or not 0 < record_count <= most_records
         or size_bytes < HEADER_SIZE
+        or record_count > size_bytes  # A compressed batch with more records than bytes leaves a hole: the general path's.
         or frame_bytes - 4 > _LARGEST_INT32
-        or bits > _LAST_CODEC
         or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, front.version)
         or lead[: front.length_bytes] != count(size_bytes, flexible=flexible)
+        or fault_of(attributes, size_bytes, record_count, delta, of_mirror=False) is not None
     ):
         return None
     return Shape(word, lead, kind, frame_bytes, size_bytes, record_count)

@@ -8,11 +8,12 @@ import os
 import socket
 from collections.abc import Callable
 from select import EPOLLIN
+from typing import Generic
 
 from ..runtime.logs import get_logger
 from .connection import Connection
-from .dispatch import Dispatch
 from .errors import AddressInUse
+from .frame_runner import Dispatch, Template
 from .intake import SCRATCH_BYTES, BufferPool, Intake
 from .loop import Loop
 from .rate_limited_log import RateLimitedLog
@@ -29,10 +30,10 @@ CONNECTION_BYTES = 4 << 10
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
-class Server:
+class Server(Generic[Template]):
     """Serves `dispatch` on one address."""
 
-    def __init__(self, loop: Loop, dispatch: Dispatch, settings: BrokerSettings) -> None:
+    def __init__(self, loop: Loop, dispatch: Dispatch[Template], settings: BrokerSettings) -> None:
         self.loop = loop
         self.dispatch = dispatch
         self.output_max_bytes = settings.output_max_bytes
@@ -40,8 +41,8 @@ class Server:
         self.rejections = RateLimitedLog(log, lambda: loop.now_ms)
         self._settings = settings
         self._pool = BufferPool()
-        self._connections: dict[int, Connection] = {}
-        self._held: dict[Connection, int] = {}
+        self._connections: dict[int, Connection[Template]] = {}
+        self._held: dict[Connection[Template], int] = {}
         self.held_bytes = 0
         """Memory held by answers that peers have not taken yet, file slices left out: of connections whose socket is full."""
         self.accepted_count = 0
@@ -132,11 +133,11 @@ class Server:
     def new_intake(self) -> Intake:
         return Intake(self._pool)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Connection[Template]) -> None:
         self._connections.pop(connection.fd, None)
         self.held_bytes -= self._held.pop(connection, 0)
 
-    def output_held(self, connection: Connection, held_bytes: int) -> None:
+    def output_held(self, connection: Connection[Template], held_bytes: int) -> None:
         self.held_bytes += held_bytes - self._held.pop(connection, 0)
         if held_bytes:
             self._held[connection] = held_bytes
@@ -146,7 +147,7 @@ class Server:
             why = f"of {self.held_bytes} bytes of answers in memory that nobody reads {self._held[most]} are for this connection"
             most.refuse("unread_answers_too_large", why)
 
-    def input_grew(self, connection: Connection) -> None:
+    def input_grew(self, connection: Connection[Template]) -> None:
         if self._pool.lent_bytes <= self._settings.unfinished_requests_max_bytes:
             return
         unfinished = [one for one in self._connections.values() if one.unfinished_since_ms is not None]

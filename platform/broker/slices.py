@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Generator
 from typing import NamedTuple
 
+from .errors import FrameRefused
 from .later import Chunk, Chunks, Later
 from .loop import Loop
 from .metrics import clock_ns
-from .refusal import FrameRefused
 
 SLICE_NS = 2_000_000
 MOST_WAITING_BYTES = 64 << 20

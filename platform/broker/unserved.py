@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from ..wire.errors import ErrorCode
 from ..wire.refusals import refusal
+from .errors import FrameRefused
 from .rate_limited_log import RateLimitedLog
-from .refusal import FrameRefused
 from .request_header import FRONT_SIZE, body_start
 
 LONGEST_CLIENT_ID = 100

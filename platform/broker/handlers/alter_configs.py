@@ -7,15 +7,16 @@ from typing import Any
 
 from .. import topic_settings
 from ..slices import Steps
+from .broker import Broker
 from .config_changes import Plan, carry_out
-from .context import Context
+from .request import Request
 
 KEY = 33
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return what became of each resource."""
-    return carry_out(context, KEY, version, body, _plan)
+    return carry_out(broker, request, KEY, _plan)
 
 
 def _plan(resource: Any, present: Mapping[str, str]) -> Plan:

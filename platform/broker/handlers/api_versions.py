@@ -4,11 +4,12 @@ Trap: the client asks before it knows anything. A version above ours is answered
 the response header is never flexible; the router knows the latter, `wire.control` the former."""
 
 from ...wire import control
-from .context import Context
+from .broker import Broker
+from .request import Request
 
 KEY = 18
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def handle(broker: Broker, request: Request) -> bytes:
     """Return the table. The body is not looked at: whatever a client says of itself, it gets the same answer."""
-    return control.encode_api_versions(version, context.supported)
+    return control.encode_api_versions(request.version, broker.supported)

@@ -1,9 +1,9 @@
 """What handlers may use of the broker: built once by `app`, the same for every request.
 
-A handler is a function (context, version, body, peer) that returns the answer's body, whole or in chunks; a `Later`; or None
-where the protocol has no answer. It runs on the loop thread, never blocks, and keeps no view of `body` after it has returned.
-Where a request may name very many things it is a generator, which pauses wherever others may be let in (`slices`): `body` is
-valid up to the first pause, and what the broker knows may have changed at each.
+A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `Later`; or None where the
+protocol has no response. It runs on the loop thread and never blocks. A handler of a request that may name very many things is a
+generator: it pauses wherever the loop may serve others (`slices`). At each pause the broker's state may change, and after the
+first one the request's body is no longer valid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ...wire.errors import ErrorCode, MalformedFrame
-from ..catalog import Catalog, Places, TopicEntry
+from ..catalog import Catalog, Places
 from ..cold_reads import ColdReads
 from ..group_desk import GroupDesk
 from ..group_traces import GroupTraces
@@ -27,6 +27,7 @@ from ..settings import BrokerSettings
 from ..slices import Slices
 from ..topics_by_id import TopicsById
 from ..worker import Worker
+from .metadata_answers import MetadataAnswers
 
 Answer = bytes | Chunks | Later | None
 Done = Callable[[bool | Exception], None]
@@ -67,52 +68,8 @@ class TopicKeeper(Protocol):
         ...
 
 
-Pieces = dict[str, tuple[TopicEntry, bytes]]
-"""Topics as they stand in an answer, each with the entry that it was written from."""
-
-
-class MetadataAnswers:
-    """Answers that hold as long as the catalog is the same object, and topics in them that hold as long as their entry is.
-
-    Bounded: answers by their bytes and those of what was asked, topics by those of the catalog."""
-
-    CAPACITY_BYTES = 8 << 20
-    FORGOTTEN_TOPICS = 1_000
-    """So many topics that are no more may be remembered before all are forgotten."""
-
-    def __init__(self) -> None:
-        self._catalog: Catalog | None = None
-        self._answers: dict[object, bytes] = {}
-        self._held_bytes = 0
-        self._pieces: dict[int, Pieces] = {}
-        self._alive: frozenset[int] = frozenset()
-
-    def get(self, key: object, catalog: Catalog) -> bytes | None:
-        return self._answers.get(key) if catalog is self._catalog else None
-
-    def put(self, key: object, catalog: Catalog, answer: bytes, key_bytes: int = 0) -> None:
-        cost = len(answer) + key_bytes
-        if catalog is not self._catalog or self._held_bytes + cost > self.CAPACITY_BYTES:
-            self._catalog = catalog
-            self._answers.clear()
-            self._held_bytes = 0
-            known = len(catalog.topics)
-            for version in [one for one, pieces in self._pieces.items() if len(pieces) > known + self.FORGOTTEN_TOPICS]:
-                del self._pieces[version]
-        if cost <= self.CAPACITY_BYTES:
-            self._answers[key] = answer
-            self._held_bytes += cost
-
-    def pieces(self, version: int, alive: frozenset[int]) -> Pieces:
-        """Return what is remembered of topics, to be added to. All is forgotten when other brokers are `alive`."""
-        if alive != self._alive:
-            self._alive = alive
-            self._pieces.clear()
-        return self._pieces.setdefault(version, {})
-
-
 @dataclass(slots=True, kw_only=True)
-class Context:
+class Broker:
     """The broker as handlers see it."""
 
     settings: BrokerSettings
@@ -142,8 +99,6 @@ class Context:
     """None: what is not in the page cache is read on the loop."""
     slices: Slices = field(init=False)
     """Long answers on their way."""
-    client_id: str = ""
-    """What the client of the request in hand calls itself; the router sets it for APIs that ask for it."""
 
     def __post_init__(self) -> None:
         self.slices = Slices(self.loop)

@@ -13,8 +13,9 @@ from ...wire.errors import ErrorCode
 from .. import settings as broker_settings
 from .. import topic_settings
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
+from .request import Request
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 
@@ -48,24 +49,25 @@ Planner = Callable[[Any, Mapping[str, str]], Plan]
 """Takes a resource of the request and the topic's own settings as they are known now."""
 
 
-def carry_out(context: Context, key: int, version: int, body: memoryview, plan: Planner) -> Steps:
+def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Steps:
     """Return what became of each resource: of topics once their open partitions go by the new settings."""
-    request = yield from control.decode_in_steps(key, version, body)
-    named = Counter(map(_resource, required(request.resources)))
+    version = request.version
+    decoded = yield from control.decode_in_steps(key, version, request.body)
+    named = Counter(map(_resource, required(decoded.resources)))
     results: dict[Resource, Outcome] = {}
     plans: dict[Resource, Plan] = {}
-    for one in request.resources:
+    for one in decoded.resources:
         yield
         resource = _resource(one)
-        outcome = _judged(context, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
-        if isinstance(outcome, Plan) and not request.validate_only:
+        outcome = _judged(broker, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
+        if isinstance(outcome, Plan) and not decoded.validate_only:
             plans[resource] = outcome
         else:
             results[resource] = (ErrorCode.NONE, None) if isinstance(outcome, Plan) else outcome
     if not plans:
         return (yield from _answer(key, version, results))
     gathering = Gathering[Resource, Outcome](
-        context,
+        broker,
         plans,
         timeout_ms=0,
         overdue=lambda resource: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
@@ -76,7 +78,7 @@ def carry_out(context: Context, key: int, version: int, body: memoryview, plan: 
         def done(outcome: bool | Exception) -> None:
             gathering.put(resource, outcome_of(outcome, resource[1], not_done="keeps its settings"))
 
-        context.topics.configure(resource[1], plans[resource].change, done)
+        broker.topics.configure(resource[1], plans[resource].change, done)
 
     return gathering.start(begin)
 
@@ -98,7 +100,7 @@ def _resource(one: Any) -> Resource:
     return int(one.resource_type), str(one.resource_name)
 
 
-def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
+def _judged(broker: Broker, one: Any, plan: Planner) -> Plan | Outcome:
     kind, name = _resource(one)
     if (refused := too_many_settings(required(one.configs))) is not None:
         return refused
@@ -111,7 +113,7 @@ def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
     if kind == TOPIC:
         if (fault := topic_name.fault_of(name)) is not None:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
-        entry = context.topics.catalog.topics.get(name)
+        entry = broker.topics.catalog.topics.get(name)
         if entry is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
         planned = plan(one, entry.config)

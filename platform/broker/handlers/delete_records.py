@@ -13,8 +13,9 @@ from ..log import DeletedSegment, LogError, erase_now
 from ..log.start_job import StartJob
 from ..partitions import Partition
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .gathering import Gathering
+from .request import Request
 
 KEY = 21
 
@@ -26,18 +27,19 @@ Outcome = tuple[ErrorCode, int]
 """The error, and where the log starts now."""
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return each partition's new start."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     results: dict[Position, Outcome] = {}
     wanted_starts: dict[Position, tuple[Partition, int]] = {}
-    for topic in required(request.topics):
+    for topic in required(decoded.topics):
         for wanted in required(topic.partitions):
             yield
             position = (str(topic.name), int(wanted.partition_index))
-            partition = context.partitions.get(*position)
+            partition = broker.partitions.get(*position)
             if partition is None:
-                results[position] = (context.not_here(*position), NOT_KNOWN)
+                results[position] = (broker.not_here(*position), NOT_KNOWN)
                 continue
             offset = int(wanted.offset)
             if offset == TO_THE_HIGH_WATERMARK:
@@ -49,21 +51,21 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     if not wanted_starts:
         return (yield from _answer(version, results))
     gathering = Gathering[Position, Outcome](
-        context,
+        broker,
         wanted_starts,
-        timeout_ms=control.milliseconds(request.timeout),
+        timeout_ms=control.milliseconds(decoded.timeout),
         overdue=lambda position: (ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN),
         answer=lambda done: _answer(version, {**results, **done}),
     )
 
     def begin(position: Position) -> None:
         partition, offset = wanted_starts[position]
-        _move_start(context, partition, offset, lambda outcome: gathering.put(position, outcome))
+        _move_start(broker, partition, offset, lambda outcome: gathering.put(position, outcome))
 
     return gathering.start(begin)
 
 
-def _move_start(context: Context, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:
+def _move_start(broker: Broker, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:
     """Have what is before the new start on disk, by the one flush that a log has under way, then the new start itself."""
     log = partition.log
 
@@ -72,13 +74,13 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
         try:
-            job = log.start_job(offset, context.now_ms())
+            job = log.start_job(offset, broker.now_ms())
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
         if job is None:
             put((ErrorCode.NONE, log.log_start_offset))
-        elif not context.disk.submit(job.run, lambda _: written(job), lambda error: failed(job, error)):
+        elif not broker.disk.submit(job.run, lambda _: written(job), lambda error: failed(job, error)):
             put((ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN))
 
     def written(job: StartJob) -> None:
@@ -86,7 +88,7 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
             put((ErrorCode.NOT_LEADER_OR_FOLLOWER, NOT_KNOWN))
             return
         try:
-            log.start_done(job, erase=lambda deleted: _erase(context, deleted))
+            log.start_done(job, erase=lambda deleted: _erase(broker, deleted))
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
@@ -100,9 +102,9 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
     partition.when_flushed(offset, flushed)
 
 
-def _erase(context: Context, deleted: DeletedSegment) -> None:
+def _erase(broker: Broker, deleted: DeletedSegment) -> None:
     """Delete the file off the loop; one that no room is left for goes at the next start."""
-    context.disk.submit(lambda: erase_now(deleted), lambda _: None, lambda _: None)
+    broker.disk.submit(lambda: erase_now(deleted), lambda _: None, lambda _: None)
 
 
 def _answer(version: int, results: Mapping[Position, Outcome]) -> Generator[None, None, bytes]:

@@ -13,7 +13,7 @@ from ..later import Later
 from ..log import LogError
 from ..metrics import clock_ns
 from ..slices import SLICE_NS
-from .context import Context
+from .broker import Broker
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -44,15 +44,15 @@ class Gathering(Generic[Key, Result]):
 
     def __init__(
         self,
-        context: Context,
+        broker: Broker,
         keys: Iterable[Key],
         *,
         timeout_ms: int,
         overdue: Callable[[Key], Result],
         answer: Callable[[Mapping[Key, Result]], Generator[None, None, bytes]],
     ) -> None:
-        self._loop = context.loop
-        self._slices = context.slices
+        self._loop = broker.loop
+        self._slices = broker.slices
         self._results: dict[Key, Result | None] = dict.fromkeys(keys)
         self._waiting = set(self._results)
         self._to_begin = deque(self._results)
@@ -63,7 +63,7 @@ class Gathering(Generic[Key, Result]):
         self._overdue = overdue
         self._answer = answer
         wait_ms = min(timeout_ms, LONGEST_WAIT_MS) if timeout_ms > 0 else LONGEST_WAIT_MS
-        self.later = _Patient(deadline_ms=context.loop.now_ms + wait_ms, at_deadline=self._give)
+        self.later = _Patient(deadline_ms=broker.loop.now_ms + wait_ms, at_deadline=self._give)
 
     def start(self, begin: Callable[[Key], None]) -> Later:
         """Call `begin` for each key, a bounded number of them at once; each must end in a `put`. Return the pending answer."""

@@ -1,7 +1,7 @@
 """Which group ids can be kept, and which of them here."""
 
 from ...wire.errors import ErrorCode
-from .context import Context
+from .broker import Broker
 
 LONGEST = 249
 """Characters; Kafka has no bound."""
@@ -16,8 +16,8 @@ def is_usable(group: str) -> bool:
     return 0 < len(group) <= LONGEST
 
 
-def refusal(context: Context, group: str) -> ErrorCode:
+def refusal(broker: Broker, group: str) -> ErrorCode:
     """Return why this broker does not answer for the group; NONE when it does."""
     if not is_usable(group):
         return ErrorCode.INVALID_GROUP_ID
-    return ErrorCode.NONE if context.groups.is_ours(group) else ErrorCode.NOT_COORDINATOR
+    return ErrorCode.NONE if broker.groups.is_ours(group) else ErrorCode.NOT_COORDINATOR

@@ -9,8 +9,9 @@ from typing import Any
 from .. import topic_settings
 from ..slices import Steps
 from ..topic_settings import ConfigType
+from .broker import Broker
 from .config_changes import Operation, Plan, carry_out
-from .context import Context
+from .request import Request
 
 KEY = 44
 
@@ -18,9 +19,9 @@ KEY = 44
 Step = tuple[str, Operation, str]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return what became of each resource."""
-    return carry_out(context, KEY, version, body, lambda resource, present: plan(resource.configs, present))
+    return carry_out(broker, request, KEY, lambda resource, present: plan(resource.configs, present))
 
 
 def plan(wanted: Any, present: Mapping[str, str]) -> Plan:

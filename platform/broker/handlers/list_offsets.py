@@ -21,7 +21,8 @@ from ..log import FolderFault
 from ..partitions import Partition
 from ..slices import Steps
 from . import offset_for_leader_epoch
-from .context import Context, required
+from .broker import Broker, required
+from .request import Request
 
 KEY = 2
 FIRST_WITH_EPOCH = 4
@@ -32,13 +33,14 @@ NOT_FOUND = -1
 Result = dict[str, Any]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return one offset and its timestamp for each partition asked about."""
+    version = request.version
     if version == 0:
-        return (yield from _handle_v0(context, body))
-    request = yield from control.decode_in_steps(KEY, version, body)
+        return (yield from _handle_v0(broker, request.body))
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     named = Counter[tuple[str, int]]()
-    for topic in required(request.topics):
+    for topic in required(decoded.topics):
         for one in required(topic.partitions):
             named[str(topic.name), int(one.partition_index)] += 1
             yield
@@ -47,23 +49,23 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         {
             "name": topic.name,
             "partitions": (
-                _partition(context, name, wanted, version)
+                _partition(broker, name, wanted, version)
                 if named[name, int(wanted.partition_index)] == 1
                 else _result(int(wanted.partition_index), ErrorCode.INVALID_REQUEST)
                 for name in (str(topic.name),)
                 for wanted in topic.partitions
             ),
         }
-        for topic in request.topics
+        for topic in decoded.topics
     )
     return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
 
 
-def _partition(context: Context, topic: str, wanted: Any, version: int) -> Result | Generator[None, None, Result]:
+def _partition(broker: Broker, topic: str, wanted: Any, version: int) -> Result | Generator[None, None, Result]:
     index = int(wanted.partition_index)
-    partition = context.partitions.get(topic, index)
+    partition = broker.partitions.get(topic, index)
     if partition is None:
-        return _result(index, context.not_here(topic, index))
+        return _result(index, broker.not_here(topic, index))
     if version >= FIRST_WITH_EPOCH and (fault := offset_for_leader_epoch.fault_of(int(wanted.current_leader_epoch))) is not None:
         return _result(index, fault)
     timestamp_ms = int(wanted.timestamp)
@@ -97,21 +99,21 @@ def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms:
     }
 
 
-def _handle_v0(context: Context, body: memoryview) -> Generator[None, None, bytes]:
-    now_ms = context.now_ms()
+def _handle_v0(broker: Broker, body: memoryview) -> Generator[None, None, bytes]:
+    now_ms = broker.now_ms()
     asked = yield from list_offsets_v0.decode_in_steps(body)
     topics = (
-        {"name": name, "partitions": (_found_v0(context, topic, one, now_ms) for topic in (name,) for one in wanted)}
+        {"name": name, "partitions": (_found_v0(broker, topic, one, now_ms) for topic in (name,) for one in wanted)}
         for name, wanted in asked
     )
     return (yield from control.encode_in_steps(KEY, 0, {"topics": topics}))
 
 
-def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> Result:
+def _found_v0(broker: Broker, topic: str, wanted: Wanted, now_ms: int) -> Result:
     index = wanted.partition
-    partition = context.partitions.get(topic, index)
+    partition = broker.partitions.get(topic, index)
     if partition is None:
-        return _result_v0(index, context.not_here(topic, index))
+        return _result_v0(index, broker.not_here(topic, index))
     if wanted.timestamp_ms < EARLIEST:
         return _result_v0(index, ErrorCode.INVALID_REQUEST)
     log, high_watermark = partition.log, partition.high_watermark

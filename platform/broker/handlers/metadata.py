@@ -17,7 +17,8 @@ from ...wire.primitives import read_count, read_name, read_string, skip_tags
 from ..catalog import Catalog, TopicEntry
 from ..later import Later
 from ..slices import Steps
-from .context import Context
+from .broker import Broker
+from .request import Request
 
 KEY = 3
 FIRST_ASKED_BY_ID = 12
@@ -35,19 +36,20 @@ has made them.
 """
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return brokers and topics; a Later while a topic that the request has called into being is made."""
-    wanted, may_create = yield from read_request(version, bytes(body))
-    if wanted is not None and may_create and context.settings.auto_create_topics:
-        known = context.topics.catalog.topics
+    version = request.version
+    wanted, may_create = yield from read_request(version, bytes(request.body))
+    if wanted is not None and may_create and broker.settings.auto_create_topics:
+        known = broker.topics.catalog.topics
         missing = []
         for name in dict.fromkeys(wanted):
             if isinstance(name, str) and name not in known and topic_name.fault_of(name) is None:
                 missing.append(name)
             yield
         if missing:
-            return _create_then_answer(context, version, wanted, missing[:MOST_MADE])
-    return (yield from _answer(context, version, wanted))
+            return _create_then_answer(broker, version, wanted, missing[:MOST_MADE])
+    return (yield from _answer(broker, version, wanted))
 
 
 def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[Wanted] | None, bool]]:
@@ -86,7 +88,7 @@ def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[
     return (None if is_all else names), may_create
 
 
-def _create_then_answer(context: Context, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> Later:
+def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> Later:
     waiting = set(missing)
 
     is_answering = False
@@ -95,9 +97,9 @@ def _create_then_answer(context: Context, version: int, wanted: Sequence[Wanted]
         nonlocal is_answering
         if not is_answering:
             is_answering = True
-            context.slices.complete(later, _answer(context, version, wanted, being_made=frozenset(missing)))
+            broker.slices.complete(later, _answer(broker, version, wanted, being_made=frozenset(missing)))
 
-    later = Later(deadline_ms=context.loop.now_ms + context.settings.topic_creation_wait_ms, at_deadline=answer)
+    later = Later(deadline_ms=broker.loop.now_ms + broker.settings.topic_creation_wait_ms, at_deadline=answer)
 
     for name in missing:
 
@@ -106,28 +108,28 @@ def _create_then_answer(context: Context, version: int, wanted: Sequence[Wanted]
             if not waiting:
                 answer()
 
-        partition_count, config = _first_use(context, name)
-        context.topics.create(name, partition_count, config, done)
+        partition_count, config = _first_use(broker, name)
+        broker.topics.create(name, partition_count, config, done)
     return later
 
 
-def _first_use(context: Context, name: str) -> tuple[int, dict[str, str]]:
+def _first_use(broker: Broker, name: str) -> tuple[int, dict[str, str]]:
     if name.startswith(PLATFORM_PREFIX):
         return 1, {"retention.ms": "-1"}
-    return context.settings.num_partitions, {}
+    return broker.settings.num_partitions, {}
 
 
 def _answer(
-    context: Context, version: int, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
+    broker: Broker, version: int, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
 ) -> Generator[None, None, bytes]:
     """Return the answer, from memory where the same was asked before and nothing has changed; otherwise from its topics' bytes,
     those that have not changed being remembered as well.
     """
-    catalog, answers = context.topics.catalog, context.metadata_answers
+    catalog, answers = broker.topics.catalog, broker.metadata_answers
     key = (version, None if wanted is None else tuple(wanted), being_made)
     answer = answers.get(key, catalog)
     if answer is None:
-        brokers = context.brokers
+        brokers = broker.brokers
         names = sorted(catalog.topics) if wanted is None else list(dict.fromkeys(wanted))
         by_id = yield from _by_id(catalog, names)
         pieces = answers.pieces(version, frozenset(brokers))
@@ -152,7 +154,7 @@ def _answer(
             version,
             brokers=brokers,
             cluster_id=catalog.cluster_id,
-            controller_id=context.settings.broker_id,
+            controller_id=broker.settings.broker_id,
             topics=topics,
         )
         answer = AnswerBytes.holding(body, errors)

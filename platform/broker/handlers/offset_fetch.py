@@ -13,8 +13,9 @@ from ..errors import Overloaded
 from ..later import Later
 from ..offset_desk import Offsets, Position
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .group_id import refusal
+from .request import Request
 
 KEY = 9
 
@@ -25,18 +26,19 @@ MOST_GROUPS = 1_000
 Wanted = list[Position] | None
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return the offsets of each group once ZooKeeper has told them."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     groups: dict[str, Wanted] = {}
     errors: dict[str, ErrorCode] = {}
     asked: dict[str, list[Position] | None] = {}
-    for one in required(request.groups) if version >= 8 else (request,):
+    for one in required(decoded.groups) if version >= 8 else (decoded,):
         group = str(one.group_id)
         groups[group] = wanted = yield from _wanted(one.topics)
-        errors[group] = refusal(context, group) if len(groups) <= MOST_GROUPS else ErrorCode.INVALID_REQUEST
+        errors[group] = refusal(broker, group) if len(groups) <= MOST_GROUPS else ErrorCode.INVALID_REQUEST
         if errors[group] is ErrorCode.NONE:
-            asked[group] = None if wanted is None else (yield from _known(context, wanted))
+            asked[group] = None if wanted is None else (yield from _known(broker, wanted))
         yield
 
     def answer(found: Mapping[str, Offsets | Exception]) -> Generator[None, None, bytes]:
@@ -47,12 +49,12 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     later = Later()
 
     def done(found: Mapping[str, Offsets | Exception]) -> None:
-        context.slices.complete(later, answer(found))
+        broker.slices.complete(later, answer(found))
 
     def failed(error: Exception) -> None:
         done(dict.fromkeys(asked, error))
 
-    if not context.offsets.fetch(asked, done, failed):
+    if not broker.offsets.fetch(asked, done, failed):
         failed(Overloaded())
     return later
 
@@ -68,10 +70,10 @@ def _wanted(topics: Any) -> Generator[None, None, Wanted]:
     return wanted
 
 
-def _known(context: Context, wanted: Iterable[Position]) -> Generator[None, None, list[Position]]:
+def _known(broker: Broker, wanted: Iterable[Position]) -> Generator[None, None, list[Position]]:
     known = []
     for position in wanted:
-        if context.topics.catalog.has(*position):
+        if broker.topics.catalog.has(*position):
             known.append(position)
         yield
     return known

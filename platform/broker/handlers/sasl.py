@@ -5,26 +5,27 @@ where a closed connection would have it try again for ever without a word."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from .context import Context
+from .broker import Broker
+from .request import Request
 
 HANDSHAKE_KEY, AUTHENTICATE_KEY = 17, 36
 
 WHY = "this listener takes no SASL: set security.protocol=PLAINTEXT in the client"
 
 
-def handshake(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def handshake(broker: Broker, request: Request) -> bytes:
     """Return the refusal. No mechanism is named: none is there."""
-    control.decode_request(HANDSHAKE_KEY, version, body)
-    return control.encode_response(HANDSHAKE_KEY, version, {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []})
+    control.decode_request(HANDSHAKE_KEY, request.version, request.body)
+    return control.encode_response(HANDSHAKE_KEY, request.version, {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []})
 
 
-def authenticate(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def authenticate(broker: Broker, request: Request) -> bytes:
     """Return the refusal, with its reason."""
-    control.decode_request(AUTHENTICATE_KEY, version, body)
+    control.decode_request(AUTHENTICATE_KEY, request.version, request.body)
     message = {
         "error_code": ErrorCode.ILLEGAL_SASL_STATE,
         "error_message": WHY,
         "auth_bytes": b"",
         "session_lifetime_ms": 0,
     }
-    return control.encode_response(AUTHENTICATE_KEY, version, message)
+    return control.encode_response(AUTHENTICATE_KEY, request.version, message)

@@ -200,7 +200,10 @@ def compared(requests: bytes, cuts: Sequence[int], **settings: Any) -> Side:
     """Send the same bytes, cut at the same places, to both; hold them against each other; return the one with runs, closed."""
     # Nothing here depends on the disk; waiting for it would take most of the time. Nor on how much fits into a turn: on a busy
     # machine it may end in the middle, and what is answered before a connection closes would then differ.
-    unhurried = mock.patch("headrace.broker.connection.TURN_NS", 1 << 62), mock.patch("headrace.broker.slices.SLICE_NS", 1 << 62)
+    unhurried = (
+        mock.patch("headrace.broker.frame_runner.TURN_NS", 1 << 62),
+        mock.patch("headrace.broker.slices.SLICE_NS", 1 << 62),
+    )
     with tempfile.TemporaryDirectory() as folder, mock.patch("os.fsync"), mock.patch("os.fdatasync"), unhurried[0], unhurried[1]:
         short, general = Side(Path(folder) / "s", runs=True, **settings), Side(Path(folder) / "g", runs=False, **settings)
         try:
