@@ -1,7 +1,7 @@
 """DescribeAcls, key 29, versions 1-3, CreateAcls, key 30, versions 1-3, DeleteAcls, key 31, versions 1-3: there is no authorizer.
 
-All are answered SECURITY_DISABLED, as Apache Kafka does without one: so an admin tool says so, where a closed connection would
-have it try again for ever without a word."""
+Every request is answered SECURITY_DISABLED, as Apache Kafka does without an authorizer. Trap: after a closed connection an admin
+tool would try again for ever and say nothing."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def describe(broker: Broker, request: Request) -> bytes:
 
 
 def create(broker: Broker, request: Request) -> Steps:
-    """Return a refusal for each that was to be made."""
+    """Return a refusal for each ACL of the request."""
     decoded = yield from control.decode_in_steps(CREATE_KEY, request.version, request.body)
     return (yield from _each(CREATE_KEY, request.version, "results", required(decoded.creations), _REFUSED))
 

@@ -1,6 +1,7 @@
-"""AlterConfigs, key 33, versions 0-2: a topic's own settings are replaced by those given, all at once.
+"""AlterConfigs, key 33, versions 0-2: replaces all of a topic's own settings by those in the request.
 
-Trap for users, Kafka's own: what is not named goes back to its default. IncrementalAlterConfigs changes single ones."""
+Trap for users, the same in Kafka: a setting that the request does not name goes back to its default. IncrementalAlterConfigs
+changes single settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,7 @@ KEY = 33
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return what became of each resource."""
+    """Return the outcome for each resource."""
     return carry_out(broker, request, KEY, _plan)
 
 

@@ -1,7 +1,7 @@
 """ApiVersions, key 18, versions 0-3: what this broker serves.
 
-Trap: the client asks before it knows anything. A version above ours is answered with a v0 body, error 35 and our ranges, and
-the response header is never flexible; the router knows the latter, `wire.control` the former."""
+Traps: the client asks before it knows any version. A version above ours is answered with a v0 body, error 35 and our ranges
+(`wire.control` does this). The response header is never flexible (the router does this)."""
 
 from ...wire import control
 from .broker import Broker
@@ -11,5 +11,5 @@ KEY = 18
 
 
 def handle(broker: Broker, request: Request) -> bytes:
-    """Return the table. The body is not looked at: whatever a client says of itself, it gets the same answer."""
+    """Return the table. The body is not read: every client gets the same response."""
     return control.encode_api_versions(request.version, broker.supported)

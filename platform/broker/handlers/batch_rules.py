@@ -1,7 +1,7 @@
-"""Which whole batches may be in a log, whichever way they came. Pure.
+"""Which batches a log may hold, for both ways of Produce. Pure.
 
-Both ways of Produce ask here: `produce` for each batch, `produce_front` once for all batches that are alike. The caller checks
-the batch's size, magic and CRC; a run also its sequence."""
+`produce` asks for each batch, `produce_front` once for all batches that are alike. The caller checks size, magic and CRC. The
+caller of `produce_front` also checks the sequence."""
 
 from ...wire.append_time import LOG_APPEND_TIME
 from ...wire.errors import ErrorCode

@@ -34,7 +34,7 @@ Done = Callable[[bool | Exception], None]
 
 
 class TopicKeeper(Protocol):
-    """Makes and removes topics (through ZooKeeper, so the answer comes later)."""
+    """Creates, changes and deletes topics. It asks ZooKeeper, so each call ends later, with `done` on the loop."""
 
     @property
     def catalog(self) -> Catalog:
@@ -44,26 +44,26 @@ class TopicKeeper(Protocol):
     def create(
         self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, places: Places | None = None
     ) -> None:
-        """Make a topic, then call `done` on the loop: True it is there now, False it was there before, or why it could not be
-        made. `places` says which brokers keep which partition.
+        """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `places` says which
+        brokers keep which partition.
         """
         ...
 
     def extend(self, topic: str, partition_count: int, places: Sequence[tuple[int, ...]] | None, done: Done) -> None:
-        """Add partitions until there are so many, then call `done`: True, False there is no such topic, or why not. `places` has
-        the brokers of each new one.
+        """Add partitions until there are `partition_count`. `done` gets True, False when there is no such topic, or the error.
+        `places` has the brokers of each new partition.
         """
         ...
 
     def configure(self, topic: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], done: Done) -> None:
-        """Put what `change` makes of the topic's own settings in their place, then call `done`: True they are in force, False
-        there is no such topic, or why not.
+        """Replace the topic's own settings by what `change` returns for them. `done` gets True when they are in force, False when
+        there is no such topic, or the error.
         """
         ...
 
     def delete(self, topic: str, done: Done, topic_id: UUID | None = None) -> None:
-        """Remove a topic and its data, then call `done` on the loop: True it is gone, False there was none, or why it could
-        not be. With `topic_id` a topic that has another id is not it.
+        """Delete a topic and its data. `done` gets True when it is gone, False when there was none, or the error. With `topic_id`
+        only a topic that has this id is deleted.
         """
         ...
 
@@ -80,25 +80,25 @@ class Broker:
     topics: TopicKeeper
     offsets: OffsetDesk
     groups: GroupDesk
-    """Groups with members, of Kafka clients."""
+    """Groups of Kafka clients that have members."""
     group_traces: GroupTraces
     """What ZooKeeper knows of groups."""
     producer_ids: ProducerIdDesk
     disk: Worker
-    """Does what waits for the disk and is not a flush."""
+    """Runs jobs that wait for the disk, but for flushes."""
     host: str
     port: int
-    """Where clients are told to come: known once the socket listens."""
+    """The advertised address; the port is known once the socket listens."""
     supported: Mapping[int, tuple[int, int]]
-    """API key to the lowest and highest version served: what ApiVersions answers, from the router's table."""
+    """By API key the lowest and highest version that ApiVersions answers, from `api_table`."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
     known_fetches: KnownFetches = field(default_factory=KnownFetches)
     topics_by_id: TopicsById = field(default_factory=TopicsById)
     cold_reads: ColdReads | None = None
-    """None: what is not in the page cache is read on the loop."""
+    """None: records that are not in the page cache are read on the loop."""
     slices: Slices = field(init=False)
-    """Long answers on their way."""
+    """Runs the generators of long responses."""
 
     def __post_init__(self) -> None:
         self.slices = Slices(self.loop)
@@ -121,14 +121,14 @@ class Broker:
         return partition
 
     def not_here(self, topic: str, index: int) -> ErrorCode:
-        """Return what the protocol calls it that a partition is not among this broker's own."""
+        """Return the error code for a partition that is not kept here."""
         if self.topics.catalog.has(topic, index):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
     def brokers(self) -> dict[int, tuple[str, int]]:
-        """Return host and port of every broker by id, this one among them whatever ZooKeeper says."""
+        """Return host and port of every broker by id. This one is always among them."""
         known = {broker.broker_id: (broker.host, broker.port) for broker in self.topics.catalog.brokers.values()}
         return known | {self.settings.broker_id: (self.host, self.port)}
 

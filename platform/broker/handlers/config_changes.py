@@ -1,7 +1,7 @@
-"""Changes of settings asked for by AlterConfigs and IncrementalAlterConfigs: which resources may be changed, and how it is told.
+"""What AlterConfigs and IncrementalAlterConfigs have in common: which resources may be changed, and the response.
 
-A topic's own settings may; what they become is the caller's to say (`Plan`). A broker's are read when it starts: changing one
-is refused by name, so nobody believes it has happened."""
+A topic's own settings may be changed; the caller says what they become (`Plan`). A broker reads its settings when it starts, so a
+change of one is refused by name and no user believes that it has happened."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -36,21 +36,21 @@ class Plan(NamedTuple):
     """What a request would make of a topic's own settings."""
 
     faults: list[str]
-    """Each naming its setting; where there is one nothing is changed."""
+    """Each names its setting. Where there is a fault, nothing is changed."""
     change: Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 MOST_SETTINGS = 1_000
-"""Of one resource in one request; a topic has some twenty."""
+"""Settings of one resource in one request. A topic has some twenty."""
 MOST_TOLD = 20
-"""Faults in one message: each names what would be right, and a request may have tens of thousands."""
+"""Faults in one message. A request may have tens of thousands, and each fault names the values that would be right."""
 
 Planner = Callable[[Any, Mapping[str, str]], Plan]
-"""Takes a resource of the request and the topic's own settings as they are known now."""
+"""Gets a resource of the request and the topic's own settings as they are now."""
 
 
 def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Steps:
-    """Return what became of each resource: of topics once their open partitions go by the new settings."""
+    """Return the outcome for each resource. That of a topic comes when its open partitions use the new settings."""
     version = request.version
     decoded = yield from control.decode_in_steps(key, version, request.body)
     named = Counter(map(_resource, required(decoded.resources)))
@@ -84,14 +84,14 @@ def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Step
 
 
 def too_many_settings(settings: Sequence[Any]) -> tuple[ErrorCode, str] | None:
-    """Return why so many settings of one resource are not looked at, or None."""
+    """Return the refusal of a resource with too many settings, or None."""
     if len(settings) <= MOST_SETTINGS:
         return None
     return ErrorCode.INVALID_REQUEST, f"{len(settings)} settings of one resource: give at most {MOST_SETTINGS} in one request"
 
 
 def told(faults: Sequence[str]) -> str:
-    """Return what is wrong as one message, the first faults of many."""
+    """Return the faults as one message; of many, the first ones."""
     more = len(faults) - MOST_TOLD
     return "; ".join([*faults[:MOST_TOLD], f"and {more} more" if more > 0 else ""]).removesuffix("; ")
 

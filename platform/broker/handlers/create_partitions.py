@@ -1,6 +1,6 @@
-"""CreatePartitions, key 37, versions 0-3: a topic gets more partitions, those it has staying as they are.
+"""CreatePartitions, key 37, versions 0-3: adds partitions to a topic. Those that it has stay as they are.
 
-Trap for users: keys go to other partitions from then on. Kafka does the same."""
+Trap for users, the same in Kafka: from then on keys map to other partitions."""
 
 from collections.abc import Generator, Mapping
 from functools import partial
@@ -22,7 +22,7 @@ Outcome = tuple[ErrorCode, str | None]
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return what became of each topic, once its new partitions may be written to."""
+    """Return the outcome for each topic, once clients may write to its new partitions."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     refused, to_extend = yield from placement.sorted_out(

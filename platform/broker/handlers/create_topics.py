@@ -1,7 +1,7 @@
-"""CreateTopics, key 19, versions 0-7: topics with their partitions and settings.
+"""CreateTopics, key 19, versions 0-7: creates topics with their partitions and settings.
 
-One replica a partition; where each lies may be said by hand. Settings are checked against the table of `topic_settings`, and
-every fault is named in the answer's message."""
+A partition has one replica; the request may say which broker keeps it. Settings are checked against the table of
+`topic_settings`, and the response's message names every fault."""
 
 from collections.abc import Generator, Iterable, Mapping
 from functools import lru_cache, partial
@@ -35,7 +35,7 @@ class _Wanted(NamedTuple):
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return what became of each topic, once ZooKeeper has them all."""
+    """Return the outcome for each topic, once ZooKeeper has them all."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     refused, granted = yield from placement.sorted_out(

@@ -1,4 +1,5 @@
-"""DeleteGroups, key 42, versions 0-2: a group's offsets go for good. One with members, of whatever kind, is not deleted."""
+"""DeleteGroups, key 42, versions 0-2: deletes a group and its offsets. A group that has members, of either kind, is not
+deleted."""
 
 from collections.abc import Generator, Mapping
 
@@ -21,7 +22,7 @@ _CODES = {
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return what became of each group, once it is out of ZooKeeper."""
+    """Return the outcome for each group, once ZooKeeper has deleted it."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     errors: dict[str, ErrorCode] = {}

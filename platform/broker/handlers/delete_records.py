@@ -1,8 +1,9 @@
-"""DeleteRecords, key 21, versions 0-2: the head of a partition goes, up to an offset; -1 says up to the high watermark.
+"""DeleteRecords, key 21, versions 0-2: deletes a partition's records before an offset; -1 stands for the high watermark.
 
-Whole segments before the new start are deleted, the rest of the first one that stays is not shown. Answered when the new start
-is on disk. Traps: what is not yet shown to consumers cannot be deleted, so the bound is the high watermark, not the log end; and
-of two fdatasyncs of one log at once one may report success for what the other lost, so the flush is the partition's own."""
+Whole segments before the new start are deleted. Records before it in the first segment that stays are no longer shown. The
+response comes when the new start is on disk. Traps: records that consumers may not see yet cannot be deleted, so the bound is the
+high watermark and not the log end. Of two concurrent fdatasyncs of one log, one may report success for bytes that the other lost;
+so the flush goes the partition's own way."""
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -66,7 +67,7 @@ def handle(broker: Broker, request: Request) -> Steps:
 
 
 def _move_start(broker: Broker, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:
-    """Have what is before the new start on disk, by the one flush that a log has under way, then the new start itself."""
+    """Flush the log up to the new start, by the one flush that a log has under way, then write the new start itself."""
     log = partition.log
 
     def flushed(why_not: str | None) -> None:
@@ -103,7 +104,7 @@ def _move_start(broker: Broker, partition: Partition, offset: int, put: Callable
 
 
 def _erase(broker: Broker, deleted: DeletedSegment) -> None:
-    """Delete the file off the loop; one that no room is left for goes at the next start."""
+    """Delete the file off the loop. Where the worker's queue is full, the next start of the broker deletes it."""
     broker.disk.submit(lambda: erase_now(deleted), lambda _: None, lambda _: None)
 
 

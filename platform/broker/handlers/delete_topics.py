@@ -1,6 +1,6 @@
-"""DeleteTopics, key 20, versions 0-6: a topic and its data go for good.
+"""DeleteTopics, key 20, versions 0-6: deletes topics and their data.
 
-6 may name topics by their ids: one that is made anew meanwhile under the same name is not deleted then."""
+Version 6 may name a topic by its id. A topic that was created anew under the same name is then not deleted."""
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
@@ -24,14 +24,14 @@ Result = dict[str, Any]
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return what became of each topic, once it is out of ZooKeeper."""
+    """Return the outcome for each topic, once ZooKeeper has deleted it."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     results: list[Result] = []
     named = yield from _named(broker, decoded, version, results)
     times = Counter(name for name, _ in named)
     to_delete: dict[str, UUID | None] = {}
-    """The id where a topic was named by it: another topic that has the name by then is not meant."""
+    """By name: the id, where the request named the topic by it. Another topic that has the name by then stays."""
     for name, topic_id in dict(named).items():
         yield
         if times[name] > 1:
@@ -52,7 +52,7 @@ def handle(broker: Broker, request: Request) -> Steps:
     gone: list[str] = []
 
     def forget() -> None:
-        """Have the offsets of all topics forgotten that this turn has told of: one search through the groups for all."""
+        """Have the offsets of all topics forgotten that were deleted in this turn, in one search through the groups."""
         topics = frozenset(gone)
         gone.clear()
         broker.offsets.forget_topics(topics)
@@ -75,7 +75,7 @@ def handle(broker: Broker, request: Request) -> Steps:
 def _named(
     broker: Broker, request: Any, version: int, results: list[Result]
 ) -> Generator[None, None, list[tuple[str, UUID | None]]]:
-    """Return the topics' names, each with the id where it was named by that; what names no topic is answered in `results`."""
+    """Return the topics' names, each with its id where the request named it by that. `results` gets what names no topic."""
     if version < FIRST_WITH_IDS:
         return [(str(name), None) for name in required(request.topic_names)]
     by_id: dict[UUID, str] = {}

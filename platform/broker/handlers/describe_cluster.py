@@ -1,4 +1,4 @@
-"""DescribeCluster, key 60, versions 0-1: the cluster's id and brokers. Whoever is asked is the controller."""
+"""DescribeCluster, key 60, versions 0-1: the cluster's id and brokers. The broker that is asked calls itself the controller."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ AUTHORIZED_OPERATIONS_NOT_GIVEN = -(2**31)
 
 
 def handle(broker: Broker, request: Request) -> bytes:
-    """Return the brokers; an error to one who asks for controllers, which have no listener of their own here."""
+    """Return the brokers. A client that asks for controllers gets an error: they have no listener of their own here."""
     decoded = control.decode_request(KEY, request.version, request.body)
     endpoint_type = int(getattr(decoded, "endpoint_type", BROKERS))
     message: dict[str, Any]

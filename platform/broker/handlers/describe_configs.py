@@ -1,4 +1,4 @@
-"""DescribeConfigs, key 32, versions 0-4: the settings in force of topics, and of this broker, each with its source and, if
+"""DescribeConfigs, key 32, versions 0-4: the settings in force of topics and of this broker, each with its source and, if
 asked, its synonyms and its doc.
 """
 
@@ -18,7 +18,7 @@ from .request import Request
 KEY = 32
 
 MOST_DESCRIBED = 10_000
-"""Resources that one request is answered for; further ones are refused by name."""
+"""Resources of one request that are described; further ones are refused by name."""
 
 Synonym = tuple[str, str, ConfigSource]
 
@@ -26,7 +26,7 @@ Synonym = tuple[str, str, ConfigSource]
 def handle(broker: Broker, request: Request) -> Steps:
     """Return the settings of each resource asked for."""
     decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
-    # Each once, however often it is named: the settings of one broker are a thousand times as long as its name.
+    # Each resource once: the settings of a broker are a thousand times as long as its name.
     wanted: dict[tuple[int, str], set[str] | None] = {}
     for one in required(decoded.resources):
         resource = int(one.resource_type), str(one.resource_name)
@@ -61,7 +61,7 @@ def _resource(broker: Broker, request: Any, kind: int, name: str, wanted: set[st
     elif kind == TOPIC:
         error, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
     elif kind == BROKER and name in ("", str(broker.settings.broker_id)):
-        # The nameless broker stands for what was changed for all of them while they ran: nothing can be.
+        # The broker without a name stands for settings that were changed for all brokers while they ran. There are none.
         configs = list(_of_broker(broker)) if name else []
     elif kind == BROKER:
         error, why = (

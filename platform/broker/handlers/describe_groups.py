@@ -1,8 +1,8 @@
-"""DescribeGroups, key 15, versions 0-5: state, members and shares of groups.
+"""DescribeGroups, key 15, versions 0-5: state, members and assignments of groups.
 
-A group without members shows as Empty as long as offsets of it are left or a newcomer has been given an id, as Dead (Kafka's word
-for 'there is none') otherwise.
-Consumers of the paper's kind show as members too, with what they own."""
+A group without members is Empty while it has offsets, or while a new member has an id and has not joined. Otherwise it is Dead,
+Kafka's word for a group that does not exist. Consumers that coordinate through ZooKeeper are shown as members too, with the
+partitions that they own."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
@@ -22,14 +22,14 @@ KEY = 15
 
 DEAD = "Dead"
 PAPER_PROTOCOL = "zookeeper"
-"""How the division of the paper's own consumers is named."""
+"""The protocol name that is shown for consumers that coordinate through ZooKeeper."""
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""READ, DELETE, DESCRIBE: everybody may do everything here."""
+"""READ, DELETE, DESCRIBE: there is no authorizer, so every client may do everything."""
 NOT_ASKED = -(1 << 31)
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return a description of each group, once ZooKeeper has told of those without members here."""
+    """Return a description of each group, once ZooKeeper has answered for those without members here."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     operations = ALL_OPERATIONS if getattr(decoded, "include_authorized_operations", False) else NOT_ASKED

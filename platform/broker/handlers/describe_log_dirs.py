@@ -1,6 +1,6 @@
-"""DescribeLogDirs, key 35, versions 0-4: how large each partition is here, and how much room the disk has.
+"""DescribeLogDirs, key 35, versions 0-4: the size of each partition here, and how much room the disk has.
 
-One folder holds everything. Sizes are the bytes in the files, holes left out."""
+One folder holds everything. A size is the bytes in the partition's files, without holes."""
 
 import os
 from collections.abc import Generator, Iterable
@@ -16,7 +16,9 @@ KEY = 35
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return the folder with the partitions asked for, all for null; those that are not here are left out, as Kafka does."""
+    """Return the folder with the partitions of the request; null means all. Partitions that are not here are left out, as in
+    Kafka.
+    """
     decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
     folder = broker.settings.data
     error, total_bytes, usable_bytes = ErrorCode.NONE, -1, -1

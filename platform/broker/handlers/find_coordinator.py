@@ -1,6 +1,6 @@
-"""FindCoordinator, key 10, versions 0-4: which broker keeps a group's members. Its offsets lie in ZooKeeper, for all of them.
+"""FindCoordinator, key 10, versions 0-4: which broker keeps a group's members. Its offsets are in ZooKeeper, for all brokers.
 
-Transactions (key type 1) have no coordinator here. They are refused with an error that clients do not repeat for ever.
+Trap: transactions (key type 1) have no coordinator here. The error is one after which clients do not try again for ever.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which group ids can be kept, and which of them here."""
+"""Which group ids can be stored, and which of them this broker coordinates."""
 
 from ...wire.errors import ErrorCode
 from .broker import Broker
@@ -8,11 +8,11 @@ LONGEST = 249
 
 
 MOST_NAMED = 10_000
-"""Groups that one request is answered for by name; further ones are refused."""
+"""Groups that one request may name; further ones are refused."""
 
 
 def is_usable(group: str) -> bool:
-    """Return whether offsets can be kept under this group id."""
+    """Return whether ZooKeeper can hold offsets under this group id."""
     return 0 < len(group) <= LONGEST
 
 

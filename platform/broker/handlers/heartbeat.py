@@ -1,4 +1,4 @@
-"""Heartbeat, key 12, versions 0-4: a member lives; it learns whether it has to join again."""
+"""Heartbeat, key 12, versions 0-4: says that a member lives. The response says whether it has to join again."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
@@ -10,7 +10,7 @@ KEY = 12
 
 
 def handle(broker: Broker, request: Request) -> bytes:
-    """Return what the member is to do."""
+    """Return the error code that says what the member does next."""
     decoded = control.decode_request(KEY, request.version, request.body)
     group_id = str(decoded.group_id)
     error = refusal(broker, group_id)

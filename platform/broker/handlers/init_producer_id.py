@@ -1,8 +1,7 @@
 """InitProducerId, key 22, versions 0-4: an id for an idempotent producer, never given to another.
 
-A transactional id is refused. A producer that brings its old id (3 and later) gets a new one: that is right for one without
-transactions, and the sequences of the old are left alone. An id without its epoch, or an epoch without its id, is
-refused."""
+A transactional id is refused. A producer that sends its old id (3 and later) gets a new one. That is right without transactions,
+and the old id's sequences stay as they are. An id without an epoch, or an epoch without an id, is refused."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
@@ -14,7 +13,7 @@ KEY = 22
 
 
 def handle(broker: Broker, request: Request) -> bytes | Later:
-    """Return a fresh producer id with epoch 0, once ZooKeeper has given a block that holds it."""
+    """Return a new producer id with epoch 0, once ZooKeeper has given a block of ids."""
     version = request.version
     decoded = control.decode_request(KEY, version, request.body)
     is_half_named = (getattr(decoded, "producer_id", -1) == -1) != (getattr(decoded, "producer_epoch", -1) == -1)

@@ -1,8 +1,8 @@
-"""JoinGroup, key 11, versions 0-7: a client wants to be in a group. Answered when the group's next generation stands.
+"""JoinGroup, key 11, versions 0-7: a client joins a group. The response comes when the group's next generation is complete.
 
-Version 0 has no rebalance timeout: the session's serves for both, and one below the session's is taken for that. From 4 on a
-newcomer first gets an id, with an error that says so; from 5 on it may be static (`group_instance_id`). Only the leader is told
-of the others."""
+Version 0 has no rebalance timeout: the session timeout serves for both, and a rebalance timeout below it is raised to it. From 4
+on a new member first gets an id, with an error that says so. From 5 on it may be static (`group_instance_id`). Only the leader's
+response has the other members."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
@@ -22,12 +22,12 @@ NULLABLE_PROTOCOL_FROM = 7
 def handle(broker: Broker, request: Request) -> Steps:
     """Return the generation that the member is in."""
     version = request.version
-    client_id = request.client_id  # before the first pause, as the body
+    client_id = request.client_id  # valid up to the first pause
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     group_id, member_id = str(decoded.group_id), str(decoded.member_id)
     error = refusal(broker, group_id)
     if error is ErrorCode.NONE and len(required(decoded.protocols)) > MOST_OFFERS:
-        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # not first put into offers: tens of thousands take 50 ms
+        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # before offers are made of them: tens of thousands take 50 ms
     if error is not ErrorCode.NONE:
         return _encode(version, JoinAnswer(error=error, member_id=member_id))
     session_timeout_ms = control.milliseconds(decoded.session_timeout)

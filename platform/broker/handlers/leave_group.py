@@ -1,4 +1,4 @@
-"""LeaveGroup, key 13, versions 0-5 (3 and later: several members at once, static ones by instance): members go at once."""
+"""LeaveGroup, key 13, versions 0-5 (3 and later: several members at once, static ones by instance): removes members from a group."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ KEY = 13
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return what became of each member."""
+    """Return the outcome for each member."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     group_id = str(decoded.group_id)

@@ -1,6 +1,7 @@
 """ListGroups, key 16, versions 0-4 (4 filters by state): the groups that this broker coordinates.
 
-Groups with members are in memory; those of which offsets are left, and the paper's own consumers, are in ZooKeeper."""
+Groups with members are in memory. Groups that only have offsets, and groups of consumers that coordinate through ZooKeeper, are
+in ZooKeeper."""
 
 from collections.abc import Generator, Mapping
 
@@ -17,7 +18,7 @@ KEY = 16
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return id, kind and state of each group, once ZooKeeper has told the rest."""
+    """Return id, kind and state of each group, once ZooKeeper has answered."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     wanted = {str(state).lower() for state in required(getattr(decoded, "states_filter", ()))}

@@ -1,14 +1,14 @@
 """ListOffsets, key 2, versions 0-7: where a partition begins, where it ends, and where a time is found (0: in which segment).
 
-A partition that one request names twice is refused there, as Kafka does: finding a time may open a batch, which costs a thousand
-times what asking costs. The search pauses, so that others are let in.
+A partition that one request names twice is refused, as in Kafka: the search for a time may open a batch, which costs a thousand
+times what the request costs. The search pauses, so that the loop can serve others.
 
-Trap: while it is not known who leads, the answer is the retriable error, never offset 0 or -1, which would make clients begin
-anew. An offset that is found has the only leader epoch there is, which its batch carries, too. A time that no record reaches is
-answered with offset -1 and no error.
+Trap: while the leader is not known, the response is the retriable error. With offset 0 or -1 clients would begin anew. An offset
+that is found has the only leader epoch there is, which its batch carries too. For a time that no record reaches, the response is
+offset -1 without an error.
 
-Version 0 knows no records' times: it gives where segments begin that were last written at or before a time, the latest first, as
-Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
+Version 0 knows no records' times. It lists the offsets where segments begin that were last written at or before a time, the
+latest first, as Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
 
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -44,7 +44,7 @@ def handle(broker: Broker, request: Request) -> Steps:
         for one in required(topic.partitions):
             named[str(topic.name), int(one.partition_index)] += 1
             yield
-    # Not lists: a time is searched for when its turn to be written has come.
+    # Generators, not lists: the search for a time runs when its turn to be written has come.
     topics = (
         {
             "name": topic.name,
@@ -74,7 +74,7 @@ def _partition(broker: Broker, topic: str, wanted: Any, version: int) -> Result 
     if timestamp_ms == EARLIEST:
         return _result(index, ErrorCode.NONE, partition.log.log_start_offset)
     if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
-        return _result(index, ErrorCode.UNSUPPORTED_VERSION)  # tiers of storage are what later versions ask for
+        return _result(index, ErrorCode.UNSUPPORTED_VERSION)  # later versions ask for tiers of storage
     return _at_time(partition, index, timestamp_ms)
 
 

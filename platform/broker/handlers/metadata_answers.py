@@ -1,19 +1,19 @@
-"""Metadata responses that were written before, and the topics in them. Lives on the loop thread."""
+"""Metadata responses to give again, and the topics in them. Lives on the loop thread."""
 
 from ..catalog import Catalog, TopicEntry
 
 Pieces = dict[str, tuple[TopicEntry, bytes]]
-"""Topics as they stand in an answer, each with the entry that it was written from."""
+"""By name: the entry that a topic was written from, and its bytes in a response."""
 
 
 class MetadataAnswers:
-    """Answers that hold as long as the catalog is the same object, and topics in them that hold as long as their entry is.
+    """A response is valid as long as the catalog is the same object, a topic's bytes as long as its entry is.
 
-    Bounded: answers by their bytes and those of what was asked, topics by those of the catalog."""
+    Bounded: responses by their bytes and those of their requests, topics by the catalog's number of them."""
 
     CAPACITY_BYTES = 8 << 20
     FORGOTTEN_TOPICS = 1_000
-    """So many topics that are no more may be remembered before all are forgotten."""
+    """Topics beyond the catalog's number that may be remembered. With more, all are forgotten."""
 
     def __init__(self) -> None:
         self._catalog: Catalog | None = None
@@ -39,7 +39,7 @@ class MetadataAnswers:
             self._held_bytes += cost
 
     def pieces(self, version: int, alive: frozenset[int]) -> Pieces:
-        """Return what is remembered of topics, to be added to. All is forgotten when other brokers are `alive`."""
+        """Return the remembered topics; the caller adds to them. All are forgotten when other brokers are `alive`."""
         if alive != self._alive:
             self._alive = alive
             self._pieces.clear()

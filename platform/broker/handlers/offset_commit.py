@@ -1,9 +1,9 @@
-"""OffsetCommit, key 8, versions 1-8: a consumer notes how far it has read, and what it wants to remember of it. Answered when
-ZooKeeper has it.
+"""OffsetCommit, key 8, versions 1-8: stores how far a consumer has read, with its metadata. The response comes when ZooKeeper
+has it.
 
-Members commit for their generation; without one (-1) anybody may while the group has no members. Commit and retention times that
-old versions send are not kept: the broker's own `offsets.retention.minutes` holds for all. KafkaJS resets a group by committing
-ListOffsets' words for begin (-2) and end (-1); noted is the offset that they stand for by then."""
+Members commit for their generation. Without a generation (-1) any client may commit while the group has no members. Commit and
+retention times that old versions send are not stored: the broker's own `offsets.retention.minutes` is valid for all. Trap:
+KafkaJS resets a group by committing ListOffsets' words for begin (-2) and end (-1). The offset that they stand for is stored."""
 
 from collections.abc import Callable, Generator
 from typing import Any
@@ -48,7 +48,7 @@ def handle(broker: Broker, request: Request) -> Steps:
             else:
                 leader_epoch = int(getattr(partition, "committed_leader_epoch", -1))
                 offsets[position] = CommittedOffset(offset, leader_epoch, metadata)
-    # Not before the pauses: who may commit now is to have its offsets written now.
+    # After the pauses: a client that may commit is asked for right before its offsets are written.
     error = refusal(broker, group)
     if error is ErrorCode.NONE:
         instance_id = getattr(decoded, "group_instance_id", None)
@@ -72,7 +72,7 @@ def handle(broker: Broker, request: Request) -> Steps:
 
 
 def _place(broker: Broker, position: Position, offset: int) -> int:
-    """Return the offset that is meant, the negative one as it is where none is."""
+    """Return the offset that a negative one stands for, or the negative one itself."""
     if offset in (LATEST, EARLIEST) and (partition := broker.partitions.get(*position)) is not None:
         return partition.high_watermark if offset == LATEST else partition.log.log_start_offset
     return offset

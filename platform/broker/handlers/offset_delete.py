@@ -1,6 +1,7 @@
-"""OffsetDelete, key 47, version 0: single offsets of a group go. Those of topics that its members, of either kind, read stay.
+"""OffsetDelete, key 47, version 0: deletes single offsets of a group. Offsets of topics that its members, of either kind, read
+stay.
 
-An offset of a topic that is gone can be deleted too; what is neither a topic nor an offset is an unknown partition."""
+An offset of a deleted topic can be deleted too. A name that is neither a topic nor has an offset is an unknown partition."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 
@@ -21,7 +22,7 @@ KEY = 47
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return what became of each offset, once it is out of ZooKeeper."""
+    """Return the outcome for each offset, once ZooKeeper has deleted it."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     group_id = str(decoded.group_id)
@@ -71,7 +72,7 @@ def handle(broker: Broker, request: Request) -> Steps:
 
 
 def _topics_read(group: Group | None) -> frozenset[str] | None:
-    """Return the topics that members read now; None when it cannot be told, so that all have to be taken for read."""
+    """Return the topics that members read now. None when that is not known: any topic may be read."""
     read: frozenset[str] = frozenset()
     for member in [] if group is None else group.members.values():
         topics = subscribed_topics(member.offers[0].metadata)

@@ -1,7 +1,7 @@
 """OffsetFetch, key 9, versions 1-8 (8 asks for many groups at once): how far consumers have read, from ZooKeeper.
 
-A partition without a committed offset is answered with offset -1 and no error, as Kafka does. Null topics (2 and later) mean
-all. Metadata and leader epoch come back as they were committed."""
+For a partition without a committed offset the response is offset -1 without an error, as in Kafka. Null topics (2 and later) mean
+all. Metadata and leader epoch are returned as they were committed."""
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
@@ -21,13 +21,13 @@ KEY = 9
 
 NOTHING = CommittedOffset(-1)
 MOST_GROUPS = 1_000
-"""Groups that one request is answered for; further ones are refused by name."""
+"""Groups that one request may name; further ones are refused by name."""
 
 Wanted = list[Position] | None
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return the offsets of each group once ZooKeeper has told them."""
+    """Return the offsets of each group, once ZooKeeper has answered."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     groups: dict[str, Wanted] = {}

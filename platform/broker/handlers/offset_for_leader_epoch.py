@@ -1,7 +1,8 @@
-"""OffsetForLeaderEpoch, key 23, versions 2-4: where a leader's time ended. Clients ask it to learn whether they were cut off.
+"""OffsetForLeaderEpoch, key 23, versions 2-4: the end offset of a leader epoch. Clients ask for it to learn whether the log was
+truncated.
 
-There is one epoch, 0, which every batch carries: it ends at the log end. Nothing that was acknowledged is ever cut, so no client
-is told to go back. An epoch that there is not yet is answered with -1 and no error, as Kafka does."""
+There is one epoch, 0, which every batch carries. It ends at the log end. No acknowledged record is ever cut, so no client has to
+go back. For an epoch in the future the response is -1 without an error, as in Kafka."""
 
 from typing import Any
 
@@ -33,7 +34,7 @@ def handle(broker: Broker, request: Request) -> Steps:
 
 
 def fault_of(current_leader_epoch: int) -> ErrorCode | None:
-    """Return what is wrong with the epoch in which a client believes to be; None for the present one, and where it says none."""
+    """Return the error for the epoch that a client believes to be current. None for the current one, and where it names none."""
     if current_leader_epoch > ONLY_EPOCH:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     return None if current_leader_epoch in (ONLY_EPOCH, NOT_KNOWN) else ErrorCode.FENCED_LEADER_EPOCH

@@ -1,10 +1,12 @@
-"""Produce, key 0, versions 3-9: batches go to the ends of their logs. 0-2 are advertised for old librdkafka's sake and answered
+"""Produce, key 0, versions 3-9: appends batches to their logs. 0-2 are advertised for old librdkafka's sake and answered
 with UNSUPPORTED_VERSION.
 
-Checked here: size, magic, CRC, flags, counts. The log checks sequences and gives the batch its place. Records are never
-opened: where the topic says LogAppendTime the header alone tells their time. Traps: acks=0 has no answer, so an error there
-closes the connection, as Kafka does, or the producer would never know; a batch that is in the log already (idempotent retry, or
-a mirror's) is acknowledged with its old offset; on a mirrored topic only conditional appends are taken."""
+Checked here: size, magic and CRC; `batch_rules` checks flags and counts; the log checks sequences and gives the batch its offset.
+Records are never opened: where the topic says LogAppendTime, only the header has their time.
+
+Traps: acks=0 has no response, so an error closes the connection, as in Kafka; the producer would otherwise never learn of it. A
+batch that is in the log already (an idempotent retry, or a mirror's) is acknowledged with its old offset. A mirrored topic takes
+only conditional appends."""
 
 import struct
 from functools import partial
@@ -43,7 +45,7 @@ Answer = produce.ProduceResponsePartition
 
 
 def handle(broker: Broker, request: Request) -> bytes | Later | None:
-    """Append what fits and return each partition's offset or error; later, where a topic's acknowledgements wait for the disk;
+    """Append the batches and return each partition's offset or error. A Later where a topic acknowledges only what is on disk;
     None for acks=0. Hot: once a request that is not part of a run (`produce_run`).
     """
     version = request.version
@@ -89,7 +91,7 @@ def _encoded(broker: Broker, version: int, topics: list[produce.ProduceResponseT
 def _when_on_disk(
     broker: Broker, version: int, topics: list[produce.ProduceResponseTopic], waits: list[tuple[Partition, list[Answer], int]]
 ) -> Later:
-    """Return the answer, to be given when all that was appended, or was there already, is on disk or known not to be."""
+    """Return the pending response. It is complete when the flush of each batch, new or there already, has succeeded or failed."""
     later = Later()
     later.expected_bytes = len(produce.encode_response(version, produce.ProduceResponse(topics)))
     waiting_count = len(waits)
@@ -162,7 +164,7 @@ def _not_fresh(partition: Partition, index: int, verdict: Verdict) -> Answer:
 
 
 def _appended_ms(partition: Partition, base_offset: int) -> int:
-    """Return the append time that the batch in the log was answered with, -1 for none."""
+    """Return the append time of the batch in the log, -1 for none."""
     try:
         header = partition.log.header_of(base_offset)
     except FolderFault:
@@ -178,8 +180,8 @@ def _fault(header: BatchHeader, *, of_mirror: bool) -> Fault | None:
 
 
 def _append_mirrored(partition: Partition, wanted: produce.ProducePartition, now_ms: int) -> Answer:
-    """Append a mirror's batches where they stood in the source, or find them there, or refuse them; in order, up to the first
-    refused.
+    """Append a mirror's batches at the offsets that they have in the source. A batch that is there already counts as appended.
+    Stop at the first one that is refused.
     """
     index, records, source_start = wanted
     if source_start is None:

@@ -1,7 +1,7 @@
 """SaslHandshake, key 17, versions 0-1, and SaslAuthenticate, key 36, versions 0-2: there is no SASL on this listener.
 
-Both are answered ILLEGAL_SASL_STATE, as Apache Kafka does on a PLAINTEXT listener: so a client that is set up for SASL says so,
-where a closed connection would have it try again for ever without a word."""
+Both are answered ILLEGAL_SASL_STATE, as Apache Kafka does on a PLAINTEXT listener. Trap: after a closed connection a client that
+is set up for SASL would try again for ever and say nothing."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
@@ -14,7 +14,7 @@ WHY = "this listener takes no SASL: set security.protocol=PLAINTEXT in the clien
 
 
 def handshake(broker: Broker, request: Request) -> bytes:
-    """Return the refusal. No mechanism is named: none is there."""
+    """Return the refusal, with an empty list of mechanisms."""
     control.decode_request(HANDSHAKE_KEY, request.version, request.body)
     return control.encode_response(HANDSHAKE_KEY, request.version, {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []})
 

@@ -1,4 +1,5 @@
-"""SyncGroup, key 14, versions 0-5: the leader brings everybody's share, the others ask for theirs. Answered when it is there."""
+"""SyncGroup, key 14, versions 0-5: the leader sends the assignments of all members, the others ask for theirs. The response comes
+when the member's assignment is known."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
@@ -11,11 +12,11 @@ from .request import Request
 KEY = 14
 
 NAMES_PROTOCOL_FROM = 5
-"""From here on a client that does not say which protocol it knows the group by is refused."""
+"""From this version on a client has to name the group's protocol."""
 
 
 def handle(broker: Broker, request: Request) -> Steps:
-    """Return the member's share."""
+    """Return the member's assignment."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     group_id = str(decoded.group_id)
