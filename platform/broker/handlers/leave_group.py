@@ -1,4 +1,5 @@
-"""LeaveGroup, key 13, versions 0-5 (3 and later: several members at once, static ones by instance): removes members from a group."""
+"""LeaveGroup, key 13, versions 0-5 (3 and later: several members at once, static ones by instance): removes members from a
+group."""
 
 from typing import Any
 
