@@ -1,5 +1,6 @@
-"""What Produce requests have in common from one to the next, so that it need not be read again: the `Front` of those to one
-topic, the `Shape` of those that are equally long, the `Place` that answers for a partition. For `produce_run`.
+"""What Produce requests have in common from one to the next, so that it is decoded once. For `produce_run`.
+
+`Front`: requests to one topic. `Shape`: requests that are equally long. `Place`: how one partition's appends are answered.
 
     size int32, key int16 = 0, version int16 | correlation id | front: client id … topic, count of partitions = 1
     | partition int32 | lead: records length, base offset int64, length int32, leader epoch int32, magic int8 | CRC int32
@@ -21,36 +22,36 @@ from .request_header import FRONT as REQUEST_FRONT
 from .request_header import body_start
 
 LONGEST_PREFIX = 1_024
-"""A client id and topic that are longer together go the general way."""
+"""A request whose client id and topic are longer together goes the general way."""
 
 _LEAD = struct.Struct(">qiib")
 """Base offset, length, leader epoch, magic: the beginning of a batch, up to its CRC."""
 _KIND = struct.Struct(">Hi")
 PLACED = struct.Struct(">qiibI")
-"""A batch's first 21 bytes: the twelve that a broker sets are among them, and behind them is all that the CRC covers."""
+"""A batch's first 21 bytes. They include the twelve that a broker sets; the CRC covers all bytes behind them."""
 _HEAD = struct.Struct(">ii")
 _API = struct.Struct(">hh")
 _LARGEST_INT32 = (1 << 31) - 1
 
 
 class Shape(NamedTuple):
-    """What all requests have in common that are equally long and look alike up to the CRC."""
+    """What requests have in common that are equally long and alike up to the CRC."""
 
     word: bytes
     lead: bytes
     kind: bytes
     frame_bytes: int
     size_bytes: int
-    """The batch."""
+    """The batch's size."""
     record_count: int
-    """What the last offset delta says."""
+    """As the last offset delta has it."""
 
 
 NO_SHAPE = Shape(b"", b"", b"", 0, 0, 0)
 
 
 class Place:
-    """A partition and how an append to it is answered in one version."""
+    """A partition, and how an append to it is answered in one version."""
 
     __slots__ = ("_log_start_offset", "_ready", "flexible", "partition", "version")
 
@@ -62,7 +63,8 @@ class Place:
         self._ready: tuple[Callable[..., bytes], int, bytes, bytes] = (bytes, 0, b"", b"")
 
     def ready(self) -> tuple[Callable[..., bytes], int, bytes, bytes]:
-        """Return what packs an answer (size, correlation id, middle, base offset, rest), and its size, middle and rest."""
+        """Return a function that packs a response (size, correlation id, middle, base offset, rest), and its size, middle and
+        rest."""
         log_start_offset = self.partition.log.log_start_offset
         if log_start_offset != self._log_start_offset:
             flexible, partition = self.flexible, self.partition
@@ -75,12 +77,12 @@ class Place:
         return self._ready
 
     def answer(self, correlation_id: int, base_offset: int) -> bytes:
-        """Answer one request."""
+        """Return the response to one request."""
         pack, size, middle, rest = self.ready()
         return pack(size, correlation_id, middle, base_offset, rest)
 
     def refusal(self, correlation_id: int, reason: str) -> bytes:
-        """Answer a request of which nobody knows whether it is on disk."""
+        """Return the response to a request whose flush failed."""
         body = self._body(ErrorCode.KAFKA_STORAGE_ERROR, -1, reason)
         header = b"\0" if self.flexible else b""
         return _HEAD.pack(4 + len(header) + len(body), correlation_id) + header + body
@@ -93,11 +95,11 @@ class Place:
 
 
 Key = tuple[int, int, bytes]
-"""Version, how many bytes the records' length takes, all from the client id to the count of partitions."""
+"""Version, how many bytes the records' length takes, and all bytes from the client id to the count of partitions."""
 
 
 class Front:
-    """Requests to one topic that are the same up to the partition."""
+    """What requests to one topic have in common that are alike up to the partition."""
 
     __slots__ = ("acks", "length_bytes", "places", "prefix", "shape", "size", "topic", "unpack", "version")
 
@@ -113,7 +115,7 @@ class Front:
 
 
 def read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
-    """Return the key, topic and acks of the request at `buffer[start]`, None for what no run takes or nobody can read."""
+    """Return the key, topic and acks of the request at `buffer[start]`, None where no run takes it or it is malformed."""
     try:
         return _read_front(buffer, start, end)
     except (WireError, struct.error, IndexError):
@@ -148,7 +150,7 @@ def _read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int
 
 
 def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | None:
-    """Return what a request's first bytes say, None where a run does not take it."""
+    """Return the shape that a request's first bytes say, None where no run takes it."""
     flexible = front.version >= produce.FIRST_FLEXIBLE
     base_offset, length, _, magic = _LEAD.unpack_from(lead, front.length_bytes)
     size_bytes = length + LENGTH_PREFIX_SIZE

@@ -1,7 +1,8 @@
-"""The listening socket and the connections it has accepted, within their limits.
+"""The listening socket and the connections that it has accepted, within their limits.
 
-Lives on the loop thread. Refuses: more connections than allowed, idle ones after a time, a request that takes too long to
-arrive, and unfinished requests that together hold too much memory. Knows no API."""
+Lives on the loop thread. The server refuses connections beyond the limit. It closes a connection that is idle too long, and one
+whose request takes too long to arrive. When unfinished requests together hold too much memory, it closes the connection with the
+oldest; when unread responses do, the one with the most. Knows no API."""
 
 import errno
 import os
@@ -24,9 +25,9 @@ log = get_logger(__name__)
 SWEEP_EVERY_MS = 1_000
 ACCEPTS_A_TURN = 64
 FINISH_MS, FINISH_LOOK_MS = 2_000, 5
-"""How long a stop waits for answers under way, and how often it looks."""
+"""How long a stop waits for pending responses, and how often it looks."""
 CONNECTION_BYTES = 4 << 10
-"""What a connection takes beside its buffers, roughly."""
+"""The memory of a connection without its buffers, roughly."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -44,14 +45,14 @@ class Server(Generic[Template]):
         self._connections: dict[int, Connection[Template]] = {}
         self._held: dict[Connection[Template], int] = {}
         self.held_bytes = 0
-        """Memory held by answers that peers have not taken yet, file slices left out: of connections whose socket is full."""
+        """Memory of responses that wait for full sockets, without file slices."""
         self.accepted_count = 0
         """Connections taken so far; for metrics."""
         self._most_connections = 0
         self._most_held_bytes = 0
         self._listener: socket.socket | None = None
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        """Given up for a moment to accept and close a connection when no descriptor is left, else the loop would spin."""
+        """Closed for a moment when no descriptor is left, to accept a connection and close it. Else the loop would spin."""
 
     @property
     def port(self) -> int:
@@ -77,12 +78,12 @@ class Server(Generic[Template]):
         return peak_bytes
 
     def give_back(self) -> None:
-        """Let go of the buffers that are kept for the next request."""
+        """Free the buffers that are kept for the next request."""
         self._pool.let_go()
 
     @property
     def output_bytes(self) -> int:
-        """Answers that peers have not taken yet, file slices included."""
+        """Bytes of responses that peers have not taken yet, with file slices."""
         return sum(connection.unsent_bytes for connection in self._connections.values())
 
     def listen(self) -> None:
@@ -103,14 +104,14 @@ class Server(Generic[Template]):
         self.loop.call_at(self.loop.now_ms + SWEEP_EVERY_MS, self._sweep)
 
     def stop_listening(self) -> None:
-        """Accept no more; the connections there are go on."""
+        """Accept no more. Open connections go on."""
         if self._listener is not None:
             self.loop.unregister(self._listener.fileno())
             self._listener.close()
             self._listener = None
 
     def finish(self, done: Callable[[], None], within_ms: int = FINISH_MS) -> None:
-        """Accept and read no more, answer what is pending, send what is answered, then call `done`; or when the time is over."""
+        """Accept and read no more. Call `done` when all pending responses are sent, or when the time is over."""
         self.stop_listening()
         deadline_ms = self.loop.now_ms + within_ms
 
@@ -196,7 +197,7 @@ class Server(Generic[Template]):
         settings = self._settings
         for connection in list(self._connections.values()):
             if connection.is_waiting:
-                # A peer that leaves its answer unread counts as idle too, unless a fetch of its own is parked.
+                # A peer that does not read its response counts as idle too, unless its fetch is parked.
                 if now_ms - connection.last_active_ms > settings.connections_max_idle_ms + settings.fetch_max_wait_ms:
                     connection.close()
                 continue
