@@ -2,8 +2,8 @@
 
 Order: folder lock and identity, ZooKeeper session, logs (recovery), socket, loop and workers, registration. Ready means
 listening and registered. Metrics and health are served from the first moment to the last, so that a long recovery and a long
-stop can be watched. A restart after kill -9 meets its own ZooKeeper node and replaces it, known by the folder's id; a
-stranger's is refused."""
+stop can be watched. After kill -9 a restarted broker finds its own ZooKeeper node, known by the folder's id, and replaces it. It
+does not replace another folder's node."""
 
 import gc
 import os
@@ -23,13 +23,14 @@ from ..runtime.clock import Clock, SystemClock
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
+from .api_table import SUPPORTED, TABLE
 from .checkpoints import Checkpoints
 from .cold_reads import ColdReads
 from .descriptors import share_out
 from .errors import BrokerError
 from .group_desk import GroupDesk
 from .group_traces import GroupTraces
-from .handlers.context import Context
+from .handlers.broker import Broker
 from .http_server import HttpServer
 from .identity import FolderLock, identify
 from .kernel_flush import kernel_flush
@@ -40,8 +41,9 @@ from .observer import Observer, Parts
 from .offset_desk import OffsetDesk
 from .offset_retention import OffsetRetention
 from .partitions import PartitionTable
+from .produce_front import Front
 from .producer_id_desk import ProducerIdDesk
-from .router import SUPPORTED, TABLE, Router
+from .router import Router
 from .server import Server
 from .settings import BrokerSettings
 from .topic_keeper import TopicKeeper
@@ -56,7 +58,7 @@ SWITCH_EVERY_MS = 0.5
 loop answered beside a computing thread after 5.5 ms in the middle, with this after 0.6 ms."""
 
 
-class Broker:
+class BrokerProcess:
     """One broker in this process. `start`, then `wait`, then `stop`."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock | None = None) -> None:
@@ -171,7 +173,7 @@ class Broker:
             interval_ms=settings.offsets_retention_check_interval_ms,
             now_ms=self._clock.now_ms,
         )
-        context = Context(
+        broker = Broker(
             settings=settings,
             loop=loop,
             now_ms=self._clock.now_ms,
@@ -187,18 +189,22 @@ class Broker:
             port=settings.advertised_port or settings.port,
             supported=SUPPORTED,
         )
-        server = Server(loop, Router(context), settings)
+        server = Server(loop, Router(broker), settings)
         server.listen()
         started("connections", server.close)
         self.port = server.port
-        context.port = settings.advertised_port or server.port
+        broker.port = settings.advertised_port or server.port
         parts = Parts(
-            context=context,
-            server=server,
-            upkeep=upkeep,
+            metrics=broker.metrics,
+            partitions=table,
+            connections=server,
+            accepted=lambda: server.accepted_count,
+            rejections=lambda: server.rejections.counts,
+            flushes=lambda: (upkeep.flush_durations, upkeep.failed_flush_count),
+            cold_reads=lambda: (cold_reads.count, cold_reads.bytes),
+            groups=lambda: [(group.state.value, len(group.members)) for group in groups.all()],
             session=session,
             api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in TABLE.items()}},
-            groups=lambda: [(group.state.value, len(group.members)) for group in context.groups.all()],
         )
         observer.watch(parts)
 
@@ -220,7 +226,7 @@ class Broker:
         started("loop", lambda: self._stop_loop(server))
 
         observer.doing = "registering in ZooKeeper"
-        brokers.register(settings.broker_id, settings.advertised_host, context.port, identity.folder_id, on_refused=self._refused)
+        brokers.register(settings.broker_id, settings.advertised_host, broker.port, identity.folder_id, on_refused=self._refused)
         started("registration", brokers.withdraw)
         refresh = partial(loop.post, keeper.refresh)
         for end in (topics.watch_each(refresh, lambda topic: loop.post(lambda: keeper.refresh(topic))), brokers.watch(refresh)):
@@ -245,7 +251,7 @@ class Broker:
             took_ms=took_ms,
         )
 
-    def _stop_loop(self, server: Server) -> None:
+    def _stop_loop(self, server: Server[Front]) -> None:
         finished = threading.Event()
         within_ms = self.settings.shutdown_timeout_ms // 2  # the other half is for the logs
         self._loop.post(lambda: server.finish(finished.set, within_ms))

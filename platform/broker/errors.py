@@ -1,5 +1,5 @@
-"""What can go wrong with a broker as a whole. What goes wrong with one request is an error code on the wire, never an
-exception here.
+"""What can go wrong with a broker as a whole, and how a request ends its connection. Any other fault of a request is an error
+code on the wire.
 """
 
 import errno
@@ -124,3 +124,14 @@ class NotMorePartitions(BrokerError):
         super().__init__(
             f"topic {topic!r} has {present} partitions and was to have {wanted}: partitions are only ever added, give more"
         )
+
+
+class FrameRefused(Exception):
+    """A frame that has no response in the protocol. The connection is closed, and the message goes to the log.
+
+    `reason` is what metrics count it under: one of few words, never one of the peer's own.
+    """
+
+    def __init__(self, why: str, reason: str = "refused") -> None:
+        self.reason = reason
+        super().__init__(why)

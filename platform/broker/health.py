@@ -1,8 +1,7 @@
 """Whether a broker lives and whether it is ready, with the reasons. Pure: facts in, reasons out.
 
-Alive and ready are two questions: who is not alive must be started again, who is not ready is only not asked for a while.
-A broker without ZooKeeper serves what it knows, so it is alive; others may not find it or may have taken its place, so it is not
-ready."""
+A broker that is not alive must be restarted. A broker that is not ready gets no new work for a while. Without ZooKeeper a broker
+serves what it knows, so it is alive; clients may not find it, or another may have its place, so it is not ready."""
 
 import json
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from .disk_room import DiskRoom, why_no_room
 from .http_server import Page
 
 STILL_MS = 10_000
-"""The loop turns at least once a second. One that has not for this long hangs."""
+"""The loop turns at least once a second. It hangs when it has not turned for this long."""
 NAMED_LOGS = 10
 REFUSED_MS = 5_000
-"""A broker whose file system refused an append is not ready for this long after: a producer that tries again comes sooner."""
+"""How long a broker is not ready after its file system refused an append. A producer tries again sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +37,13 @@ class Facts:
     failed_logs: tuple[str, ...] = ()
     """`topic-partition` of logs that take no more appends."""
     room: DiskRoom | str | None = None
-    """Where the logs are, or why nobody can say; None before the broker is built."""
+    """The room where the logs are, or why it is unknown; None before the broker is built."""
     append_refused_ms_ago: int | None = None
     """When the last append was answered with KAFKA_STORAGE_ERROR; None for never."""
 
 
 def why_dead(facts: Facts) -> list[str]:
-    """Return why the broker must be started again; nothing when it lives."""
+    """Return why the broker must be restarted; nothing when it lives."""
     reasons = []
     if not facts.loop_lives:
         reasons.append("the loop has ended by itself: the log says why")
@@ -56,7 +55,7 @@ def why_dead(facts: Facts) -> list[str]:
 
 
 def why_not_ready(facts: Facts) -> list[str]:
-    """Return why the broker should not be given work now; nothing when it should."""
+    """Return why the broker should get no work now; nothing when it should."""
     reasons = why_dead(facts)
     if facts.phase == "starting":
         reasons.append(f"starting: {facts.doing}")
@@ -80,7 +79,7 @@ def why_not_ready(facts: Facts) -> list[str]:
 
 
 def page(verdict: str, reasons: list[str], facts: Facts) -> Page:
-    """Return the answer: 200 without reasons, 503 with them."""
+    """Return the page: 200 without reasons, 503 with them."""
     words: dict[str, object] = {
         verdict: not reasons,
         "reasons": reasons,

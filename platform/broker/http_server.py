@@ -1,9 +1,8 @@
-"""A very small HTTP server for metrics and health: a few pages, GET and HEAD, one thread; no peer can make it hold anything long.
+"""A very small HTTP server for metrics and health: a few pages, GET and HEAD, one thread.
 
-Bounded by `CONNECTIONS` (the one that waits longest gives way to a new one, so that nobody who only holds connections open keeps
-a health check out), `REQUEST_BYTES` and `DEADLINE_MS` a connection. Each answer ends its connection. Knows no page's content.
-Source: RFC 9112, as much of it as that takes. The standard library's server would bring its mail parser along, and start a thread
-a peer."""
+Bounds: `CONNECTIONS`, `REQUEST_BYTES`, `DEADLINE_MS` a connection. When all connections are taken, the oldest is closed for a new
+one, so that idle peers never keep a health check out. Each response ends its connection. Knows no page's content. Source: RFC
+9112, the part that this needs. The standard library's server imports a mail parser and starts a thread a peer."""
 
 import os
 import selectors
@@ -119,7 +118,7 @@ class HttpServer:
         except OSError as error:
             if not isinstance(error, BlockingIOError):
                 self._faults.warning("http_accept_failed", why=str(error))
-                time.sleep(LOOK_EVERY_MS / 1000)  # no descriptor left: it would be tried again at once
+                time.sleep(LOOK_EVERY_MS / 1000)  # no descriptor is left: without a pause the loop would spin
             return
         connected.setblocking(False)
         if len(self._connections) >= CONNECTIONS:

@@ -1,9 +1,8 @@
-"""Bytes of requests on their way in: buffers lent to connections that have an unfinished frame, and the one scratch buffer
-for all.
+"""Bytes of requests on their way in: one scratch buffer for all, and buffers that connections borrow for unfinished frames.
 
-An idle connection holds no buffer. Most reads land in the scratch buffer, whole frames are used in place there, and only the
-unfinished rest is copied into a buffer of the connection's own. Such a buffer grows with what has really come, never with
-what a length field claims. Pure: reads no socket."""
+An idle connection holds no buffer. Most reads go into the scratch buffer, and whole frames are answered from there. Only an
+unfinished rest is copied into a buffer of the connection's own. That buffer grows with the bytes that have come, never with what
+a length field claims. Pure: reads no socket."""
 
 from collections import defaultdict
 
@@ -17,17 +16,17 @@ TRUST_FACTOR = 16
 
 
 class BufferPool:
-    """Buffers in powers of two; returned ones are kept for the next, up to `KEPT_BYTES`, as fresh ones cost page faults."""
+    """Buffers in powers of two. Returned ones are kept for the next, up to `KEPT_BYTES`, as fresh ones cost page faults."""
 
     def __init__(self) -> None:
         self.lent_bytes = 0
         self.peak_bytes = 0
-        """The most that was lent at once; who asks for it sets it back."""
+        """The most that was lent at once. The reader resets it."""
         self._kept_bytes = 0
         self._free: defaultdict[int, list[bytearray]] = defaultdict(list)
 
     def take(self, at_least: int) -> bytearray:
-        """Return a buffer of `at_least` bytes or more; its content is whatever was there."""
+        """Return a buffer of `at_least` bytes or more, with old content."""
         size = max(SMALLEST_BYTES, 1 << (at_least - 1).bit_length())
         self.lent_bytes += size
         if self.lent_bytes > self.peak_bytes:
@@ -38,7 +37,7 @@ class BufferPool:
         return bytearray(size)
 
     def give(self, buffer: bytearray) -> None:
-        """Take a buffer back. Nobody may look at it any more."""
+        """Take a buffer back. Nobody may read it any more."""
         size = len(buffer)
         self.lent_bytes -= size
         if size <= LARGEST_KEPT_BYTES and self._kept_bytes + size <= KEPT_BYTES:
@@ -46,7 +45,7 @@ class BufferPool:
             self._free[size].append(buffer)
 
     def let_go(self) -> None:
-        """Keep none of the buffers that were returned."""
+        """Free the returned buffers."""
         self._free.clear()
         self._kept_bytes = 0
 
@@ -67,17 +66,13 @@ class Intake:
         return self.end - self.start
 
     def put(self, data: memoryview, frame_bytes: int | None) -> None:
-        """Add received bytes. `frame_bytes` is the whole length of the frame they (or those before them) begin, when it is
-        known.
-        """
+        """Add received bytes. `frame_bytes` is the whole length of the frame that they belong to, where it is known."""
         self._make_room(len(data), frame_bytes)
         self.view[self.end : self.end + len(data)] = data
         self.end += len(data)
 
     def room(self, frame_bytes: int | None) -> memoryview:
-        """Return where the rest of the frame goes: up to its end when there is room for all of it, some of it else. Never
-        empty.
-        """
+        """Return where to receive the rest of the frame: all of it where there is room, else a part. Never empty."""
         if frame_bytes is None:
             self._make_room(SMALLEST_BYTES, None)
             return self.view[self.end :]
@@ -93,7 +88,7 @@ class Intake:
             self.drop()
 
     def drop(self) -> None:
-        """Give the buffer back, with whatever is in it."""
+        """Give the buffer back with what is in it."""
         if self._buffer is not None:
             self.view.release()
             self._pool.give(self._buffer)

@@ -1,13 +1,13 @@
-"""Which fetches of one partition have been seen: a consumer sends the same request again and again, at other offsets.
+"""Fetches of one partition that were seen before: a consumer sends the same request again and again, at other offsets.
 
-Lives on the loop thread. Bounded in number and by the size of what is remembered; when full it forgets all and learns anew."""
+Lives on the loop thread. Bounded in number and by the size of each request. When it is full it forgets all and learns anew."""
 
 from ..wire.fetch import FetchRequest
 from ..wire.fetch_one import FetchOne, masked, recognise
 
 MOST_KNOWN = 4_096
 LARGEST_BYTES = 512
-"""A longer request names something of which there is no end, and is read in full each time."""
+"""A longer request is decoded in full each time."""
 
 
 class KnownFetches:
@@ -16,17 +16,17 @@ class KnownFetches:
     def __init__(self) -> None:
         self._known: dict[tuple[int, bytes], FetchOne] = {}
         self.parked_partitions = 0
-        """At how many partitions the fetches wait that are parked now, all together; the fetch handler counts."""
+        """How many partitions all parked fetches wait at, together. The fetch handler counts them."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def get(self, version: int, body: bytes) -> FetchOne | None:
-        """Return what is known of `body`. Hot: once a fetch."""
+        """Return what is remembered of `body`, None for a new one. Hot: once a fetch."""
         return self._known.get((version, masked(version, body)))
 
     def learn(self, version: int, body: bytes, request: FetchRequest) -> None:
-        """Take note that `body` reads as `request`."""
+        """Remember that `body` decodes to `request`."""
         one = recognise(version, body, request) if len(body) <= LARGEST_BYTES else None
         if one is not None:
             if len(self._known) >= MOST_KNOWN:

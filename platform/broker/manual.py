@@ -1,17 +1,19 @@
 """The tables of `docs/BROKER.md`, from the tables of the code: `python -m headrace.broker.manual docs/BROKER.md` puts them in.
 
-A test holds that they are there as the code has them. Each stands between `<!-- name -->` and `<!-- end -->`. Pure, but for
-`main`."""
+A test compares the document with the code. Each table stands between `<!-- name -->` and `<!-- end -->`. What an API does is the
+first sentence of its handler's file. Pure, but for `main`."""
 
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import api_table, metrics_page, topic_settings
+from . import metrics_page, topic_settings
+from .api_table import TABLE, Api
 from .setting_table import NUMBERS, SYNONYMS, WORDS
 
 _PLACE = re.compile(r"(<!-- (?!end)(?P<name>[a-z ]+) -->\n)(?:.*?\n)??(<!-- end -->)", re.DOTALL)
+_ASIDE_FIRST = re.compile(r"^(\([^)]*\))[:,]? *(.*)$")
 _LARGEST = {str(topic_settings.LARGEST_INT64): "never", str(topic_settings.LARGEST_INT32): "2³¹−1"}
 
 
@@ -22,7 +24,7 @@ def tables() -> Mapping[str, str]:
         "other names": _other_names(),
         "topic settings": _topic_settings(),
         "metrics": _metrics(),
-        "apis": api_table.markdown(),
+        "apis": _apis(),
     }
 
 
@@ -30,6 +32,15 @@ def filled(text: str) -> str:
     """Return the text with every table in its place. Raises KeyError for a place that no table belongs to."""
     known = tables()
     return _PLACE.sub(lambda found: f"{found[1]}{known[found['name']]}\n{found[3]}", text)
+
+
+def versions_in_file(api: Api) -> dict[int, tuple[int, int]]:
+    """Return the versions that the handler's file names in its first paragraph, by key."""
+    paragraph = _paragraph(api)
+    return {
+        int(key): (int(lowest), int(highest or lowest))
+        for key, lowest, highest in re.findall(r"\bkey (\d+), versions? (\d+)(?:-(\d+))?", paragraph)
+    }
 
 
 def _settings() -> str:
@@ -62,6 +73,32 @@ def _metrics() -> str:
     for name, (kind, labels, doc) in metrics_page.TABLE.items():
         lines.append(f"| `{name}` | {kind} | {', '.join(labels)} | {doc} |")
     return "\n".join([f"| `{metrics_page.PREFIX}…` | type | labels | |", "|---|---|---|---|", *lines])
+
+
+def _apis() -> str:
+    lines = ["| key | API | versions | what it does |", "|---:|---|---|---|"]
+    lines += [f"| {key} | {api.name} | {_versions(api)} | {_sentence(api)} |" for key, api in sorted(TABLE.items())]
+    return "\n".join(lines)
+
+
+def _versions(api: Api) -> str:
+    if api.served_from > api.lowest:
+        return f"{api.lowest}-{api.highest}, read from {api.served_from} on"
+    return f"{api.lowest}-{api.highest}" if api.highest > api.lowest else str(api.lowest)
+
+
+def _paragraph(api: Api) -> str:
+    document = sys.modules[api.handler.__module__].__doc__ or ""
+    return " ".join(document.split("\n\n")[0].split())
+
+
+def _sentence(api: Api) -> str:
+    behind = re.split(r"\bkey \d+, versions? \d+(?:-\d+)?", _paragraph(api))[-1].lstrip(" ,:")
+    aside = _ASIDE_FIRST.match(behind)
+    if aside is not None:
+        behind = f"{aside[2]} {aside[1]}" if aside[2].strip(" .") else aside[1][1:-1]
+        behind = re.sub(r"\.( \()", r"\1", behind)
+    return re.split(r"(?<=[^.A-Z])\. ", behind)[0].rstrip(". ").replace("|", "\\|")
 
 
 def main(path: str) -> None:

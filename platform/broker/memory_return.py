@@ -1,7 +1,7 @@
-"""Gives memory back to the system after a burst: buffers that nobody borrows any more, and freed memory that the C library keeps.
+"""Gives memory back to the system after a burst: unused buffers, and freed memory that the C library keeps.
 
-A burst of three thousand connections takes up to 80 MB, and without this the process would keep it for good. Looks every few
-seconds, and does nothing while no burst has ended."""
+A burst of three thousand connections takes up to 80 MB, which the process would otherwise keep for good. It looks every few
+seconds, and does nothing unless a burst has ended."""
 
 import ctypes
 from collections.abc import Callable
@@ -11,19 +11,19 @@ from .loop import Loop
 
 LOOK_EVERY_MS = 5_000
 WORTH_BYTES = 4 << 20
-"""So much less in use throughout a period than there was before is the end of a burst: a trim takes milliseconds, on another
-thread, and buffers that are needed again cost page faults."""
+"""A burst has ended when a whole period needed so much less than the one before. Less is not worth it: a trim takes milliseconds
+of another thread, and new buffers cost page faults."""
 
 
 class Borrower(Protocol):
-    """Whose memory comes and goes: the server."""
+    """The owner of the buffers (the server)."""
 
     def take_peak(self) -> int:
-        """Return the most bytes that were in use at once since the last time this was asked."""
+        """Return the most bytes that were in use at once since the last call."""
         ...
 
     def give_back(self) -> None:
-        """Let go of what is kept for the next request."""
+        """Free the buffers that are kept for the next request."""
         ...
 
 
@@ -31,7 +31,7 @@ class MemoryReturn:
     """Lives on the loop thread, but for what it has `dispose` run."""
 
     def __init__(self, loop: Loop, borrower: Borrower, dispose: Callable[[Callable[[], None]], None]) -> None:
-        """`dispose` runs what nobody waits for off the loop."""
+        """`dispose` runs a job off the loop."""
         self._loop = loop
         self._borrower = borrower
         self._dispose = dispose

@@ -1,7 +1,7 @@
-"""One look at what belongs to the loop: partitions, connections, groups. Taken on the loop's thread, a part each turn, for a
-thread that waits, but not for ever.
+"""One reading of the loop's own state: partitions, connections, groups. For another thread, which waits a bounded time.
 
-Each partition costs the loop a microsecond or two, and only when somebody asks. Source: the rule that the loop owns its state."""
+The loop owns this state, so the reading runs on the loop's thread, a part each turn. Each partition costs a microsecond or
+two."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -28,7 +28,7 @@ class PartitionReading(NamedTuple):
     flushed_offset: int
     bad_ranges: int
     cut_bytes: int
-    """What recovery cut off when the log was opened."""
+    """Bytes that recovery cut off when the log was opened."""
     has_failed: bool
 
 
@@ -42,7 +42,7 @@ class Snapshot(NamedTuple):
     groups: list[tuple[str, int]]
     """State and number of members of each consumer group."""
     loop_ms: int
-    """How long the loop took to come to it."""
+    """How long the loop took to begin."""
 
 
 class Connections(Protocol):
@@ -62,7 +62,7 @@ Groups = Callable[[], Iterable[tuple[str, int]]]
 
 
 def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups, *, within_ms: int) -> Snapshot | None:
-    """Return what there is, None when the loop does not come to it in time. From any thread but the loop's."""
+    """Return a snapshot, None when the loop does not answer in time. From any thread but the loop's."""
     taken: list[Snapshot] = []
     done = threading.Event()
     asked_ms = monotonic_ms()
@@ -76,7 +76,7 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
     def go_on(partitions: list[Partition]) -> None:
         readings.extend(map(_reading, partitions[:PARTITIONS_A_TURN]))
         if rest := partitions[PARTITIONS_A_TURN:]:
-            if monotonic_ms() - asked_ms <= within_ms:  # else nobody waits any more
+            if monotonic_ms() - asked_ms <= within_ms:  # after that nobody waits
                 loop.post(lambda: go_on(rest))
             return
         taken.append(

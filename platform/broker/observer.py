@@ -1,42 +1,66 @@
-"""What may be asked of a running broker from outside: joins its parts to the pages `/metrics`, `/healthz` and `/readyz`.
+"""The pages `/metrics`, `/healthz` and `/readyz` of a running broker, from the numbers that its parts give.
 
-Made before anything has started, so that a start that takes long says what it is at. Its pages run on the HTTP server's thread;
-what is the loop's own is asked of the loop, which may take `ANSWER_MS` and no longer."""
+The observer is made before anything has started, so that a long start can say what it is doing. Its pages run on the HTTP
+server's thread. They ask the loop for the loop's own state, and wait `ANSWER_MS` at most. The observer knows no part of the
+broker: `app` hands in what each one gives."""
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from ..coordination.session import Session
 from ..coordination.standing import SessionState
 from ..wire import produce
 from ..wire.errors import ErrorCode
 from . import disk_room, health, metrics_snapshot
-from .handlers.context import Context
 from .http_server import Page, Pages
 from .loop import Loop, monotonic_ms
+from .metrics import BrokerMetrics, Durations
 from .metrics_page import MetricsPage, Source
-from .server import Server
+from .partitions import PartitionTable
 from .settings import BrokerSettings
-from .upkeep import Upkeep
 
 ANSWER_MS = 1_000
-"""Health checks and scrapes are given up by those who ask after a few seconds."""
+"""Those who check health or scrape metrics give up after a few seconds."""
 BEAT_EVERY_MS = 250
 """How often the loop's lag is measured."""
 
 
+class WatchedSession(Protocol):
+    """The ZooKeeper session."""
+
+    @property
+    def state(self) -> SessionState: ...
+
+    @property
+    def generation(self) -> int:
+        """Grows by one with every session that was lost."""
+        ...
+
+    def is_sure(self) -> bool: ...
+
+    def on_change(self, callback: Callable[[SessionState], None]) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a broker is made of, as far as somebody may ask about it."""
+    """Where the numbers come from. The callables may be called on any thread, but for `groups`."""
 
-    context: Context
-    server: Server
-    upkeep: Upkeep
-    session: Session
-    api_names: dict[int, str]
+    metrics: BrokerMetrics
+    partitions: PartitionTable
+    connections: metrics_snapshot.Connections
+    accepted: Callable[[], int]
+    """Connections taken so far."""
+    rejections: Callable[[], Mapping[str, int]]
+    """Connections and frames that were refused, by reason."""
+    flushes: Callable[[], tuple[Durations, int]]
+    """How long flushes took, and how many failed."""
+    cold_reads: Callable[[], tuple[int, int]]
+    """Fetches that waited for the disk, and the bytes read for them."""
     groups: metrics_snapshot.Groups
+    session: WatchedSession
+    api_names: Mapping[int, str]
 
 
 class Observer:
@@ -62,22 +86,22 @@ class Observer:
         return {"/metrics": self._metrics_page, "/healthz": self._healthz, "/readyz": self._readyz}
 
     def watch(self, parts: Parts) -> None:
-        """The broker is built: its numbers can be asked for from now on. Before the loop runs."""
-        settings, context = self._settings, parts.context
+        """Begin to show the numbers of these parts. Before the loop runs."""
+        settings = self._settings
         source = Source(
             broker_id=settings.broker_id,
             data=settings.data,
             partitions_max=settings.metrics_partitions_max,
-            metrics=context.metrics,
+            metrics=parts.metrics,
             api_names=parts.api_names,
-            accepted=lambda: parts.server.accepted_count,
-            rejections=lambda: parts.server.rejections.counts,
-            flushes=lambda: (parts.upkeep.flush_durations, parts.upkeep.failed_flush_count),
-            cold_reads=lambda: (0, 0) if (cold := context.cold_reads) is None else (cold.count, cold.bytes),
+            accepted=parts.accepted,
+            rejections=parts.rejections,
+            flushes=parts.flushes,
+            cold_reads=parts.cold_reads,
             session=lambda: (parts.session.state.value, parts.session.generation),
             is_ready=lambda: not health.why_not_ready(self._facts()),
             snapshot=lambda: metrics_snapshot.take(
-                self._loop, context.partitions, parts.server, parts.groups, within_ms=ANSWER_MS
+                self._loop, parts.partitions, parts.connections, parts.groups, within_ms=ANSWER_MS
             ),
         )
         self._metrics = MetricsPage(source)
@@ -86,7 +110,7 @@ class Observer:
         self._loop.post(self._beat)
 
     def _session_changed(self, state: SessionState) -> None:
-        # Told after the registration was renewed: so SURE means that others find this broker again.
+        # The session calls this after the registration was renewed. So SURE means that others find this broker again.
         self._told = state
 
     def _beat(self) -> None:
@@ -95,14 +119,14 @@ class Observer:
 
         def beat() -> None:
             assert self._parts is not None
-            self._parts.context.metrics.loop_lag.add(max(0, time.monotonic_ns() - due_ns))
-            self._notice_refused(self._parts.context)
+            self._parts.metrics.loop_lag.add(max(0, time.monotonic_ns() - due_ns))
+            self._notice_refused(self._parts.metrics)
             self._beat()
 
         self._loop.call_at(self._loop.now_ms + BEAT_EVERY_MS, beat)
 
-    def _notice_refused(self, context: Context) -> None:
-        produced = context.metrics.apis.get(produce.API_KEY)
+    def _notice_refused(self, metrics: BrokerMetrics) -> None:
+        produced = metrics.apis.get(produce.API_KEY)
         count = 0 if produced is None else produced.errors.get(int(ErrorCode.KAFKA_STORAGE_ERROR), 0)
         if count > self._refused_count:
             self._refused_count, self._refused_ms = count, self._loop.now_ms
@@ -143,8 +167,7 @@ class Observer:
         done = threading.Event()
 
         def look() -> None:
-            table = parts.context.partitions
-            found.append(tuple(f"{one.topic}-{one.index}" for one in table if one.log.failure is not None))
+            found.append(tuple(f"{one.topic}-{one.index}" for one in parts.partitions if one.log.failure is not None))
             done.set()
 
         self._loop.post(look)

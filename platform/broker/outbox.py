@@ -1,7 +1,7 @@
-"""Answers on their way out of one connection: bytes and file slices in order, sent as far as the socket takes them.
+"""Responses of one connection on their way out: bytes and file slices in order, sent as far as the socket takes them.
 
-A run of small answers leaves in one send; a slice goes by sendfile(2), its header held back (MSG_MORE) to travel with it.
-Holds no more than its owner lets in: `waiting_bytes` is what the owner watches."""
+A run of small responses leaves in one send. A slice goes by sendfile(2); its header is held back (MSG_MORE) and leaves with it.
+The owner bounds the queue by `waiting_bytes`."""
 
 import os
 import socket
@@ -10,12 +10,12 @@ from collections import deque
 from .later import Chunk, Chunks
 
 SENDFILE_TURN_BYTES = 2 * 1024 * 1024
-"""The most that one connection sends before others get their turn."""
+"""One connection sends so much, then others get their turn."""
 JOIN_BYTES = 64 * 1024
 
 
 class FileEnded(Exception):
-    """A slice promised more bytes than its file has: the connection cannot go on, as the answer's length has been sent."""
+    """A file ended before its slice did. The connection cannot go on, since the response's length has been sent."""
 
 
 class Outbox:
@@ -28,7 +28,7 @@ class Outbox:
         self._head_sent = 0
         self.waiting_bytes = 0
         self.held_bytes = 0
-        """Of those waiting, what is in memory: all but file slices."""
+        """The part of `waiting_bytes` that is in memory: all but file slices."""
 
     def __bool__(self) -> bool:
         return bool(self._chunks)
@@ -47,9 +47,9 @@ class Outbox:
         self.held_bytes += len(data)
 
     def send(self, to: socket.socket) -> bool:
-        """Send what the socket takes now, at most a turn's share; return whether everything is gone. Hot: once a turn.
+        """Send what the socket takes now, at most `SENDFILE_TURN_BYTES`. Return whether everything is sent. Hot: once a turn.
 
-        A short send means a full socket: it is not asked again to hear so. Raises: OSError when the peer is gone; FileEnded.
+        After a short send the socket is full and is not tried again. Raises: OSError when the peer is gone; FileEnded.
         """
         chunks = self._chunks
         left = SENDFILE_TURN_BYTES
@@ -85,11 +85,11 @@ class Outbox:
         self.waiting_bytes = self.held_bytes = 0
 
     def _send_bytes(self, to: socket.socket) -> int:
-        """Send the bytes before the first slice, or some; return how many went, or -1 when the socket is full."""
+        """Send the bytes before the first slice, or some of them. Return how many, or -1 when the socket is full."""
         chunks = self._chunks
         count = len(chunks)
         if not self._head_sent and (count == 1 or not isinstance(chunks[1], bytes)):
-            data: bytes | memoryview = chunks[0]  # type: ignore[assignment]  # send has looked
+            data: bytes | memoryview = chunks[0]  # type: ignore[assignment]  # `send` has checked
             joined = 1
         else:
             run: list[bytes | memoryview] = []

@@ -1,30 +1,52 @@
-"""Answers of one connection that are not there yet, and those that stand in line behind them. Lives on the loop thread.
+"""Pending answers of one connection, and complete ones that stand in line behind them. Lives on the loop thread.
 
-Keeps the order of the requests and wakes answers whose deadline has come. Sends nothing; bounds nothing, but says how many there
-are and what they will take."""
+Keeps the order of the requests and ends pending answers whose deadline has come. Sends nothing and bounds nothing; its owner
+reads how many wait and what they will take."""
 
 from collections import deque
 from collections.abc import Callable
 
 from .later import Chunks, Later
 from .loop import Loop
+from .outbox import Outbox
 
 
 class PendingAnswers:
-    """`laters` are in the order of their requests; the first is not complete once `ready` has been asked."""
+    """`laters` are in the order of their requests. After a call of `ready` the first one is not complete."""
 
-    __slots__ = ("_loop", "_on_ready", "_timer_at_ms", "expected_bytes", "laters")
+    __slots__ = ("_is_hurried", "_loop", "_on_ready", "_outbox", "_timer_at_ms", "expected_bytes", "laters")
 
-    def __init__(self, loop: Loop, on_ready: Callable[[], None]) -> None:
-        """`on_ready` is called when one has got its answer, wherever it stands."""
+    def __init__(self, loop: Loop, outbox: Outbox, on_ready: Callable[[], None]) -> None:
+        """`on_ready` is called when a pending answer is complete, wherever it stands in line."""
         self._loop = loop
+        self._outbox = outbox
+        self._is_hurried = False
         self._on_ready = on_ready
         self._timer_at_ms: int | None = None
         self.laters: deque[Later] = deque()
         self.expected_bytes = 0
 
+    def give(self, answer: bytes | Chunks | Later | None) -> bool:
+        """Put an answer behind those before it: into the outbox, else in line. Return whether it is a Later that waits."""
+        if isinstance(answer, Later):
+            if self._is_hurried:
+                answer.hurry()
+            if answer.answer is None or self.laters:
+                self.park(answer)
+                return True
+            self._outbox.put(answer.answer)
+        elif answer is None:
+            pass
+        elif self.laters:
+            self.park_given((answer,) if isinstance(answer, bytes) else answer)
+        elif isinstance(answer, bytes):
+            self._outbox.put_bytes(answer)
+        else:
+            self._outbox.put(answer)
+        return False
+
     def park(self, later: Later) -> None:
-        """Put an answer at the end of the line; one that is there already waits for those before it."""
+        """Put an answer at the end of the line. A complete one waits for those before it."""
         self.laters.append(later)
         self.expected_bytes += later.expected_bytes
         if later.answer is None:
@@ -33,14 +55,14 @@ class PendingAnswers:
             self._set_timer(later.deadline_ms)
 
     def park_given(self, answer: Chunks) -> None:
-        """Put an answer that is there already behind pending ones."""
+        """Put a complete answer behind pending ones."""
         later = Later()
         later.expected_bytes = sum(map(len, answer))
         later.complete(answer)
         self.park(later)
 
     def ready(self) -> list[Chunks]:
-        """Take out the answers at the front that are there."""
+        """Take the complete answers at the front out of the line."""
         laters = self.laters
         answers: list[Chunks] = []
         while laters and (first := laters[0].answer) is not None:
@@ -49,7 +71,8 @@ class PendingAnswers:
         return answers
 
     def hurry(self) -> None:
-        """Ask for all of them at once: the peer sends no more."""
+        """Ask for every pending answer at once, and for those that come from now on: the peer sends no more."""
+        self._is_hurried = True
         for later in tuple(self.laters):
             later.hurry()
 
@@ -63,7 +86,7 @@ class PendingAnswers:
         self._on_ready()
 
     def _set_timer(self, deadline_ms: int) -> None:
-        # One entry a connection: a fetch that is answered early leaves its entry for the next one to use.
+        # One timer a connection: a fetch that is answered early leaves its timer to the next one.
         if self._timer_at_ms is None or deadline_ms < self._timer_at_ms:
             self._timer_at_ms = deadline_ms
             self._loop.call_at(deadline_ms, self._on_timer)

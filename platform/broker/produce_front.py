@@ -1,5 +1,6 @@
-"""What Produce requests have in common from one to the next, so that it need not be read again: the `Front` of those to one
-topic, the `Shape` of those that are equally long, the `Place` that answers for a partition. For `produce_run`.
+"""What Produce requests have in common from one to the next, so that it is decoded once. For `produce_run`.
+
+`Front`: requests to one topic. `Shape`: requests that are equally long. `Place`: how one partition's appends are answered.
 
     size int32, key int16 = 0, version int16 | correlation id | front: client id … topic, count of partitions = 1
     | partition int32 | lead: records length, base offset int64, length int32, leader epoch int32, magic int8 | CRC int32
@@ -15,45 +16,42 @@ from ..wire import produce
 from ..wire.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
 from ..wire.errors import ErrorCode, WireError
 from ..wire.primitives import INT, count, read_name, string
+from .handlers.batch_rules import fault_of
 from .partitions import Partition
 from .request_header import FRONT as REQUEST_FRONT
 from .request_header import body_start
 
 LONGEST_PREFIX = 1_024
-"""A client id and topic that are longer together go the general way."""
+"""A request whose client id and topic are longer together goes the general way."""
 
 _LEAD = struct.Struct(">qiib")
 """Base offset, length, leader epoch, magic: the beginning of a batch, up to its CRC."""
 _KIND = struct.Struct(">Hi")
 PLACED = struct.Struct(">qiibI")
-"""A batch's first 21 bytes: the twelve that a broker sets are among them, and behind them is all that the CRC covers."""
+"""A batch's first 21 bytes. They include the twelve that a broker sets; the CRC covers all bytes behind them."""
 _HEAD = struct.Struct(">ii")
 _API = struct.Struct(">hh")
-_SMALLEST_RECORD_BYTES, _MOST_RECORDS = 7, 1 << 24
-"""As in the general path."""
 _LARGEST_INT32 = (1 << 31) - 1
-_CODECS, _LAST_CODEC = 0x3F, 4
-"""The bits for codec, append time, transaction and control; up to 4 they are a known codec and nothing else."""
 
 
 class Shape(NamedTuple):
-    """What all requests have in common that are equally long and look alike up to the CRC."""
+    """What requests have in common that are equally long and alike up to the CRC."""
 
     word: bytes
     lead: bytes
     kind: bytes
     frame_bytes: int
     size_bytes: int
-    """The batch."""
+    """The batch's size."""
     record_count: int
-    """What the last offset delta says."""
+    """As the last offset delta has it."""
 
 
 NO_SHAPE = Shape(b"", b"", b"", 0, 0, 0)
 
 
 class Place:
-    """A partition and how an append to it is answered in one version."""
+    """A partition, and how an append to it is answered in one version."""
 
     __slots__ = ("_log_start_offset", "_ready", "flexible", "partition", "version")
 
@@ -65,7 +63,8 @@ class Place:
         self._ready: tuple[Callable[..., bytes], int, bytes, bytes] = (bytes, 0, b"", b"")
 
     def ready(self) -> tuple[Callable[..., bytes], int, bytes, bytes]:
-        """Return what packs an answer (size, correlation id, middle, base offset, rest), and its size, middle and rest."""
+        """Return a function that packs a response (size, correlation id, middle, base offset, rest), and its size, middle and
+        rest."""
         log_start_offset = self.partition.log.log_start_offset
         if log_start_offset != self._log_start_offset:
             flexible, partition = self.flexible, self.partition
@@ -78,12 +77,12 @@ class Place:
         return self._ready
 
     def answer(self, correlation_id: int, base_offset: int) -> bytes:
-        """Answer one request."""
+        """Return the response to one request."""
         pack, size, middle, rest = self.ready()
         return pack(size, correlation_id, middle, base_offset, rest)
 
     def refusal(self, correlation_id: int, reason: str) -> bytes:
-        """Answer a request of which nobody knows whether it is on disk."""
+        """Return the response to a request whose flush failed."""
         body = self._body(ErrorCode.KAFKA_STORAGE_ERROR, -1, reason)
         header = b"\0" if self.flexible else b""
         return _HEAD.pack(4 + len(header) + len(body), correlation_id) + header + body
@@ -96,11 +95,11 @@ class Place:
 
 
 Key = tuple[int, int, bytes]
-"""Version, how many bytes the records' length takes, all from the client id to the count of partitions."""
+"""Version, how many bytes the records' length takes, and all bytes from the client id to the count of partitions."""
 
 
 class Front:
-    """Requests to one topic that are the same up to the partition."""
+    """What requests to one topic have in common that are alike up to the partition."""
 
     __slots__ = ("acks", "length_bytes", "places", "prefix", "shape", "size", "topic", "unpack", "version")
 
@@ -116,7 +115,7 @@ class Front:
 
 
 def read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
-    """Return the key, topic and acks of the request at `buffer[start]`, None for what no run takes or nobody can read."""
+    """Return the key, topic and acks of the request at `buffer[start]`, None where no run takes it or it is malformed."""
     try:
         return _read_front(buffer, start, end)
     except (WireError, struct.error, IndexError):
@@ -151,25 +150,22 @@ def _read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int
 
 
 def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | None:
-    """Return what a request's first bytes say, None where a run does not take it."""
+    """Return the shape that a request's first bytes say, None where no run takes it."""
     flexible = front.version >= produce.FIRST_FLEXIBLE
     base_offset, length, _, magic = _LEAD.unpack_from(lead, front.length_bytes)
     size_bytes = length + LENGTH_PREFIX_SIZE
     attributes, delta = _KIND.unpack(kind)
-    bits = attributes & _CODECS
     record_count = delta + 1
-    # Compressed records cannot be counted; a batch with more of them than bytes leaves a hole, which is the general path's.
-    most_records = min(size_bytes, _MOST_RECORDS) if bits else (size_bytes - HEADER_SIZE) // _SMALLEST_RECORD_BYTES
     frame_bytes = front.size - HEADER_SIZE + size_bytes + (3 if flexible else 0)
     if (
         magic != MAGIC
         or base_offset < 0
-        or not 0 < record_count <= most_records
         or size_bytes < HEADER_SIZE
+        or record_count > size_bytes  # A compressed batch with more records than bytes leaves a hole: the general path's.
         or frame_bytes - 4 > _LARGEST_INT32
-        or bits > _LAST_CODEC
         or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, front.version)
         or lead[: front.length_bytes] != count(size_bytes, flexible=flexible)
+        or fault_of(attributes, size_bytes, record_count, delta, of_mirror=False) is not None
     ):
         return None
     return Shape(word, lead, kind, frame_bytes, size_bytes, record_count)

@@ -1,16 +1,15 @@
-"""The short way of Produce requests: those that came in one read are appended with one write a partition and answered at once.
+"""The short way of Produce: requests that came in one read are appended with one write a partition and answered at once.
 
-Why: with one message a request, reading, checking and answering by fields costs 30 µs and two system calls each. But from one
-request of a connection to the next only correlation id, partition, CRC, timestamps, sequence and records differ. So the bytes
-that stay (the `Front`: version, client id, acks, timeout, topic) are compared, not read; what follows from a request's length
-(the `Shape`) is worked out once for all requests of that length; and a request costs one `unpack_from`, one CRC and one `pack`:
-2.1 µs, system calls included.
+With one message a request, decoding, checking and answering field by field costs 30 µs and two system calls each. From one
+request of a connection to the next only correlation id, partition, CRC, timestamps, sequence and records differ. So the other
+bytes (the `Front`: version, client id, acks, timeout, topic) are compared, not decoded. What follows from a request's length (the
+`Shape`) is worked out once for all requests of that length. A request then costs one `unpack_from`, one CRC and one `pack`: 2.1
+µs, system calls included.
 
-Takes only what it understands whole: versions 3 to 9, one partition, one sound batch, the next sequence. It stops before anything
-else and leaves it, unchanged, to the general path (`handlers/produce.py`), which alone knows errors, duplicates, mirrored topics,
-append times and segments that are full. When a write fails nothing of it has happened, and each of its requests is answered by
-the general path, which tells each one's error. `tests/unit/broker/test_produce_run.py` holds both ways against each other. The
-buffer is never written to, and nothing is kept of it."""
+A run takes versions 3 to 9, one partition a request, one sound batch, the next sequence. It stops before any other request and
+leaves it to the general path (`handlers/produce.py`), which alone knows errors, duplicates, mirrored topics, append times and
+full segments. A write that fails has appended nothing; the general path then answers each of its requests with its own error.
+`tests/unit/broker/test_produce_run.py` compares both ways. The buffer is never written to, and nothing of it is kept."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,11 +30,12 @@ from .produce_front import NO_SHAPE, PLACED, Front, Key, Place, read_front, shap
 from .request_header import FRONT as REQUEST_FRONT
 
 MOST_REQUESTS = MOST_PIECES // 2
-"""In one run: each has two pieces, its header made anew and the rest as it came."""
+"""In one run. Each request has two pieces: a new header, and the rest as it came."""
 FRONTS_KEPT = 5_000
-"""About 600 bytes each; with more, the oldest is worked out again when it comes back."""
+"""About 600 bytes each. With more, the oldest is forgotten."""
 PLACES_SPARED = 1_000
-"""What is kept for partitions that are gone by now is looked for when there is twice as much as was found last, and so many."""
+"""Places of partitions that are gone are swept out when there are twice as many places as after the last sweep, and so many
+more."""
 
 _PRODUCER = struct.Struct(">qhi")
 _NO_PRODUCER = _PRODUCER.pack(-1, -1, -1)
@@ -43,7 +43,7 @@ _SEQUENCES = 0x7FFFFFFF
 
 Answer = bytes | Chunks | Later | None
 Taken = tuple[Front | None, int, Sequence[Answer]]
-"""The front to go on with, where the first byte is that was not taken, and what is to be answered, in order."""
+"""The front for the next call, where the first byte is that was not taken, and the answers in order."""
 
 
 class General(Protocol):
@@ -55,7 +55,7 @@ class General(Protocol):
 
 
 class _Part:
-    """What one partition is to take of a run."""
+    """One partition's share of a run."""
 
     __slots__ = (
         "base_offsets",
@@ -88,7 +88,7 @@ class _Part:
         self.producer_id = self.epoch = self.due = -1
 
     def append(self, now_ms: int) -> bool:
-        """Put it into the log; return whether that is done, else nothing is. Tells nobody yet (`appended`)."""
+        """Append it to the log. Return whether that succeeded; if not, nothing was appended. The caller calls `appended`."""
         run = BatchRun(self.pieces, self.positions, self.stamps, self.position, self.producer_id, self.sequences)
         try:
             self.place.partition.log.append_run(run, now_ms)
@@ -98,7 +98,7 @@ class _Part:
 
 
 _Stretch = tuple[int, _Part]
-"""From which request of the run on the part is meant, until the next stretch."""
+"""A part, and the first request of the run that is its own; the next stretch ends it."""
 
 
 class ProduceRuns:
@@ -118,8 +118,8 @@ class ProduceRuns:
     def take(self, front: Front | None, buffer: memoryview, start: int, end: int, peer: str) -> Taken:
         """Append the run of requests that begins at `buffer[start]`, as far as it goes before `end`, and answer it.
 
-        `front` is what the connection's last run gave back. A run may be empty: then nothing has changed. Raises what the general
-        path raises where a write has failed.
+        `front` is the one that the connection's last run returned. An empty run has changed nothing. After a failed write it
+        raises what the general path raises.
         """
         if front is not None:
             taken = self._take(front, buffer, start, end, peer)
@@ -208,7 +208,7 @@ class ProduceRuns:
         part.position, part.records = position, records
         front.shape = shape
         taking = [one for one in parts.values() if one.positions]
-        # First every write, then telling of them: who hears of one may append more, and these have their offsets already.
+        # Every write before every `appended`: a waiting reader may append more, and these batches have their offsets already.
         failed = {id(one) for one in taking if not one.append(now_ms)}
         for one in taking:
             if id(one) not in failed:
@@ -229,7 +229,7 @@ class ProduceRuns:
         return front, at, answers
 
     def _part(self, front: Front, index: int, now_ms: int) -> _Part | None:
-        """Return a partition's part of a run that begins, None where the general path is to be asked."""
+        """Return a new part for a partition, None where the general path has to take the request."""
         place = front.places.get(index)
         if place is None or place.partition.is_gone:
             partition = self._partitions.get(front.topic, index)
@@ -267,7 +267,7 @@ class ProduceRuns:
         failed: set[int],
         peer: str,
     ) -> list[Answer]:
-        """Answer each request of a run by itself: by the general path where the part's write has failed."""
+        """Answer each request of a run by itself; by the general path where its part's write has failed."""
         answers: list[Answer] = []
         at = start
         for correlation_id, part, base_offset in _requests(correlation_ids, stretches):
@@ -288,7 +288,7 @@ class ProduceRuns:
     def _when_on_disk(
         self, answer: bytes, waits: Sequence[_Part], told: Callable[[dict[int, str]], bytes], request_count: int, begun_ns: int
     ) -> Later:
-        """Return `answer`, to be given when every part that waits is on disk; or what is `told` of those known not to be."""
+        """Return a Later: `answer` when every part in `waits` is on disk, else what `told` makes of the failed ones."""
         later = Later()
         later.expected_bytes = len(answer)
         failed: dict[int, str] = {}
@@ -305,12 +305,12 @@ class ProduceRuns:
                 later.complete((told(failed) if failed else answer,))
 
         for part in waits:
-            part.pieces = []  # Views into the buffer, which is used again before the disk has it.
+            part.pieces = []  # Views into the buffer, which is used again before the flush ends.
             part.place.partition.when_flushed(part.position, partial(flushed, part))
         return later
 
     def _front_of(self, buffer: memoryview, start: int, end: int) -> Front | None:
-        """Return the front of the request at `start`, None where it is none for a run."""
+        """Return the front of the request at `start`, None where no run takes it."""
         found = read_front(buffer, start, end)
         if found is None:
             return None
@@ -328,7 +328,7 @@ class ProduceRuns:
 def _answers(
     correlation_ids: Sequence[int], stretches: Sequence[_Stretch], failed: Mapping[int, str] = MappingProxyType({})
 ) -> bytes:
-    """Return the answers of a run; `failed` says why which part is not known to be on disk."""
+    """Return the responses of a run. `failed` has the reasons of the parts whose flush failed, by their ids."""
     if len(stretches) == 1 and not failed:
         part = stretches[0][1]
         pack, size, middle, rest = part.place.ready()

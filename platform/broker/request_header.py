@@ -39,3 +39,10 @@ def body_start(frame: memoryview, client_id_length: int, *, flexible: bool) -> i
 def client_id(frame: memoryview, length: int) -> str:
     """Return what the client calls itself, empty when it does not say; `body_start` has checked the length."""
     return str(frame[FRONT_SIZE : FRONT_SIZE + length], "utf-8", "replace") if length > 0 else ""
+
+
+def frame_bytes(buffer: memoryview, start: int, end: int) -> int | None:
+    """Return the length of the frame that begins at `start`, its size field included; None while that field is cut."""
+    if end - start < 4:
+        return None
+    return 4 + int.from_bytes(buffer[start : start + 4], "big")

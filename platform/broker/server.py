@@ -1,18 +1,20 @@
-"""The listening socket and the connections it has accepted, within their limits.
+"""The listening socket and the connections that it has accepted, within their limits.
 
-Lives on the loop thread. Refuses: more connections than allowed, idle ones after a time, a request that takes too long to
-arrive, and unfinished requests that together hold too much memory. Knows no API."""
+Lives on the loop thread. The server refuses connections beyond the limit. It closes a connection that is idle too long, and one
+whose request takes too long to arrive. When unfinished requests together hold too much memory, it closes the connection with the
+oldest; when unread responses do, the one with the most. Knows no API."""
 
 import errno
 import os
 import socket
 from collections.abc import Callable
 from select import EPOLLIN
+from typing import Generic
 
 from ..runtime.logs import get_logger
 from .connection import Connection
-from .dispatch import Dispatch
 from .errors import AddressInUse
+from .frame_runner import Dispatch, Template
 from .intake import SCRATCH_BYTES, BufferPool, Intake
 from .loop import Loop
 from .rate_limited_log import RateLimitedLog
@@ -23,16 +25,16 @@ log = get_logger(__name__)
 SWEEP_EVERY_MS = 1_000
 ACCEPTS_A_TURN = 64
 FINISH_MS, FINISH_LOOK_MS = 2_000, 5
-"""How long a stop waits for answers under way, and how often it looks."""
+"""How long a stop waits for pending responses, and how often it looks."""
 CONNECTION_BYTES = 4 << 10
-"""What a connection takes beside its buffers, roughly."""
+"""The memory of a connection without its buffers, roughly."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
-class Server:
+class Server(Generic[Template]):
     """Serves `dispatch` on one address."""
 
-    def __init__(self, loop: Loop, dispatch: Dispatch, settings: BrokerSettings) -> None:
+    def __init__(self, loop: Loop, dispatch: Dispatch[Template], settings: BrokerSettings) -> None:
         self.loop = loop
         self.dispatch = dispatch
         self.output_max_bytes = settings.output_max_bytes
@@ -40,17 +42,17 @@ class Server:
         self.rejections = RateLimitedLog(log, lambda: loop.now_ms)
         self._settings = settings
         self._pool = BufferPool()
-        self._connections: dict[int, Connection] = {}
-        self._held: dict[Connection, int] = {}
+        self._connections: dict[int, Connection[Template]] = {}
+        self._held: dict[Connection[Template], int] = {}
         self.held_bytes = 0
-        """Memory held by answers that peers have not taken yet, file slices left out: of connections whose socket is full."""
+        """Memory of responses that wait for full sockets, without file slices."""
         self.accepted_count = 0
         """Connections taken so far; for metrics."""
         self._most_connections = 0
         self._most_held_bytes = 0
         self._listener: socket.socket | None = None
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        """Given up for a moment to accept and close a connection when no descriptor is left, else the loop would spin."""
+        """Closed for a moment when no descriptor is left, to accept a connection and close it. Else the loop would spin."""
 
     @property
     def port(self) -> int:
@@ -76,12 +78,12 @@ class Server:
         return peak_bytes
 
     def give_back(self) -> None:
-        """Let go of the buffers that are kept for the next request."""
+        """Free the buffers that are kept for the next request."""
         self._pool.let_go()
 
     @property
     def output_bytes(self) -> int:
-        """Answers that peers have not taken yet, file slices included."""
+        """Bytes of responses that peers have not taken yet, with file slices."""
         return sum(connection.unsent_bytes for connection in self._connections.values())
 
     def listen(self) -> None:
@@ -102,14 +104,14 @@ class Server:
         self.loop.call_at(self.loop.now_ms + SWEEP_EVERY_MS, self._sweep)
 
     def stop_listening(self) -> None:
-        """Accept no more; the connections there are go on."""
+        """Accept no more. Open connections go on."""
         if self._listener is not None:
             self.loop.unregister(self._listener.fileno())
             self._listener.close()
             self._listener = None
 
     def finish(self, done: Callable[[], None], within_ms: int = FINISH_MS) -> None:
-        """Accept and read no more, answer what is pending, send what is answered, then call `done`; or when the time is over."""
+        """Accept and read no more. Call `done` when all pending responses are sent, or when the time is over."""
         self.stop_listening()
         deadline_ms = self.loop.now_ms + within_ms
 
@@ -132,11 +134,11 @@ class Server:
     def new_intake(self) -> Intake:
         return Intake(self._pool)
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: Connection[Template]) -> None:
         self._connections.pop(connection.fd, None)
         self.held_bytes -= self._held.pop(connection, 0)
 
-    def output_held(self, connection: Connection, held_bytes: int) -> None:
+    def output_held(self, connection: Connection[Template], held_bytes: int) -> None:
         self.held_bytes += held_bytes - self._held.pop(connection, 0)
         if held_bytes:
             self._held[connection] = held_bytes
@@ -146,7 +148,7 @@ class Server:
             why = f"of {self.held_bytes} bytes of answers in memory that nobody reads {self._held[most]} are for this connection"
             most.refuse("unread_answers_too_large", why)
 
-    def input_grew(self, connection: Connection) -> None:
+    def input_grew(self, connection: Connection[Template]) -> None:
         if self._pool.lent_bytes <= self._settings.unfinished_requests_max_bytes:
             return
         unfinished = [one for one in self._connections.values() if one.unfinished_since_ms is not None]
@@ -195,7 +197,7 @@ class Server:
         settings = self._settings
         for connection in list(self._connections.values()):
             if connection.is_waiting:
-                # A peer that leaves its answer unread counts as idle too, unless a fetch of its own is parked.
+                # A peer that does not read its response counts as idle too, unless its fetch is parked.
                 if now_ms - connection.last_active_ms > settings.connections_max_idle_ms + settings.fetch_max_wait_ms:
                     connection.close()
                 continue

@@ -1,25 +1,26 @@
-"""Long answers made a slice at a time, so that nobody keeps the loop: what is written as a generator pauses at every `yield`, and
-goes on in the next turn once its time is over. Lives on the loop thread.
+"""Runs handlers that are generators, a slice of time each turn, so that a long response does not keep the loop. Lives on the loop
+thread.
 
-One after the other, in the order in which they came, so that only one is large in memory at a time; the requests that wait are
-bounded by their bytes. Knows no API. What runs between two pauses is the loop's for that long: a generator that copies, sorts or
-reads a whole message between them holds it."""
+A generator pauses at every `yield`. When its slice is over it goes on in the next turn. Generators run one after the other, in
+the order in which they came, so that only one response is large in memory. Requests that wait are bounded by their bytes. Knows
+no API. Trap: between two pauses the loop serves nobody else. A generator must not copy, sort or read a whole message between
+them."""
 
 from collections import deque
 from collections.abc import Generator
 from typing import NamedTuple
 
+from .errors import FrameRefused
 from .later import Chunk, Chunks, Later
 from .loop import Loop
 from .metrics import clock_ns
-from .refusal import FrameRefused
 
 SLICE_NS = 2_000_000
 MOST_WAITING_BYTES = 64 << 20
-"""Of requests that have had their first slice and wait for the next."""
+"""Bytes of requests that have had their first slice and wait for the next."""
 
 Steps = Generator[None, None, bytes | Later]
-"""Makes an answer, or what will be one; `yield` wherever others may be let in."""
+"""Returns a response or a pending one. It yields wherever the loop may serve others."""
 
 
 class Slices:
@@ -36,7 +37,7 @@ class Slices:
         return len(self._jobs)
 
     def answer(self, steps: Steps, request_bytes: int) -> bytes | Later:
-        """Return what `steps` make of a request of so many bytes: at once where one slice is enough.
+        """Return the answer of `steps` to a request of so many bytes: at once where one slice is enough, else a Later.
 
         Raises: FrameRefused when too much waits already; what `steps` raise in their first slice. What they raise later closes
         the connection that waits, as it would have done at once.
@@ -53,7 +54,7 @@ class Slices:
         return later
 
     def complete(self, later: Later, steps: Generator[None, None, bytes]) -> None:
-        """Give a pending answer the bytes that `steps` make, at once where one slice is enough."""
+        """Complete a pending answer with the bytes that `steps` return, at once where one slice is enough."""
         job = _Job(steps, later, 0)
         if later.ended:
             steps.close()
@@ -92,7 +93,7 @@ class _Job(NamedTuple):
 
 
 class _Following(Later):
-    """The answer that steps will make; where they make one that comes later still, it is that one."""
+    """A pending answer of steps. Where the steps return a Later, it follows that one."""
 
     __slots__ = ("_inner", "_is_hurried", "_loop")
 
@@ -129,7 +130,7 @@ class _Following(Later):
 
 
 class _Fault:
-    """Stands where an answer was to be and could not be made: sending it raises why, and so closes the connection."""
+    """Stands in the place of an answer whose steps have failed. Sending it raises the error, which closes the connection."""
 
     def __init__(self, why: Exception) -> None:
         self._why = why
@@ -147,7 +148,7 @@ class _Fault:
 
 
 def _slice(steps: Steps) -> bytes | Later | None:
-    """Return what the steps have made; None where they go on."""
+    """Return the steps' result, None where they go on."""
     until_ns = clock_ns() + SLICE_NS
     try:
         next(steps)

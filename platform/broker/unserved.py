@@ -1,18 +1,18 @@
-"""What is answered to a request whose API or version is not served: the protocol's own error where it has one, else the end of
-the connection. Either way the log says who asked what, and what is served.
+"""Refuses a request whose API or version is not served: with the protocol's own error where it has one, else by closing the
+connection. The log says which peer asked for what, and what is served.
 
-Clients that ask ApiVersions first never come here."""
+Clients that ask for ApiVersions first never come here."""
 
 from collections.abc import Mapping
 
 from ..wire.errors import ErrorCode
 from ..wire.refusals import refusal
+from .errors import FrameRefused
 from .rate_limited_log import RateLimitedLog
-from .refusal import FrameRefused
 from .request_header import FRONT_SIZE, body_start
 
 LONGEST_CLIENT_ID = 100
-"""Of what a stranger calls itself so much goes into the log."""
+"""So many characters of a client id go into the log."""
 
 
 class Unserved:
@@ -23,9 +23,9 @@ class Unserved:
         self._log = log
 
     def answer(self, frame: memoryview, api_key: int, version: int, client_id_length: int, peer: str) -> tuple[bytes, bool]:
-        """Return an answer's body that says UNSUPPORTED_VERSION, and whether its header is a flexible one.
+        """Return a response's body with UNSUPPORTED_VERSION, and whether its header is flexible.
 
-        Raises: FrameRefused where there is no such answer; MalformedFrame.
+        Raises: FrameRefused where the protocol has no such response; MalformedFrame.
         """
         body_start(frame, client_id_length, flexible=False)
         client_id = bytes(frame[FRONT_SIZE : FRONT_SIZE + max(0, client_id_length)]).decode(errors="replace")

@@ -110,11 +110,11 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
 def _serve(settings: BrokerSettings) -> int:
     # kio loads hypothesis where it finds it, for strategies that nobody asks for here: half a second of every start.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
-    from ..broker.app import Broker
+    from ..broker.app import BrokerProcess
 
     configure_logs(f"broker-{settings.broker_id}", settings.logging_level, settings.logging_format)
     log_thread_faults()
-    broker = Broker(settings)
+    broker = BrokerProcess(settings)
 
     def end_in_time() -> None:
         end_at_latest(settings.shutdown_timeout_ms, STOPPED_LATE, lambda: broker.doing)

@@ -1,28 +1,26 @@
 """The fetch that a consumer of one partition sends again and again: only its offset changes, so it is read once, then recognised.
 
-Holds the masked request (all bytes but the offset's) and how its answers are written. Pure. Hot: `fetch.decode_request` and
+Holds the masked request (all bytes but the offset's) and what its responses have in common. Pure. Hot: `fetch.decode_request` and
 `encode_response` take 17 µs for one partition, this 2 µs; and the long way gives the same bytes (tests hold it to that).
 """
 
-import struct
 from typing import NamedTuple
 
-from .fetch import FetchPartition, FetchRequest, FetchTopic, encode_request
-from .primitives import LONG, NO_TAGS, count, string
-from .varint import unsigned
+from .fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResponsePartition,
+    FetchResponseTopic,
+    FetchTopic,
+    encode_request,
+    encode_response,
+    partition_front,
+)
+from .primitives import LONG, NO_TAGS
 
 _OFFSET_FROM_END = {4: 12, 5: 20, 6: 20, 7: 24, 8: 24, 9: 24, 10: 24, 11: 26, 12: 29}
 """Where the offset of a request's one partition begins, nothing forgotten, no rack, no tagged fields."""
-_ANSWERS = {
-    4: struct.Struct(">ihqqi"),
-    **dict.fromkeys(range(5, 11), struct.Struct(">ihqqqi")),
-    11: struct.Struct(">ihqqqii"),
-    12: struct.Struct(">ihqqqbi"),
-}
-"""index, error, high watermark, last stable offset, (5+) log start, no aborted ones, (11+) no preferred replica."""
-_SIZE = struct.Struct(">i")
-_LONGEST_SHORT = 1 << 21
-_SHORT_SIZE = struct.Struct("BBB")
 
 
 class FetchOne(NamedTuple):
@@ -46,21 +44,7 @@ class FetchOne(NamedTuple):
 
     def head(self, offset: int, log_start_offset: int, size_bytes: int) -> bytes:
         """Return what stands before `size_bytes` of records, there being no error; `offset` is high watermark and last stable."""
-        version = self.version
-        if version < 11:
-            if version < 5:
-                return self.front + _ANSWERS[4].pack(self.index, 0, offset, offset, -1) + _SIZE.pack(size_bytes)
-            return self.front + _ANSWERS[5].pack(self.index, 0, offset, offset, log_start_offset, -1) + _SIZE.pack(size_bytes)
-        if version == 11:
-            return (
-                self.front + _ANSWERS[11].pack(self.index, 0, offset, offset, log_start_offset, -1, -1) + _SIZE.pack(size_bytes)
-            )
-        size = size_bytes + 1
-        if 0x4000 <= size < _LONGEST_SHORT:
-            length = _SHORT_SIZE.pack(size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14)
-        else:
-            length = unsigned(size)
-        return self.front + _ANSWERS[12].pack(self.index, 0, offset, offset, log_start_offset, 0, -1) + length
+        return self.front + partition_front(self.version, self.index, 0, offset, offset, log_start_offset, size_bytes)
 
 
 def masked(version: int, body: bytes) -> bytes:
@@ -86,7 +70,8 @@ def recognise(version: int, body: bytes, request: FetchRequest) -> FetchOne | No
         return None
     name, (wanted,) = request.topics[0]
     flexible = version >= 12
-    front = bytes(4) + (bytes(6) if version >= 7 else b"")  # no throttling, no error, no session
-    front += count(1, flexible=flexible) + string(name, flexible=flexible) + count(1, flexible=flexible)
     tail = 3 * NO_TAGS if flexible else b""
+    empty = FetchResponsePartition(wanted.index, 0, 0, 0, 0)
+    body = b"".join(encode_response(version, FetchResponse([FetchResponseTopic(name, [empty])])))  # type: ignore[arg-type]  # no records
+    front = body[: -len(partition_front(version, wanted.index, 0, 0, 0, 0, 0) + tail)]
     return FetchOne(version, request, name, wanted.index, wanted.partition_max_bytes, front, tail)

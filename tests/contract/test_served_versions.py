@@ -76,7 +76,7 @@ from kafka.protocol.sasl import (
 )
 
 from headrace.broker import topic_settings
-from headrace.broker.router import TABLE
+from headrace.broker.api_table import TABLE
 from tests.support.raw_kafka import batch
 from tests.unit.broker.serving import ServingBroker
 

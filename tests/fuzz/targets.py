@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from headrace.broker.api_table import SUPPORTED
 from headrace.broker.groups.subscription import subscribed_topics
 from headrace.broker.log import LogConfig, PartitionLog
 from headrace.broker.log.errors import LogError, OldFormat
@@ -17,7 +18,6 @@ from headrace.broker.log.segment.sidecar import SidecarDamaged
 from headrace.broker.log.segment.sidecar import decode as decode_sidecar
 from headrace.broker.log.tools.check import check
 from headrace.broker.request_header import FRONT, FRONT_SIZE, body_start
-from headrace.broker.router import SUPPORTED
 from headrace.wire import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce, schema_id
 from headrace.wire.compression import Codec, decompress
 from headrace.wire.crc32c import crc32c

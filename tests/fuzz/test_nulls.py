@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTupleField, classify_field, get_field_tag
 
-from headrace.broker.router import TABLE
+from headrace.broker.api_table import TABLE
 from headrace.wire import control
 from headrace.wire.errors import UnsupportedVersion
 from tests.support.raw_kafka import frame

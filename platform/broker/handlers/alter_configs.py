@@ -1,21 +1,23 @@
-"""AlterConfigs, key 33, versions 0-2: a topic's own settings are replaced by those given, all at once.
+"""AlterConfigs, key 33, versions 0-2: replaces all of a topic's own settings by those in the request.
 
-Trap for users, Kafka's own: what is not named goes back to its default. IncrementalAlterConfigs changes single ones."""
+Trap for users, the same in Kafka: a setting that the request does not name goes back to its default. IncrementalAlterConfigs
+changes single settings."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from .. import topic_settings
 from ..slices import Steps
+from .broker import Broker
 from .config_changes import Plan, carry_out
-from .context import Context
+from .request import Request
 
 KEY = 33
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return what became of each resource."""
-    return carry_out(context, KEY, version, body, _plan)
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the outcome for each resource."""
+    return carry_out(broker, request, KEY, _plan)
 
 
 def _plan(resource: Any, present: Mapping[str, str]) -> Plan:

@@ -1,14 +1,15 @@
 """ApiVersions, key 18, versions 0-3: what this broker serves.
 
-Trap: the client asks before it knows anything. A version above ours is answered with a v0 body, error 35 and our ranges, and
-the response header is never flexible; the router knows the latter, `wire.control` the former."""
+Traps: the client asks before it knows any version. A version above ours is answered with a v0 body, error 35 and our ranges
+(`wire.control` does this). The response header is never flexible (the router does this)."""
 
 from ...wire import control
-from .context import Context
+from .broker import Broker
+from .request import Request
 
 KEY = 18
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
-    """Return the table. The body is not looked at: whatever a client says of itself, it gets the same answer."""
-    return control.encode_api_versions(version, context.supported)
+def handle(broker: Broker, request: Request) -> bytes:
+    """Return the table. The body is not read: every client gets the same response."""
+    return control.encode_api_versions(request.version, broker.supported)

@@ -1,7 +1,7 @@
-"""Changes of settings asked for by AlterConfigs and IncrementalAlterConfigs: which resources may be changed, and how it is told.
+"""What AlterConfigs and IncrementalAlterConfigs have in common: which resources may be changed, and the response.
 
-A topic's own settings may; what they become is the caller's to say (`Plan`). A broker's are read when it starts: changing one
-is refused by name, so nobody believes it has happened."""
+A topic's own settings may be changed; the caller says what they become (`Plan`). A broker reads its settings when it starts, so a
+change of one is refused by name and no user believes that it has happened."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -13,8 +13,9 @@ from ...wire.errors import ErrorCode
 from .. import settings as broker_settings
 from .. import topic_settings
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
+from .request import Request
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 
@@ -35,37 +36,38 @@ class Plan(NamedTuple):
     """What a request would make of a topic's own settings."""
 
     faults: list[str]
-    """Each naming its setting; where there is one nothing is changed."""
+    """Each names its setting. Where there is a fault, nothing is changed."""
     change: Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 MOST_SETTINGS = 1_000
-"""Of one resource in one request; a topic has some twenty."""
+"""Settings of one resource in one request. A topic has some twenty."""
 MOST_TOLD = 20
-"""Faults in one message: each names what would be right, and a request may have tens of thousands."""
+"""Faults in one message. A request may have tens of thousands, and each fault names the values that would be right."""
 
 Planner = Callable[[Any, Mapping[str, str]], Plan]
-"""Takes a resource of the request and the topic's own settings as they are known now."""
+"""Gets a resource of the request and the topic's own settings as they are now."""
 
 
-def carry_out(context: Context, key: int, version: int, body: memoryview, plan: Planner) -> Steps:
-    """Return what became of each resource: of topics once their open partitions go by the new settings."""
-    request = yield from control.decode_in_steps(key, version, body)
-    named = Counter(map(_resource, required(request.resources)))
+def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Steps:
+    """Return the outcome for each resource. That of a topic comes when its open partitions use the new settings."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(key, version, request.body)
+    named = Counter(map(_resource, required(decoded.resources)))
     results: dict[Resource, Outcome] = {}
     plans: dict[Resource, Plan] = {}
-    for one in request.resources:
+    for one in decoded.resources:
         yield
         resource = _resource(one)
-        outcome = _judged(context, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
-        if isinstance(outcome, Plan) and not request.validate_only:
+        outcome = _judged(broker, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
+        if isinstance(outcome, Plan) and not decoded.validate_only:
             plans[resource] = outcome
         else:
             results[resource] = (ErrorCode.NONE, None) if isinstance(outcome, Plan) else outcome
     if not plans:
         return (yield from _answer(key, version, results))
     gathering = Gathering[Resource, Outcome](
-        context,
+        broker,
         plans,
         timeout_ms=0,
         overdue=lambda resource: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
@@ -76,20 +78,20 @@ def carry_out(context: Context, key: int, version: int, body: memoryview, plan: 
         def done(outcome: bool | Exception) -> None:
             gathering.put(resource, outcome_of(outcome, resource[1], not_done="keeps its settings"))
 
-        context.topics.configure(resource[1], plans[resource].change, done)
+        broker.topics.configure(resource[1], plans[resource].change, done)
 
     return gathering.start(begin)
 
 
 def too_many_settings(settings: Sequence[Any]) -> tuple[ErrorCode, str] | None:
-    """Return why so many settings of one resource are not looked at, or None."""
+    """Return the refusal of a resource with too many settings, or None."""
     if len(settings) <= MOST_SETTINGS:
         return None
     return ErrorCode.INVALID_REQUEST, f"{len(settings)} settings of one resource: give at most {MOST_SETTINGS} in one request"
 
 
 def told(faults: Sequence[str]) -> str:
-    """Return what is wrong as one message, the first faults of many."""
+    """Return the faults as one message; of many, the first ones."""
     more = len(faults) - MOST_TOLD
     return "; ".join([*faults[:MOST_TOLD], f"and {more} more" if more > 0 else ""]).removesuffix("; ")
 
@@ -98,7 +100,7 @@ def _resource(one: Any) -> Resource:
     return int(one.resource_type), str(one.resource_name)
 
 
-def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
+def _judged(broker: Broker, one: Any, plan: Planner) -> Plan | Outcome:
     kind, name = _resource(one)
     if (refused := too_many_settings(required(one.configs))) is not None:
         return refused
@@ -111,7 +113,7 @@ def _judged(context: Context, one: Any, plan: Planner) -> Plan | Outcome:
     if kind == TOPIC:
         if (fault := topic_name.fault_of(name)) is not None:
             return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
-        entry = context.topics.catalog.topics.get(name)
+        entry = broker.topics.catalog.topics.get(name)
         if entry is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
         planned = plan(one, entry.config)

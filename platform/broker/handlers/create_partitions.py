@@ -1,6 +1,6 @@
-"""CreatePartitions, key 37, versions 0-3: a topic gets more partitions, those it has staying as they are.
+"""CreatePartitions, key 37, versions 0-3: adds partitions to a topic. Those that it has stay as they are.
 
-Trap for users: keys go to other partitions from then on. Kafka does the same."""
+Trap for users, the same in Kafka: from then on keys map to other partitions."""
 
 from collections.abc import Generator, Mapping
 from functools import partial
@@ -11,27 +11,29 @@ from ...wire.errors import ErrorCode
 from ..errors import NotMorePartitions
 from ..slices import Steps
 from . import placement
-from .context import Context, required
+from .broker import Broker, required
 from .gathering import STILL_UNDER_WAY, Gathering, outcome_of
 from .placement import MOST_PARTITIONS, Refusal
+from .request import Request
 
 KEY = 37
 
 Outcome = tuple[ErrorCode, str | None]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return what became of each topic, once its new partitions may be written to."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the outcome for each topic, once clients may write to its new partitions."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     refused, to_extend = yield from placement.sorted_out(
-        required(request.topics), partial(_refusal, context), partial(_new_count, context)
+        required(decoded.topics), partial(_refusal, broker), partial(_new_count, broker)
     )
-    if request.validate_only or not to_extend:
+    if decoded.validate_only or not to_extend:
         return (yield from _answer(version, {**refused, **dict.fromkeys(to_extend, (ErrorCode.NONE, None))}))
     gathering = Gathering[str, Outcome](
-        context,
+        broker,
         to_extend,
-        timeout_ms=control.milliseconds(request.timeout),
+        timeout_ms=control.milliseconds(decoded.timeout),
         overdue=lambda name: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda extended: _answer(version, {**refused, **extended}),
     )
@@ -43,18 +45,18 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         def done(outcome: bool | Exception) -> None:
             gathering.put(name, outcome_of(outcome, name, not_done="got no more partitions"))
 
-        context.topics.extend(name, int(topic.count), places, done)
+        broker.topics.extend(name, int(topic.count), places, done)
 
     return gathering.start(begin)
 
 
-def _new_count(context: Context, topic: Any) -> int:
-    return int(topic.count) - len(context.topics.catalog.topics[str(topic.name)].partitions)
+def _new_count(broker: Broker, topic: Any) -> int:
+    return int(topic.count) - len(broker.topics.catalog.topics[str(topic.name)].partitions)
 
 
-def _refusal(context: Context, topic: Any) -> Refusal | None:
+def _refusal(broker: Broker, topic: Any) -> Refusal | None:
     name, count = str(topic.name), int(topic.count)
-    entry = context.topics.catalog.topics.get(name)
+    entry = broker.topics.catalog.topics.get(name)
     if entry is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
     present = len(entry.partitions)
@@ -67,7 +69,7 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
     if len(topic.assignments) != count - present:
         why = f"{len(topic.assignments)} assignments for {count - present} new partitions: give one for each"
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why
-    return placement.fault_of([required(one.broker_ids) for one in topic.assignments], context.broker_ids)
+    return placement.fault_of([required(one.broker_ids) for one in topic.assignments], broker.broker_ids)
 
 
 def _answer(version: int, results: Mapping[str, Outcome]) -> Generator[None, None, bytes]:

@@ -1,7 +1,7 @@
-"""CreateTopics, key 19, versions 0-7: topics with their partitions and settings.
+"""CreateTopics, key 19, versions 0-7: creates topics with their partitions and settings.
 
-One replica a partition; where each lies may be said by hand. Settings are checked against the table of `topic_settings`, and
-every fault is named in the answer's message."""
+A partition has one replica; the request may say which broker keeps it. Settings are checked against the table of
+`topic_settings`, and the response's message names every fault."""
 
 from collections.abc import Generator, Iterable, Mapping
 from functools import lru_cache, partial
@@ -14,10 +14,11 @@ from .. import topic_settings
 from ..catalog import Places
 from ..slices import Steps
 from . import placement
+from .broker import Broker, required
 from .config_changes import told, too_many_settings
-from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, code_of
 from .placement import MOST_PARTITIONS, Refusal
+from .request import Request
 
 KEY = 19
 
@@ -33,24 +34,25 @@ class _Wanted(NamedTuple):
     places: Places | None
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return what became of each topic, once ZooKeeper has them all."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the outcome for each topic, once ZooKeeper has them all."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     refused, granted = yield from placement.sorted_out(
-        required(request.topics), partial(_refusal, context), partial(_partition_count, context)
+        required(decoded.topics), partial(_refusal, broker), partial(_partition_count, broker)
     )
     results = {name: _result(name, *refusal) for name, refusal in refused.items()}
     to_make = {}
     for name, topic in granted.items():
-        to_make[name] = _wanted(context, topic)
+        to_make[name] = _wanted(broker, topic)
         yield
-    if request.validate_only or not to_make:
-        made = (_made(context, name, wanted) for name, wanted in to_make.items())
+    if decoded.validate_only or not to_make:
+        made = (_made(broker, name, wanted) for name, wanted in to_make.items())
         return (yield from _answer(version, chain(results.values(), made)))
     gathering = Gathering[str, Result](
-        context,
+        broker,
         to_make,
-        timeout_ms=control.milliseconds(request.timeout),
+        timeout_ms=control.milliseconds(decoded.timeout),
         overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda made: _answer(version, chain(results.values(), made.values())),
     )
@@ -59,48 +61,48 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         wanted = to_make[name]
 
         def done(outcome: bool | Exception) -> None:
-            gathering.put(name, _outcome(context, name, wanted, outcome))
+            gathering.put(name, _outcome(broker, name, wanted, outcome))
 
-        context.topics.create(name, wanted.partition_count, wanted.config, done, wanted.places)
+        broker.topics.create(name, wanted.partition_count, wanted.config, done, wanted.places)
 
     return gathering.start(begin)
 
 
-def _outcome(context: Context, name: str, wanted: _Wanted, outcome: bool | Exception) -> Result:
+def _outcome(broker: Broker, name: str, wanted: _Wanted, outcome: bool | Exception) -> Result:
     if outcome is True:
-        return _made(context, name, wanted)
+        return _made(broker, name, wanted)
     if outcome is False:
         return _result(name, ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already")
     return _result(name, code_of(outcome), f"topic {name!r} could not be made now: {outcome}")
 
 
-def _wanted(context: Context, topic: Any) -> _Wanted:
+def _wanted(broker: Broker, topic: Any) -> _Wanted:
     places = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
-    return _Wanted(_partition_count(context, topic), topic_settings.kept(_given(topic)), dict(sorted(places.items())) or None)
+    return _Wanted(_partition_count(broker, topic), topic_settings.kept(_given(topic)), dict(sorted(places.items())) or None)
 
 
-def _partition_count(context: Context, topic: Any) -> int:
+def _partition_count(broker: Broker, topic: Any) -> int:
     if topic.assignments:
         return len(topic.assignments)
-    return context.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
+    return broker.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
 
 
 def _given(topic: Any) -> dict[str, str | None]:
     return {str(one.name): one.value for one in required(topic.configs)}
 
 
-def _refusal(context: Context, topic: Any) -> Refusal | None:
+def _refusal(broker: Broker, topic: Any) -> Refusal | None:
     name = str(topic.name)
     if (fault := topic_name.fault_of(name)) is not None:
         return ErrorCode.INVALID_TOPIC_EXCEPTION, fault
-    if name in context.topics.catalog.topics:
+    if name in broker.topics.catalog.topics:
         return ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} exists already"
     if (refused := too_many_settings(topic.configs)) is not None:
         return refused
     if faults := topic_settings.faults_of(_given(topic)):
         return ErrorCode.INVALID_CONFIG, told(faults)
     if required(topic.assignments):
-        if (refusal := _placed_wrongly(context, topic)) is not None:
+        if (refusal := _placed_wrongly(broker, topic)) is not None:
             return refusal
     elif topic.num_partitions > MOST_PARTITIONS:
         return placement.too_many(topic.num_partitions)
@@ -111,7 +113,7 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
     return None
 
 
-def _placed_wrongly(context: Context, topic: Any) -> Refusal | None:
+def _placed_wrongly(broker: Broker, topic: Any) -> Refusal | None:
     if topic.num_partitions != BY_DEFAULT or topic.replication_factor != BY_DEFAULT:
         return (
             ErrorCode.INVALID_REQUEST,
@@ -122,12 +124,12 @@ def _placed_wrongly(context: Context, topic: Any) -> Refusal | None:
     by_index = {int(one.partition_index): required(one.broker_ids) for one in topic.assignments}
     if sorted(by_index) != list(range(len(topic.assignments))):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 on, none left out, none twice"
-    return placement.fault_of([by_index[index] for index in sorted(by_index)], context.broker_ids)
+    return placement.fault_of([by_index[index] for index in sorted(by_index)], broker.broker_ids)
 
 
-def _made(context: Context, name: str, wanted: _Wanted) -> Result:
-    configs = _configs(tuple(wanted.config.items()), tuple(context.settings.topic_defaults.items()))
-    made = {"topic_id": context.topic_id(name), "num_partitions": wanted.partition_count, "replication_factor": 1}
+def _made(broker: Broker, name: str, wanted: _Wanted) -> Result:
+    configs = _configs(tuple(wanted.config.items()), tuple(broker.settings.topic_defaults.items()))
+    made = {"topic_id": broker.topic_id(name), "num_partitions": wanted.partition_count, "replication_factor": 1}
     return _result(name) | made | {"configs": configs}
 
 

@@ -1,4 +1,5 @@
-"""DeleteGroups, key 42, versions 0-2: a group's offsets go for good. One with members, of whatever kind, is not deleted."""
+"""DeleteGroups, key 42, versions 0-2: deletes a group and its offsets. A group that has members, of either kind, is not
+deleted."""
 
 from collections.abc import Generator, Mapping
 
@@ -7,8 +8,9 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from ..later import Later
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .group_id import MOST_NAMED, refusal
+from .request import Request
 
 KEY = 42
 
@@ -19,14 +21,15 @@ _CODES = {
 }
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return what became of each group, once it is out of ZooKeeper."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the outcome for each group, once ZooKeeper has deleted it."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     errors: dict[str, ErrorCode] = {}
     wanted: list[str] = []
-    for number, name in enumerate(dict.fromkeys(str(name) for name in required(request.groups_names))):
+    for number, name in enumerate(dict.fromkeys(str(name) for name in required(decoded.groups_names))):
         yield
-        errors[name] = refusal(context, name) if number < MOST_NAMED else ErrorCode.INVALID_REQUEST
+        errors[name] = refusal(broker, name) if number < MOST_NAMED else ErrorCode.INVALID_REQUEST
         if errors[name] is ErrorCode.NONE:
             wanted.append(name)
     if not wanted:
@@ -36,16 +39,16 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     def done(outcomes: Mapping[str, Deletion | Exception]) -> None:
         for name, outcome in outcomes.items():
             errors[name] = _CODES[outcome] if isinstance(outcome, Deletion) else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        context.slices.complete(later, _answer(version, errors))
+        broker.slices.complete(later, _answer(version, errors))
 
     def failed(error: Exception) -> None:
         done(dict.fromkeys(wanted, error))
 
     def has_members(name: str) -> bool:
-        group = context.groups.get(name)
+        group = broker.groups.get(name)
         return group is not None and bool(group.members)
 
-    if not context.group_traces.delete(wanted, has_members, done, failed):
+    if not broker.group_traces.delete(wanted, has_members, done, failed):
         return (yield from _answer(version, errors | dict.fromkeys(wanted, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
     return later
 

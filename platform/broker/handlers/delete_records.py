@@ -1,8 +1,9 @@
-"""DeleteRecords, key 21, versions 0-2: the head of a partition goes, up to an offset; -1 says up to the high watermark.
+"""DeleteRecords, key 21, versions 0-2: deletes a partition's records before an offset; -1 stands for the high watermark.
 
-Whole segments before the new start are deleted, the rest of the first one that stays is not shown. Answered when the new start
-is on disk. Traps: what is not yet shown to consumers cannot be deleted, so the bound is the high watermark, not the log end; and
-of two fdatasyncs of one log at once one may report success for what the other lost, so the flush is the partition's own."""
+Whole segments before the new start are deleted. Records before it in the first segment that stays are no longer shown. The
+response comes when the new start is on disk. Traps: records that consumers may not see yet cannot be deleted, so the bound is the
+high watermark and not the log end. Of two concurrent fdatasyncs of one log, one may report success for bytes that the other lost;
+so the flush goes the partition's own way."""
 
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -12,8 +13,9 @@ from ...wire.errors import ErrorCode
 from ..log import DeletedSegment, LogError, StartJob, erase_now
 from ..partitions import Partition
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .gathering import Gathering
+from .request import Request
 
 KEY = 21
 
@@ -25,18 +27,19 @@ Outcome = tuple[ErrorCode, int]
 """The error, and where the log starts now."""
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return each partition's new start."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     results: dict[Position, Outcome] = {}
     wanted_starts: dict[Position, tuple[Partition, int]] = {}
-    for topic in required(request.topics):
+    for topic in required(decoded.topics):
         for wanted in required(topic.partitions):
             yield
             position = (str(topic.name), int(wanted.partition_index))
-            partition = context.partitions.get(*position)
+            partition = broker.partitions.get(*position)
             if partition is None:
-                results[position] = (context.not_here(*position), NOT_KNOWN)
+                results[position] = (broker.not_here(*position), NOT_KNOWN)
                 continue
             offset = int(wanted.offset)
             if offset == TO_THE_HIGH_WATERMARK:
@@ -48,22 +51,22 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     if not wanted_starts:
         return (yield from _answer(version, results))
     gathering = Gathering[Position, Outcome](
-        context,
+        broker,
         wanted_starts,
-        timeout_ms=control.milliseconds(request.timeout),
+        timeout_ms=control.milliseconds(decoded.timeout),
         overdue=lambda position: (ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN),
         answer=lambda done: _answer(version, {**results, **done}),
     )
 
     def begin(position: Position) -> None:
         partition, offset = wanted_starts[position]
-        _move_start(context, partition, offset, lambda outcome: gathering.put(position, outcome))
+        _move_start(broker, partition, offset, lambda outcome: gathering.put(position, outcome))
 
     return gathering.start(begin)
 
 
-def _move_start(context: Context, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:
-    """Have what is before the new start on disk, by the one flush that a log has under way, then the new start itself."""
+def _move_start(broker: Broker, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:
+    """Flush the log up to the new start, by the one flush that a log has under way, then write the new start itself."""
     log = partition.log
 
     def flushed(why_not: str | None) -> None:
@@ -71,13 +74,13 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
         try:
-            job = log.start_job(offset, context.now_ms(), erase=lambda deleted: _erase(context, deleted))
+            job = log.start_job(offset, broker.now_ms(), erase=lambda deleted: _erase(broker, deleted))
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
         if job is None:
             put((ErrorCode.NONE, log.log_start_offset))
-        elif not context.disk.submit(job.run, lambda _: written(job), lambda error: failed(job, error)):
+        elif not broker.disk.submit(job.run, lambda _: written(job), lambda error: failed(job, error)):
             put((ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN))
 
     def written(job: StartJob) -> None:
@@ -99,9 +102,9 @@ def _move_start(context: Context, partition: Partition, offset: int, put: Callab
     partition.when_flushed(offset, flushed)
 
 
-def _erase(context: Context, deleted: DeletedSegment) -> None:
-    """Delete the file off the loop; one that no room is left for goes at the next start."""
-    context.disk.submit(lambda: erase_now(deleted), lambda _: None, lambda _: None)
+def _erase(broker: Broker, deleted: DeletedSegment) -> None:
+    """Delete the file off the loop. Where the worker's queue is full, the next start of the broker deletes it."""
+    broker.disk.submit(lambda: erase_now(deleted), lambda _: None, lambda _: None)
 
 
 def _answer(version: int, results: Mapping[Position, Outcome]) -> Generator[None, None, bytes]:

@@ -1,6 +1,6 @@
-"""DeleteTopics, key 20, versions 0-6: a topic and its data go for good.
+"""DeleteTopics, key 20, versions 0-6: deletes topics and their data.
 
-6 may name topics by their ids: one that is made anew meanwhile under the same name is not deleted then."""
+Version 6 may name a topic by its id. A topic that was created anew under the same name is then not deleted."""
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
@@ -10,8 +10,9 @@ from uuid import UUID
 from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
+from .request import Request
 
 KEY = 20
 FIRST_WITH_IDS = 6
@@ -22,14 +23,15 @@ NO_SUCH_ID = "there is no topic with this id"
 Result = dict[str, Any]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return what became of each topic, once it is out of ZooKeeper."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the outcome for each topic, once ZooKeeper has deleted it."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     results: list[Result] = []
-    named = yield from _named(context, request, version, results)
+    named = yield from _named(broker, decoded, version, results)
     times = Counter(name for name, _ in named)
     to_delete: dict[str, UUID | None] = {}
-    """The id where a topic was named by it: another topic that has the name by then is not meant."""
+    """By name: the id, where the request named the topic by it. Another topic that has the name by then stays."""
     for name, topic_id in dict(named).items():
         yield
         if times[name] > 1:
@@ -41,44 +43,44 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     if not to_delete:
         return (yield from _answer(version, results))
     gathering = Gathering[str, Result](
-        context,
+        broker,
         to_delete,
-        timeout_ms=control.milliseconds(request.timeout),
+        timeout_ms=control.milliseconds(decoded.timeout),
         overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY, to_delete[name]),
         answer=lambda deleted: _answer(version, [*results, *deleted.values()]),
     )
     gone: list[str] = []
 
     def forget() -> None:
-        """Have the offsets of all topics forgotten that this turn has told of: one search through the groups for all."""
+        """Have the offsets of all topics forgotten that were deleted in this turn, in one search through the groups."""
         topics = frozenset(gone)
         gone.clear()
-        context.offsets.forget_topics(topics)
+        broker.offsets.forget_topics(topics)
 
     def begin(name: str) -> None:
-        asked_id, present_id = to_delete[name], context.topic_id(name)
+        asked_id, present_id = to_delete[name], broker.topic_id(name)
 
         def done(outcome: bool | Exception) -> None:
             if outcome is True:
                 if not gone:
-                    context.loop.post(forget)
+                    broker.loop.post(forget)
                 gone.append(name)
             gathering.put(name, _outcome(outcome, name, asked_id, present_id))
 
-        context.topics.delete(name, done, asked_id)
+        broker.topics.delete(name, done, asked_id)
 
     return gathering.start(begin)
 
 
 def _named(
-    context: Context, request: Any, version: int, results: list[Result]
+    broker: Broker, request: Any, version: int, results: list[Result]
 ) -> Generator[None, None, list[tuple[str, UUID | None]]]:
-    """Return the topics' names, each with the id where it was named by that; what names no topic is answered in `results`."""
+    """Return the topics' names, each with its id where the request named it by that. `results` gets what names no topic."""
     if version < FIRST_WITH_IDS:
         return [(str(name), None) for name in required(request.topic_names)]
     by_id: dict[UUID, str] = {}
     if any(topic.topic_id is not None for topic in required(request.topics)):
-        for entry in context.topics.catalog.topics.values():
+        for entry in broker.topics.catalog.topics.values():
             by_id[entry.topic_id] = entry.name
             yield
     named: list[tuple[str, UUID | None]] = []

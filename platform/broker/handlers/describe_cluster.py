@@ -1,10 +1,11 @@
-"""DescribeCluster, key 60, versions 0-1: the cluster's id and brokers. Whoever is asked is the controller."""
+"""DescribeCluster, key 60, versions 0-1: the cluster's id and brokers. The broker that is asked calls itself the controller."""
 
 from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from .context import Context
+from .broker import Broker
+from .request import Request
 
 KEY = 60
 
@@ -12,10 +13,10 @@ BROKERS = 1
 AUTHORIZED_OPERATIONS_NOT_GIVEN = -(2**31)
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes:
-    """Return the brokers; an error to one who asks for controllers, which have no listener of their own here."""
-    request = control.decode_request(KEY, version, body)
-    endpoint_type = int(getattr(request, "endpoint_type", BROKERS))
+def handle(broker: Broker, request: Request) -> bytes:
+    """Return the brokers. A client that asks for controllers gets an error: they have no listener of their own here."""
+    decoded = control.decode_request(KEY, request.version, request.body)
+    endpoint_type = int(getattr(decoded, "endpoint_type", BROKERS))
     message: dict[str, Any]
     if endpoint_type != BROKERS:
         message = {
@@ -29,11 +30,11 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         message = {
             "error_code": ErrorCode.NONE,
             "error_message": None,
-            "cluster_id": context.topics.catalog.cluster_id or "",
-            "controller_id": context.settings.broker_id,
+            "cluster_id": broker.topics.catalog.cluster_id or "",
+            "controller_id": broker.settings.broker_id,
             "brokers": [
                 {"broker_id": broker_id, "host": host, "port": port, "rack": None}
-                for broker_id, (host, port) in sorted(context.brokers.items())
+                for broker_id, (host, port) in sorted(broker.brokers.items())
             ],
         }
     message |= {
@@ -41,4 +42,4 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         "endpoint_type": BROKERS,
         "cluster_authorized_operations": AUTHORIZED_OPERATIONS_NOT_GIVEN,
     }
-    return control.encode_response(KEY, version, message)
+    return control.encode_response(KEY, request.version, message)

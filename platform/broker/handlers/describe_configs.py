@@ -1,4 +1,4 @@
-"""DescribeConfigs, key 32, versions 0-4: the settings in force of topics, and of this broker, each with its source and, if
+"""DescribeConfigs, key 32, versions 0-4: the settings in force of topics and of this broker, each with its source and, if
 asked, its synonyms and its doc.
 """
 
@@ -11,33 +11,34 @@ from .. import topic_settings
 from ..setting_table import NUMBERS
 from ..slices import Steps
 from ..topic_settings import ConfigSource, ConfigType
+from .broker import Broker, required
 from .config_changes import BROKER, TOPIC
-from .context import Context, required
+from .request import Request
 
 KEY = 32
 
 MOST_DESCRIBED = 10_000
-"""Resources that one request is answered for; further ones are refused by name."""
+"""Resources of one request that are described; further ones are refused by name."""
 
 Synonym = tuple[str, str, ConfigSource]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return the settings of each resource asked for."""
-    request = yield from control.decode_in_steps(KEY, version, body)
-    # Each once, however often it is named: the settings of one broker are a thousand times as long as its name.
+    decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
+    # Each resource once: the settings of a broker are a thousand times as long as its name.
     wanted: dict[tuple[int, str], set[str] | None] = {}
-    for one in required(request.resources):
+    for one in required(decoded.resources):
         resource = int(one.resource_type), str(one.resource_name)
         others = wanted.get(resource, set())
         keys = {str(key) for key in one.configuration_keys or ()}
         wanted[resource] = keys | others if keys and others is not None else None
         yield
     results = (
-        _resource(context, request, *resource, keys) if number < MOST_DESCRIBED else _one_too_many(*resource)
+        _resource(broker, decoded, *resource, keys) if number < MOST_DESCRIBED else _one_too_many(*resource)
         for number, (resource, keys) in enumerate(wanted.items())
     )
-    return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "results": results}))
+    return (yield from control.encode_in_steps(KEY, request.version, {"throttle_time_ms": 0, "results": results}))
 
 
 def _one_too_many(kind: int, name: str) -> dict[str, Any]:
@@ -51,21 +52,21 @@ def _one_too_many(kind: int, name: str) -> dict[str, Any]:
     }
 
 
-def _resource(context: Context, request: Any, kind: int, name: str, wanted: set[str] | None) -> dict[str, Any]:
+def _resource(broker: Broker, request: Any, kind: int, name: str, wanted: set[str] | None) -> dict[str, Any]:
     error, why, configs = ErrorCode.NONE, None, list[dict[str, Any]]()
-    if kind == TOPIC and name in context.topics.catalog.topics:
-        configs = list(_of_topic(context, name))
+    if kind == TOPIC and name in broker.topics.catalog.topics:
+        configs = list(_of_topic(broker, name))
     elif kind == TOPIC and (fault := topic_name.fault_of(name)) is not None:
         error, why = ErrorCode.INVALID_TOPIC_EXCEPTION, fault
     elif kind == TOPIC:
         error, why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
-    elif kind == BROKER and name in ("", str(context.settings.broker_id)):
-        # The nameless broker stands for what was changed for all of them while they ran: nothing can be.
-        configs = list(_of_broker(context)) if name else []
+    elif kind == BROKER and name in ("", str(broker.settings.broker_id)):
+        # The broker without a name stands for settings that were changed for all brokers while they ran. There are none.
+        configs = list(_of_broker(broker)) if name else []
     elif kind == BROKER:
         error, why = (
             ErrorCode.INVALID_REQUEST,
-            f"broker {name!r} was asked for and this one is {context.settings.broker_id}: ask that one",
+            f"broker {name!r} was asked for and this one is {broker.settings.broker_id}: ask that one",
         )
     else:
         error, why = ErrorCode.INVALID_REQUEST, f"settings of resource type {kind} are not served: topics (2) and brokers (4) are"
@@ -77,8 +78,8 @@ def _resource(context: Context, request: Any, kind: int, name: str, wanted: set[
     return {"error_code": error, "error_message": why, "resource_type": kind, "resource_name": name, "configs": shown}
 
 
-def _of_topic(context: Context, topic: str) -> Iterable[dict[str, Any]]:
-    own, defaults = context.entry_config(topic), context.settings.topic_defaults
+def _of_topic(broker: Broker, topic: str) -> Iterable[dict[str, Any]]:
+    own, defaults = broker.entry_config(topic), broker.settings.topic_defaults
     values = topic_settings.values_in_force(own, defaults)
     for name, (value, source) in values.items():
         setting = topic_settings.TABLE[name]
@@ -90,9 +91,9 @@ def _of_topic(context: Context, topic: str) -> Iterable[dict[str, Any]]:
         yield _config(name, value, source, setting.type, setting.doc, synonyms, read_only=False)
 
 
-def _of_broker(context: Context) -> Iterable[dict[str, Any]]:
+def _of_broker(broker: Broker) -> Iterable[dict[str, Any]]:
     types = {one.broker_name: one.type for one in topic_settings.TABLE.values() if one.broker_name is not None}
-    for one in context.settings.effective:
+    for one in broker.settings.effective:
         is_default = one.source == "default"
         source = ConfigSource.DEFAULT if is_default else ConfigSource.STATIC_BROKER
         synonyms: list[Synonym] = [] if is_default else [(one.name, one.value, source)]

@@ -1,8 +1,8 @@
-"""DescribeGroups, key 15, versions 0-5: state, members and shares of groups.
+"""DescribeGroups, key 15, versions 0-5: state, members and assignments of groups.
 
-A group without members shows as Empty as long as offsets of it are left or a newcomer has been given an id, as Dead (Kafka's word
-for 'there is none') otherwise.
-Consumers of the paper's kind show as members too, with what they own."""
+A group without members is Empty while it has offsets, or while a new member has an id and has not joined. Otherwise it is Dead,
+Kafka's word for a group that does not exist. Consumers that coordinate through ZooKeeper are shown as members too, with the
+partitions that they own."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
@@ -14,29 +14,31 @@ from ..groups.group import Group, GroupState
 from ..groups.subscription import CONSUMER, assignment, subscription
 from ..later import Later
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .group_id import MOST_NAMED, refusal
+from .request import Request
 
 KEY = 15
 
 DEAD = "Dead"
 PAPER_PROTOCOL = "zookeeper"
-"""How the division of the paper's own consumers is named."""
+"""The protocol name that is shown for consumers that coordinate through ZooKeeper."""
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""READ, DELETE, DESCRIBE: everybody may do everything here."""
+"""READ, DELETE, DESCRIBE: there is no authorizer, so every client may do everything."""
 NOT_ASKED = -(1 << 31)
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return a description of each group, once ZooKeeper has told of those without members here."""
-    request = yield from control.decode_in_steps(KEY, version, body)
-    operations = ALL_OPERATIONS if getattr(request, "include_authorized_operations", False) else NOT_ASKED
-    names = list(dict.fromkeys(str(name) for name in required(request.groups)))
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return a description of each group, once ZooKeeper has answered for those without members here."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
+    operations = ALL_OPERATIONS if getattr(decoded, "include_authorized_operations", False) else NOT_ASKED
+    names = list(dict.fromkeys(str(name) for name in required(decoded.groups)))
     known: dict[str, dict[str, Any]] = {}
     for number, name in enumerate(names):
         yield
-        error = refusal(context, name) if number < MOST_NAMED else ErrorCode.INVALID_REQUEST
-        group = context.groups.get(name)
+        error = refusal(broker, name) if number < MOST_NAMED else ErrorCode.INVALID_REQUEST
+        group = broker.groups.get(name)
         if error is not ErrorCode.NONE:
             known[name] = _described(name, DEAD, error=error)
         elif group is not None and group.members:
@@ -55,13 +57,13 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     later = Later()
 
     def done(traces: Mapping[str, GroupTrace]) -> None:
-        described = answer(lambda name: _trace(name, traces[name], is_expected=context.groups.get(name) is not None))
-        context.slices.complete(later, described)
+        described = answer(lambda name: _trace(name, traces[name], is_expected=broker.groups.get(name) is not None))
+        broker.slices.complete(later, described)
 
     def failed(error: Exception) -> None:
-        context.slices.complete(later, answer(unavailable))
+        broker.slices.complete(later, answer(unavailable))
 
-    if not context.group_traces.describe(unknown, done, failed):
+    if not broker.group_traces.describe(unknown, done, failed):
         return (yield from answer(unavailable))
     return later
 

@@ -1,6 +1,6 @@
-"""DescribeLogDirs, key 35, versions 0-4: how large each partition is here, and how much room the disk has.
+"""DescribeLogDirs, key 35, versions 0-4: the size of each partition here, and how much room the disk has.
 
-One folder holds everything. Sizes are the bytes in the files, holes left out."""
+One folder holds everything. A size is the bytes in the partition's files, without holes."""
 
 import os
 from collections.abc import Generator, Iterable
@@ -9,22 +9,25 @@ from typing import Any
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
+from .request import Request
 
 KEY = 35
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return the folder with the partitions asked for, all for null; those that are not here are left out, as Kafka does."""
-    request = yield from control.decode_in_steps(KEY, version, body)
-    folder = context.settings.data
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the folder with the partitions of the request; null means all. Partitions that are not here are left out, as in
+    Kafka.
+    """
+    decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
+    folder = broker.settings.data
     error, total_bytes, usable_bytes = ErrorCode.NONE, -1, -1
     try:
         room = os.statvfs(folder)
         total_bytes, usable_bytes = room.f_blocks * room.f_frsize, room.f_bavail * room.f_frsize
     except OSError:
         error = ErrorCode.KAFKA_STORAGE_ERROR
-    sizes = {} if error else (yield from _sizes(context, request.topics))
+    sizes = {} if error else (yield from _sizes(broker, decoded.topics))
     topics = (
         {"name": name, "partitions": (_partition(index, size_bytes) for index, size_bytes in each)}
         for name, each in sizes.items()
@@ -32,15 +35,15 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     result = {"error_code": error, "log_dir": str(folder), "topics": topics}
     room_there = {"total_bytes": total_bytes, "usable_bytes": usable_bytes}
     message = {"throttle_time_ms": 0, "error_code": ErrorCode.NONE, "results": [result | room_there]}
-    return (yield from control.encode_in_steps(KEY, version, message))
+    return (yield from control.encode_in_steps(KEY, request.version, message))
 
 
 def _partition(index: int, size_bytes: int) -> dict[str, Any]:
     return {"partition_index": index, "partition_size": size_bytes, "offset_lag": 0, "is_future_key": False}
 
 
-def _sizes(context: Context, wanted: Any) -> Generator[None, None, dict[str, list[tuple[int, int]]]]:
-    table = context.partitions
+def _sizes(broker: Broker, wanted: Any) -> Generator[None, None, dict[str, list[tuple[int, int]]]]:
+    table = broker.partitions
     asked: dict[str, Iterable[int]] = {}
     if wanted is None:
         for name in list(table.topics()):

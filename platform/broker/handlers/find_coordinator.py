@@ -1,6 +1,6 @@
-"""FindCoordinator, key 10, versions 0-4: which broker keeps a group's members. Its offsets lie in ZooKeeper, for all of them.
+"""FindCoordinator, key 10, versions 0-4: which broker keeps a group's members. Its offsets are in ZooKeeper, for all brokers.
 
-Transactions (key type 1) have no coordinator here. They are refused with an error that clients do not repeat for ever.
+Trap: transactions (key type 1) have no coordinator here. The error is one after which clients do not try again for ever.
 """
 
 from typing import Any
@@ -8,35 +8,37 @@ from typing import Any
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..slices import Steps
-from .context import Context, required
+from .batch_rules import NO_TRANSACTIONS
+from .broker import Broker, required
 from .group_id import MOST_NAMED
+from .request import Request
 
 KEY = 10
 
 GROUP, TRANSACTION = 0, 1
-NO_TRANSACTIONS = "transactions are not served by this broker: produce without a transactional id"
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return the broker for each group, an error for anything else."""
-    request = yield from control.decode_in_steps(KEY, version, body)
-    kind = getattr(request, "key_type", GROUP)
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
+    kind = getattr(decoded, "key_type", GROUP)
     if version >= 4:
         too_many = _nobody(ErrorCode.INVALID_REQUEST, f"one request names at most {MOST_NAMED} keys")
         answers = (
-            {"key": key, **(_coordinator(context, kind, str(key)) if number < MOST_NAMED else too_many)}
-            for number, key in enumerate(required(request.coordinator_keys))
+            {"key": key, **(_coordinator(broker, kind, str(key)) if number < MOST_NAMED else too_many)}
+            for number, key in enumerate(required(decoded.coordinator_keys))
         )
         message: dict[str, Any] = {"throttle_time_ms": 0, "coordinators": answers}
     else:
-        message = {"throttle_time_ms": 0, **_coordinator(context, kind, str(request.key))}
+        message = {"throttle_time_ms": 0, **_coordinator(broker, kind, str(decoded.key))}
     return (yield from control.encode_in_steps(KEY, version, message))
 
 
-def _coordinator(context: Context, kind: int, key: str) -> dict[str, Any]:
+def _coordinator(broker: Broker, kind: int, key: str) -> dict[str, Any]:
     if kind == GROUP:
-        broker_id = context.groups.coordinator_id(key)
-        host, port = context.brokers[broker_id]
+        broker_id = broker.groups.coordinator_id(key)
+        host, port = broker.brokers[broker_id]
         return {"node_id": broker_id, "host": host, "port": port, "error_code": ErrorCode.NONE, "error_message": None}
     if kind == TRANSACTION:
         error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS

@@ -1,7 +1,6 @@
-"""One answer about several things, each of which is done by somebody else in its own time: topics made, settings changed.
+"""One response about several things, each of which ends at its own time: topics to create, settings to change.
 
-Pure but for the answer that it completes. What was asked for goes on when its time is over: the answer then says so, and the
-protocol has a code for it."""
+A job that is not done when the time is over goes on. The response then says so; the protocol has a code for it."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -13,22 +12,22 @@ from ..later import Later
 from ..log import LogError
 from ..metrics import clock_ns
 from ..slices import SLICE_NS
-from .context import Context
+from .broker import Broker
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 MOST_AT_ONCE = 100
-"""Of one request's things: ten thousand topics in a row would fill the worker's queue, and keep everybody else waiting."""
+"""Things of one request that are under way at once. Ten thousand topics would fill the worker's queue and keep others waiting."""
 LONGEST_WAIT_MS = 60_000
-"""Of a request that names no time, or a longer one: by then every call to ZooKeeper has ended."""
+"""For a request that names no time or a longer one. By then every call to ZooKeeper has ended."""
 
 NAMED_TWICE = "named twice in one request"
 STILL_UNDER_WAY = "not known yet whether it is done: it was asked for and may still happen, look again"
 
 
 class _Patient(Later):
-    """A peer that has finished sending still gets the true outcome, not the one of a time that is over."""
+    """A peer that has finished sending still gets the true outcome."""
 
     __slots__ = ()
 
@@ -37,22 +36,23 @@ class _Patient(Later):
 
 
 class Gathering(Generic[Key, Result]):
-    """Has each key seen to, waits for its result, then gives the answer that `answer` makes of all, in the order of `keys`.
+    """Begins a job for each key, waits for the results, then completes the response that `answer` makes of them, in the order of
+    `keys`.
 
-    `overdue` makes the result of a key that has none when `timeout_ms` are over. What is not begun by then, or when the client is
-    gone, is not begun any more."""
+    `overdue` makes the result of a key that has none after `timeout_ms`. Jobs that have not begun by then, or when the client is
+    gone, never begin."""
 
     def __init__(
         self,
-        context: Context,
+        broker: Broker,
         keys: Iterable[Key],
         *,
         timeout_ms: int,
         overdue: Callable[[Key], Result],
         answer: Callable[[Mapping[Key, Result]], Generator[None, None, bytes]],
     ) -> None:
-        self._loop = context.loop
-        self._slices = context.slices
+        self._loop = broker.loop
+        self._slices = broker.slices
         self._results: dict[Key, Result | None] = dict.fromkeys(keys)
         self._waiting = set(self._results)
         self._to_begin = deque(self._results)
@@ -63,16 +63,16 @@ class Gathering(Generic[Key, Result]):
         self._overdue = overdue
         self._answer = answer
         wait_ms = min(timeout_ms, LONGEST_WAIT_MS) if timeout_ms > 0 else LONGEST_WAIT_MS
-        self.later = _Patient(deadline_ms=context.loop.now_ms + wait_ms, at_deadline=self._give)
+        self.later = _Patient(deadline_ms=broker.loop.now_ms + wait_ms, at_deadline=self._give)
 
     def start(self, begin: Callable[[Key], None]) -> Later:
-        """Call `begin` for each key, a bounded number of them at once; each must end in a `put`. Return the pending answer."""
+        """Call `begin` for each key, a bounded number of them at once. Each must end in a `put`. Return the pending response."""
         self._begin = begin
         self._begin_more()
         return self.later
 
     def put(self, key: Key, result: Result) -> None:
-        """Give the result of one key; the last one gives the answer. One that comes after the answer is let go."""
+        """Note the result of one key. The last one completes the response; one that comes later is ignored."""
         if key not in self._waiting:
             return
         self._results[key] = result
@@ -85,12 +85,12 @@ class Gathering(Generic[Key, Result]):
 
     def _begin_more(self) -> None:
         if self._is_beginning:
-            return  # a result that is there at once comes from within `begin`
+            return  # `begin` may call `put` itself
         self._is_beginning = True
         until_ns = clock_ns() + SLICE_NS
         while self._to_begin and self._under_way < MOST_AT_ONCE and not (self.later.ended or self._is_answering):
             if clock_ns() > until_ns:
-                self._loop.post(self._begin_more)  # where results are there at once there is no end to it
+                self._loop.post(self._begin_more)  # results may come at once, for thousands of keys
                 break
             self._under_way += 1
             self._begin(self._to_begin.popleft())
@@ -106,7 +106,7 @@ class Gathering(Generic[Key, Result]):
 
 
 def outcome_of(outcome: bool | Exception, topic: str, *, not_done: str) -> tuple[ErrorCode, str | None]:
-    """Return error and message for what became of a topic: True it is done, False there is no such topic, or why not."""
+    """Return error code and message for a topic's outcome: True it is done, False there is no such topic, or the error."""
     if outcome is True:
         return ErrorCode.NONE, None
     if outcome is False:
@@ -115,7 +115,7 @@ def outcome_of(outcome: bool | Exception, topic: str, *, not_done: str) -> tuple
 
 
 def code_of(error: Exception) -> ErrorCode:
-    """Return what the protocol calls it when something asked of ZooKeeper or of the disk could not be done."""
+    """Return the error code for a job of ZooKeeper or of the disk that failed."""
     if isinstance(error, LogError):
         return ErrorCode.KAFKA_STORAGE_ERROR
     if isinstance(error, NotMorePartitions):

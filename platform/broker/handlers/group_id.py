@@ -1,23 +1,23 @@
-"""Which group ids can be kept, and which of them here."""
+"""Which group ids can be stored, and which of them this broker coordinates."""
 
 from ...wire.errors import ErrorCode
-from .context import Context
+from .broker import Broker
 
 LONGEST = 249
 """Characters; Kafka has no bound."""
 
 
 MOST_NAMED = 10_000
-"""Groups that one request is answered for by name; further ones are refused."""
+"""Groups that one request may name; further ones are refused."""
 
 
 def is_usable(group: str) -> bool:
-    """Return whether offsets can be kept under this group id."""
+    """Return whether ZooKeeper can hold offsets under this group id."""
     return 0 < len(group) <= LONGEST
 
 
-def refusal(context: Context, group: str) -> ErrorCode:
+def refusal(broker: Broker, group: str) -> ErrorCode:
     """Return why this broker does not answer for the group; NONE when it does."""
     if not is_usable(group):
         return ErrorCode.INVALID_GROUP_ID
-    return ErrorCode.NONE if context.groups.is_ours(group) else ErrorCode.NOT_COORDINATOR
+    return ErrorCode.NONE if broker.groups.is_ours(group) else ErrorCode.NOT_COORDINATOR

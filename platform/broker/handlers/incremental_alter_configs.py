@@ -1,7 +1,7 @@
-"""IncrementalAlterConfigs, key 44, versions 0-1: single settings of a topic are set, or go back to their defaults.
+"""IncrementalAlterConfigs, key 44, versions 0-1: sets single settings of a topic, or resets them to their defaults.
 
-What others change at the same time stands: the change is made to the settings as ZooKeeper has them. Lists may be appended to
-and subtracted from; the one list there is (`cleanup.policy`) takes one value."""
+Changes by other clients at the same time stay: the change is made to the settings that ZooKeeper has. A request may append to a
+list and subtract from it. There is one list, `cleanup.policy`, and it takes one value."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 from .. import topic_settings
 from ..slices import Steps
 from ..topic_settings import ConfigType
+from .broker import Broker
 from .config_changes import Operation, Plan, carry_out
-from .context import Context
+from .request import Request
 
 KEY = 44
 
@@ -18,13 +19,13 @@ KEY = 44
 Step = tuple[str, Operation, str]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return what became of each resource."""
-    return carry_out(context, KEY, version, body, lambda resource, present: plan(resource.configs, present))
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the outcome for each resource."""
+    return carry_out(broker, request, KEY, lambda resource, present: plan(resource.configs, present))
 
 
 def plan(wanted: Any, present: Mapping[str, str]) -> Plan:
-    """Return what the single changes (name, config_operation, value) make of a topic's own settings."""
+    """Return a topic's own settings after these single changes (name, config_operation, value)."""
     faults: list[str] = []
     steps: list[Step] = []
     for one in wanted:
@@ -40,7 +41,7 @@ def plan(wanted: Any, present: Mapping[str, str]) -> Plan:
 
 def _fault(name: str, operation: int, value: str | None, present: Mapping[str, str]) -> str | None:
     if operation == Operation.DELETE:
-        return None  # what is not there is gone: Kafka's tools delete settings that were never set
+        return None  # Kafka's tools delete settings that were never set
     setting = topic_settings.TABLE.get(name)
     if operation not in (Operation.SET, Operation.APPEND, Operation.SUBTRACT):
         return f"{name}: there is no operation {operation}: SET (0), DELETE (1), APPEND (2), SUBTRACT (3)"
@@ -67,7 +68,7 @@ def _change(steps: list[Step]) -> Callable[[Mapping[str, str]], dict[str, str]]:
 
 
 def _joined(present: str, operation: Operation, value: str) -> str:
-    """Return the list with the values of another added or taken out, each once."""
+    """Return the list with the values of another added or removed, each once."""
     there, given = present.split(",") if present else [], [one.strip() for one in value.split(",")]
     if operation is Operation.APPEND:
         return ",".join(dict.fromkeys([*there, *given]))

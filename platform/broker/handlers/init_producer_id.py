@@ -1,24 +1,25 @@
 """InitProducerId, key 22, versions 0-4: an id for an idempotent producer, never given to another.
 
-A transactional id is refused. A producer that brings its old id (3 and later) gets a new one: that is right for one without
-transactions, and the sequences of the old are left alone. An id without its epoch, or an epoch without its id, is
-refused."""
+A transactional id is refused. A producer that sends its old id (3 and later) gets a new one. That is right without transactions,
+and the old id's sequences stay as they are. An id without an epoch, or an epoch without an id, is refused."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..later import Later
-from .context import Context, respond
+from .broker import Broker, respond
+from .request import Request
 
 KEY = 22
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later:
-    """Return a fresh producer id with epoch 0, once ZooKeeper has given a block that holds it."""
-    request = control.decode_request(KEY, version, body)
-    is_half_named = (getattr(request, "producer_id", -1) == -1) != (getattr(request, "producer_epoch", -1) == -1)
-    if is_half_named or request.transactional_id == "":
+def handle(broker: Broker, request: Request) -> bytes | Later:
+    """Return a new producer id with epoch 0, once ZooKeeper has given a block of ids."""
+    version = request.version
+    decoded = control.decode_request(KEY, version, request.body)
+    is_half_named = (getattr(decoded, "producer_id", -1) == -1) != (getattr(decoded, "producer_epoch", -1) == -1)
+    if is_half_named or decoded.transactional_id == "":
         return _answer(version, ErrorCode.INVALID_REQUEST, None)
-    if request.transactional_id is not None:
+    if decoded.transactional_id is not None:
         return _answer(version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
     later = Later()
 
@@ -26,7 +27,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE if producer_id is None else ErrorCode.NONE
         later.complete(respond(_answer(version, error, producer_id)))
 
-    context.producer_ids.take(done)
+    broker.producer_ids.take(done)
     return later
 
 

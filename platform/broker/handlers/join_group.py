@@ -1,16 +1,17 @@
-"""JoinGroup, key 11, versions 0-7: a client wants to be in a group. Answered when the group's next generation stands.
+"""JoinGroup, key 11, versions 0-7: a client joins a group. The response comes when the group's next generation is complete.
 
-Version 0 has no rebalance timeout: the session's serves for both, and one below the session's is taken for that. From 4 on a
-newcomer first gets an id, with an error that says so; from 5 on it may be static (`group_instance_id`). Only the leader is told
-of the others."""
+Version 0 has no rebalance timeout: the session timeout serves for both, and a rebalance timeout below it is raised to it. From 4
+on a new member first gets an id, with an error that says so. From 5 on it may be static (`group_instance_id`). Only the leader's
+response has the other members."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..groups.coordinator import MOST_OFFERS
 from ..groups.messages import JoinAnswer, JoinRequest, ProtocolOffer
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .group_id import refusal
+from .request import Request
 
 KEY = 11
 
@@ -18,31 +19,32 @@ ID_FIRST_FROM = 4
 NULLABLE_PROTOCOL_FROM = 7
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return the generation that the member is in."""
-    client_id = context.client_id  # that of the request in hand, up to the first pause
-    request = yield from control.decode_in_steps(KEY, version, body)
-    group_id, member_id = str(request.group_id), str(request.member_id)
-    error = refusal(context, group_id)
-    if error is ErrorCode.NONE and len(required(request.protocols)) > MOST_OFFERS:
-        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # not first put into offers: tens of thousands take 50 ms
+    version = request.version
+    client_id = request.client_id  # valid up to the first pause
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
+    group_id, member_id = str(decoded.group_id), str(decoded.member_id)
+    error = refusal(broker, group_id)
+    if error is ErrorCode.NONE and len(required(decoded.protocols)) > MOST_OFFERS:
+        error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL  # before offers are made of them: tens of thousands take 50 ms
     if error is not ErrorCode.NONE:
         return _encode(version, JoinAnswer(error=error, member_id=member_id))
-    session_timeout_ms = control.milliseconds(request.session_timeout)
-    rebalance_timeout_ms = control.milliseconds(request.rebalance_timeout) if version >= 1 else -1
+    session_timeout_ms = control.milliseconds(decoded.session_timeout)
+    rebalance_timeout_ms = control.milliseconds(decoded.rebalance_timeout) if version >= 1 else -1
     join = JoinRequest(
         group_id=group_id,
         member_id=member_id,
-        instance_id=getattr(request, "group_instance_id", None),
+        instance_id=getattr(decoded, "group_instance_id", None),
         client_id=client_id,
-        client_host=peer.rpartition(":")[0],
+        client_host=request.peer.rpartition(":")[0],
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=max(session_timeout_ms, rebalance_timeout_ms),
-        protocol_type=str(request.protocol_type),
-        offers=[ProtocolOffer(str(one.name), bytes(one.metadata)) for one in request.protocols],
+        protocol_type=str(decoded.protocol_type),
+        offers=[ProtocolOffer(str(one.name), bytes(one.metadata)) for one in decoded.protocols],
         asks_for_id_first=version >= ID_FIRST_FROM,
     )
-    return context.groups.join(join, lambda answer: _encode(version, answer))
+    return broker.groups.join(join, lambda answer: _encode(version, answer))
 
 
 def _encode(version: int, answer: JoinAnswer) -> bytes:

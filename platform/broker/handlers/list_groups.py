@@ -1,6 +1,7 @@
 """ListGroups, key 16, versions 0-4 (4 filters by state): the groups that this broker coordinates.
 
-Groups with members are in memory; those of which offsets are left, and the paper's own consumers, are in ZooKeeper."""
+Groups with members are in memory. Groups that only have offsets, and groups of consumers that coordinate through ZooKeeper, are
+in ZooKeeper."""
 
 from collections.abc import Generator, Mapping
 
@@ -10,24 +11,26 @@ from ..groups.group import GroupState
 from ..groups.subscription import CONSUMER
 from ..later import Later
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
+from .request import Request
 
 KEY = 16
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return id, kind and state of each group, once ZooKeeper has told the rest."""
-    request = yield from control.decode_in_steps(KEY, version, body)
-    wanted = {str(state).lower() for state in required(getattr(request, "states_filter", ()))}
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return id, kind and state of each group, once ZooKeeper has answered."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
+    wanted = {str(state).lower() for state in required(getattr(decoded, "states_filter", ()))}
     later = Later()
 
     def answer(error: ErrorCode, traces: Mapping[str, bool]) -> Generator[None, None, bytes]:
         groups: dict[str, tuple[str, str]] = {}
         for name, lives in traces.items():
-            if context.groups.is_ours(name):
+            if broker.groups.is_ours(name):
                 groups[name] = (CONSUMER, GroupState.STABLE if lives else GroupState.EMPTY)
             yield
-        groups |= {group.group_id: (group.protocol_type or "", group.state) for group in context.groups.all()}
+        groups |= {group.group_id: (group.protocol_type or "", group.state) for group in broker.groups.all()}
         listed = (
             {"group_id": name, "protocol_type": protocol_type, "group_state": state}
             for name, (protocol_type, state) in sorted(groups.items())
@@ -36,11 +39,11 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "error_code": error, "groups": listed}))
 
     def done(traces: Mapping[str, bool]) -> None:
-        context.slices.complete(later, answer(ErrorCode.NONE, traces))
+        broker.slices.complete(later, answer(ErrorCode.NONE, traces))
 
     def failed(error: Exception) -> None:
-        context.slices.complete(later, answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, {}))
+        broker.slices.complete(later, answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, {}))
 
-    if not context.group_traces.groups(done, failed):
+    if not broker.group_traces.groups(done, failed):
         return (yield from answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, {}))
     return later

@@ -1,14 +1,14 @@
 """ListOffsets, key 2, versions 0-7: where a partition begins, where it ends, and where a time is found (0: in which segment).
 
-A partition that one request names twice is refused there, as Kafka does: finding a time may open a batch, which costs a thousand
-times what asking costs. The search pauses, so that others are let in.
+A partition that one request names twice is refused, as in Kafka: the search for a time may open a batch, which costs a thousand
+times what the request costs. The search pauses, so that the loop can serve others.
 
-Trap: while it is not known who leads, the answer is the retriable error, never offset 0 or -1, which would make clients begin
-anew. An offset that is found has the only leader epoch there is, which its batch carries, too. A time that no record reaches is
-answered with offset -1 and no error.
+Trap: while the leader is not known, the response is the retriable error. With offset 0 or -1 clients would begin anew. An offset
+that is found has the only leader epoch there is, which its batch carries too. For a time that no record reaches, the response is
+offset -1 without an error.
 
-Version 0 knows no records' times: it gives where segments begin that were last written at or before a time, the latest first, as
-Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
+Version 0 knows no records' times. It lists the offsets where segments begin that were last written at or before a time, the
+latest first, as Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
 
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -21,7 +21,8 @@ from ..log import FolderFault
 from ..partitions import Partition
 from ..slices import Steps
 from . import offset_for_leader_epoch
-from .context import Context, required
+from .broker import Broker, required
+from .request import Request
 
 KEY = 2
 FIRST_WITH_EPOCH = 4
@@ -32,38 +33,39 @@ NOT_FOUND = -1
 Result = dict[str, Any]
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return one offset and its timestamp for each partition asked about."""
+    version = request.version
     if version == 0:
-        return (yield from _handle_v0(context, body))
-    request = yield from control.decode_in_steps(KEY, version, body)
+        return (yield from _handle_v0(broker, request.body))
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     named = Counter[tuple[str, int]]()
-    for topic in required(request.topics):
+    for topic in required(decoded.topics):
         for one in required(topic.partitions):
             named[str(topic.name), int(one.partition_index)] += 1
             yield
-    # Not lists: a time is searched for when its turn to be written has come.
+    # Generators, not lists: the search for a time runs when its turn to be written has come.
     topics = (
         {
             "name": topic.name,
             "partitions": (
-                _partition(context, name, wanted, version)
+                _partition(broker, name, wanted, version)
                 if named[name, int(wanted.partition_index)] == 1
                 else _result(int(wanted.partition_index), ErrorCode.INVALID_REQUEST)
                 for name in (str(topic.name),)
                 for wanted in topic.partitions
             ),
         }
-        for topic in request.topics
+        for topic in decoded.topics
     )
     return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
 
 
-def _partition(context: Context, topic: str, wanted: Any, version: int) -> Result | Generator[None, None, Result]:
+def _partition(broker: Broker, topic: str, wanted: Any, version: int) -> Result | Generator[None, None, Result]:
     index = int(wanted.partition_index)
-    partition = context.partitions.get(topic, index)
+    partition = broker.partitions.get(topic, index)
     if partition is None:
-        return _result(index, context.not_here(topic, index))
+        return _result(index, broker.not_here(topic, index))
     if version >= FIRST_WITH_EPOCH and (fault := offset_for_leader_epoch.fault_of(int(wanted.current_leader_epoch))) is not None:
         return _result(index, fault)
     timestamp_ms = int(wanted.timestamp)
@@ -72,7 +74,7 @@ def _partition(context: Context, topic: str, wanted: Any, version: int) -> Resul
     if timestamp_ms == EARLIEST:
         return _result(index, ErrorCode.NONE, partition.log.log_start_offset)
     if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
-        return _result(index, ErrorCode.UNSUPPORTED_VERSION)  # tiers of storage are what later versions ask for
+        return _result(index, ErrorCode.UNSUPPORTED_VERSION)  # later versions ask for tiers of storage
     return _at_time(partition, index, timestamp_ms)
 
 
@@ -97,21 +99,21 @@ def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms:
     }
 
 
-def _handle_v0(context: Context, body: memoryview) -> Generator[None, None, bytes]:
-    now_ms = context.now_ms()
+def _handle_v0(broker: Broker, body: memoryview) -> Generator[None, None, bytes]:
+    now_ms = broker.now_ms()
     asked = yield from list_offsets_v0.decode_in_steps(body)
     topics = (
-        {"name": name, "partitions": (_found_v0(context, topic, one, now_ms) for topic in (name,) for one in wanted)}
+        {"name": name, "partitions": (_found_v0(broker, topic, one, now_ms) for topic in (name,) for one in wanted)}
         for name, wanted in asked
     )
     return (yield from control.encode_in_steps(KEY, 0, {"topics": topics}))
 
 
-def _found_v0(context: Context, topic: str, wanted: Wanted, now_ms: int) -> Result:
+def _found_v0(broker: Broker, topic: str, wanted: Wanted, now_ms: int) -> Result:
     index = wanted.partition
-    partition = context.partitions.get(topic, index)
+    partition = broker.partitions.get(topic, index)
     if partition is None:
-        return _result_v0(index, context.not_here(topic, index))
+        return _result_v0(index, broker.not_here(topic, index))
     if wanted.timestamp_ms < EARLIEST:
         return _result_v0(index, ErrorCode.INVALID_REQUEST)
     log, high_watermark = partition.log, partition.high_watermark

@@ -1,9 +1,9 @@
 """Metadata, key 3, versions 0-12: the brokers, and of each topic asked for its id, its partitions and their leaders.
 
-12 may ask for topics by id. librdkafka cannot read long answers of 9: they are served with ids for that (decision 18). An unknown
-topic is made on first use where the settings and the request allow it; the answer waits a bounded time for that, since clients
-that are told LEADER_NOT_AVAILABLE sleep before they ask again. Leader epochs are -1 throughout: nobody is to validate positions
-by them."""
+Version 12 may ask for topics by id. Traps: librdkafka cannot read long responses of version 9, therefore versions with ids are
+served (decision 18). A topic that does not exist is created on first use, where the settings and the request allow it. The
+response waits a bounded time for that, since clients sleep after LEADER_NOT_AVAILABLE before they ask again. Leader epochs are
+always -1, so that clients validate no positions by them."""
 
 import struct
 from collections.abc import Container, Generator, Sequence
@@ -17,7 +17,8 @@ from ...wire.primitives import read_count, read_name, read_string, skip_tags
 from ..catalog import Catalog, TopicEntry
 from ..later import Later
 from ..slices import Steps
-from .context import Context
+from .broker import Broker
+from .request import Request
 
 KEY = 3
 FIRST_ASKED_BY_ID = 12
@@ -27,36 +28,37 @@ Wanted = str | bytes
 """A topic's name, or its id."""
 
 MOST_MADE = 500
-"""Topics that one request may call into being; it asks again for the rest. The worker's queue has room for twice as many."""
+"""Topics that one request may create by first use; the client asks again for the rest. The worker's queue holds twice as many."""
 
 PLATFORM_PREFIX = "_headrace."
-"""Topics that the platform itself lives on: one partition, never expired, also when somebody reads them before their owner
-has made them.
+"""Topics that the platform itself needs have one partition and never expire, also when a reader asks for them before their owner
+has created them.
 """
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return brokers and topics; a Later while a topic that the request has called into being is made."""
-    wanted, may_create = yield from read_request(version, bytes(body))
-    if wanted is not None and may_create and context.settings.auto_create_topics:
-        known = context.topics.catalog.topics
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return brokers and topics. A Later while topics are created by first use."""
+    version = request.version
+    wanted, may_create = yield from read_request(version, bytes(request.body))
+    if wanted is not None and may_create and broker.settings.auto_create_topics:
+        known = broker.topics.catalog.topics
         missing = []
         for name in dict.fromkeys(wanted):
             if isinstance(name, str) and name not in known and topic_name.fault_of(name) is None:
                 missing.append(name)
             yield
         if missing:
-            return _create_then_answer(context, version, wanted, missing[:MOST_MADE])
-    return (yield from _answer(context, version, wanted))
+            return _create_then_answer(broker, version, wanted, missing[:MOST_MADE])
+    return (yield from _answer(broker, version, wanted))
 
 
 def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[Wanted] | None, bool]]:
-    """Return the topics asked for (None: all) and whether they may be made; pauses at each. Raises: MalformedFrame.
+    """Return the topics of the request (None: all) and whether they may be created. Pauses at each. Raises: MalformedFrame.
 
-    A topic is asked for by its name, in version 12 by its id instead; one that has both by its id, as in Kafka.
+    A topic is named by its name, in version 12 by its id instead. One that has both goes by its id, as in Kafka.
 
-    By hand, because librdkafka asks for all topics of version 9 in eight bytes where five are meant: read as Kafka reads them
-    there is an unknown tagged field of no length and a byte left over, which is to be overlooked and which kio refuses.
+    Read by hand, because librdkafka asks for all topics of version 9 in eight bytes where five are meant. As Kafka reads them
+    there is an unknown tagged field of no length and a byte left over, which must be ignored. kio refuses it.
     """
     flexible = version >= 9
     try:
@@ -86,7 +88,7 @@ def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[
     return (None if is_all else names), may_create
 
 
-def _create_then_answer(context: Context, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> Later:
+def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> Later:
     waiting = set(missing)
 
     is_answering = False
@@ -95,9 +97,9 @@ def _create_then_answer(context: Context, version: int, wanted: Sequence[Wanted]
         nonlocal is_answering
         if not is_answering:
             is_answering = True
-            context.slices.complete(later, _answer(context, version, wanted, being_made=frozenset(missing)))
+            broker.slices.complete(later, _answer(broker, version, wanted, being_made=frozenset(missing)))
 
-    later = Later(deadline_ms=context.loop.now_ms + context.settings.topic_creation_wait_ms, at_deadline=answer)
+    later = Later(deadline_ms=broker.loop.now_ms + broker.settings.topic_creation_wait_ms, at_deadline=answer)
 
     for name in missing:
 
@@ -106,28 +108,29 @@ def _create_then_answer(context: Context, version: int, wanted: Sequence[Wanted]
             if not waiting:
                 answer()
 
-        partition_count, config = _first_use(context, name)
-        context.topics.create(name, partition_count, config, done)
+        partition_count, config = _first_use(broker, name)
+        broker.topics.create(name, partition_count, config, done)
     return later
 
 
-def _first_use(context: Context, name: str) -> tuple[int, dict[str, str]]:
+def _first_use(broker: Broker, name: str) -> tuple[int, dict[str, str]]:
     if name.startswith(PLATFORM_PREFIX):
         return 1, {"retention.ms": "-1"}
-    return context.settings.num_partitions, {}
+    return broker.settings.num_partitions, {}
 
 
 def _answer(
-    context: Context, version: int, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
+    broker: Broker, version: int, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
 ) -> Generator[None, None, bytes]:
-    """Return the answer, from memory where the same was asked before and nothing has changed; otherwise from its topics' bytes,
-    those that have not changed being remembered as well.
+    """Return the response: a remembered one, where the same was asked before and nothing has changed. Otherwise it is put
+    together
+    from its topics, of which those are remembered that have not changed.
     """
-    catalog, answers = context.topics.catalog, context.metadata_answers
+    catalog, answers = broker.topics.catalog, broker.metadata_answers
     key = (version, None if wanted is None else tuple(wanted), being_made)
     answer = answers.get(key, catalog)
     if answer is None:
-        brokers = context.brokers
+        brokers = broker.brokers
         names = sorted(catalog.topics) if wanted is None else list(dict.fromkeys(wanted))
         by_id = yield from _by_id(catalog, names)
         pieces = answers.pieces(version, frozenset(brokers))
@@ -152,7 +155,7 @@ def _answer(
             version,
             brokers=brokers,
             cluster_id=catalog.cluster_id,
-            controller_id=context.settings.broker_id,
+            controller_id=broker.settings.broker_id,
             topics=topics,
         )
         answer = AnswerBytes.holding(body, errors)
@@ -171,7 +174,7 @@ def _known(version: int, entry: TopicEntry, alive: Container[int]) -> bytes:
 
 
 def _by_id(catalog: Catalog, wanted: Sequence[Wanted]) -> Generator[None, None, dict[bytes, TopicEntry]]:
-    """Return the topics by their ids, where one is asked for by its id."""
+    """Return the topics by their ids, where the request names one by its id."""
     found: dict[bytes, TopicEntry] = {}
     if not all(isinstance(one, str) for one in wanted):
         for entry in catalog.topics.values():

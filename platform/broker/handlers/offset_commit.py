@@ -1,9 +1,9 @@
-"""OffsetCommit, key 8, versions 1-8: a consumer notes how far it has read, and what it wants to remember of it. Answered when
-ZooKeeper has it.
+"""OffsetCommit, key 8, versions 1-8: stores how far a consumer has read, with its metadata. The response comes when ZooKeeper
+has it.
 
-Members commit for their generation; without one (-1) anybody may while the group has no members. Commit and retention times that
-old versions send are not kept: the broker's own `offsets.retention.minutes` holds for all. KafkaJS resets a group by committing
-ListOffsets' words for begin (-2) and end (-1); noted is the offset that they stand for by then."""
+Members commit for their generation. Without a generation (-1) any client may commit while the group has no members. Commit and
+retention times that old versions send are not stored: the broker's own `offsets.retention.minutes` is valid for all. Trap:
+KafkaJS resets a group by committing ListOffsets' words for begin (-2) and end (-1). The offset that they stand for is stored."""
 
 from collections.abc import Callable, Generator
 from typing import Any
@@ -14,30 +14,32 @@ from ...wire.errors import ErrorCode
 from ..later import Later
 from ..offset_desk import Position
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .group_id import refusal
 from .list_offsets import EARLIEST, LATEST
+from .request import Request
 
 KEY = 8
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return each partition's error code once the offsets are durable."""
+    version, body = request.version, request.body
     if version == 1:
         body, version = memoryview((yield from offset_commit_v1.as_v2_in_steps(body))), offset_commit_v1.AS_VERSION
-    request = yield from control.decode_in_steps(KEY, version, body)
-    group = str(request.group_id)
+    decoded = yield from control.decode_in_steps(KEY, version, body)
+    group = str(decoded.group_id)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     refused: dict[Position, ErrorCode] = {}
     offsets: dict[Position, CommittedOffset] = {}
-    longest_metadata = context.settings.offset_metadata_max_bytes
-    for topic in required(request.topics):
+    longest_metadata = broker.settings.offset_metadata_max_bytes
+    for topic in required(decoded.topics):
         for partition in required(topic.partitions):
             yield
             position = (str(topic.name), int(partition.partition_index))
             metadata = str(partition.committed_metadata or "")
-            offset = _place(context, position, int(partition.committed_offset))
-            if not context.topics.catalog.has(*position):
+            offset = _place(broker, position, int(partition.committed_offset))
+            if not broker.topics.catalog.has(*position):
                 refused[position] = unknown
             elif offset < 0:
                 refused[position] = ErrorCode.OFFSET_OUT_OF_RANGE
@@ -46,32 +48,32 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
             else:
                 leader_epoch = int(getattr(partition, "committed_leader_epoch", -1))
                 offsets[position] = CommittedOffset(offset, leader_epoch, metadata)
-    # Not before the pauses: who may commit now is to have its offsets written now.
-    error = refusal(context, group)
+    # After the pauses: a client that may commit is asked for right before its offsets are written.
+    error = refusal(broker, group)
     if error is ErrorCode.NONE:
-        instance_id = getattr(request, "group_instance_id", None)
-        generation = int(request.generation_id_or_member_epoch)
-        error = context.groups.may_commit(group, generation, str(request.member_id), instance_id)
+        instance_id = getattr(decoded, "group_instance_id", None)
+        generation = int(decoded.generation_id_or_member_epoch)
+        error = broker.groups.may_commit(group, generation, str(decoded.member_id), instance_id)
     if error is not ErrorCode.NONE:
-        has = context.topics.catalog.has
-        return (yield from _answer(version, request, lambda topic, partition: error if has(topic, partition) else unknown))
+        has = broker.topics.catalog.has
+        return (yield from _answer(version, decoded, lambda topic, partition: error if has(topic, partition) else unknown))
     if not offsets:
-        return (yield from _answer(version, request, lambda topic, partition: refused[topic, partition]))
+        return (yield from _answer(version, decoded, lambda topic, partition: refused[topic, partition]))
     later = Later()
 
     def done(error: Exception | None) -> None:
         code = ErrorCode.NONE if error is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        answer = _answer(version, request, lambda topic, partition: refused.get((topic, partition), code))
-        context.slices.complete(later, answer)
+        answer = _answer(version, decoded, lambda topic, partition: refused.get((topic, partition), code))
+        broker.slices.complete(later, answer)
 
-    if not context.offsets.commit(group, offsets, done):
-        return (yield from _answer(version, request, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    if not broker.offsets.commit(group, offsets, done):
+        return (yield from _answer(version, decoded, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return later
 
 
-def _place(context: Context, position: Position, offset: int) -> int:
-    """Return the offset that is meant, the negative one as it is where none is."""
-    if offset in (LATEST, EARLIEST) and (partition := context.partitions.get(*position)) is not None:
+def _place(broker: Broker, position: Position, offset: int) -> int:
+    """Return the offset that a negative one stands for, or the negative one itself."""
+    if offset in (LATEST, EARLIEST) and (partition := broker.partitions.get(*position)) is not None:
         return partition.high_watermark if offset == LATEST else partition.log.log_start_offset
     return offset
 

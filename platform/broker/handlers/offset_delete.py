@@ -1,6 +1,7 @@
-"""OffsetDelete, key 47, version 0: single offsets of a group go. Those of topics that its members, of either kind, read stay.
+"""OffsetDelete, key 47, version 0: deletes single offsets of a group. Offsets of topics that its members, of either kind, read
+stay.
 
-An offset of a topic that is gone can be deleted too; what is neither a topic nor an offset is an unknown partition."""
+An offset of a deleted topic can be deleted too. A name that is neither a topic nor has an offset is an unknown partition."""
 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 
@@ -13,24 +14,26 @@ from ..groups.subscription import CONSUMER, subscribed_topics
 from ..later import Later
 from ..offset_desk import Position
 from ..slices import Steps
-from .context import Context, required, respond
+from .broker import Broker, required, respond
 from .group_id import refusal
+from .request import Request
 
 KEY = 47
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return what became of each offset, once it is out of ZooKeeper."""
-    request = yield from control.decode_in_steps(KEY, version, body)
-    group_id = str(request.group_id)
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the outcome for each offset, once ZooKeeper has deleted it."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
+    group_id = str(decoded.group_id)
     positions: dict[str, dict[int, None]] = {}
-    for topic in required(request.topics):
+    for topic in required(decoded.topics):
         of_topic = positions.setdefault(str(topic.name), {})
         for partition in required(topic.partitions):
             of_topic[int(partition.partition_index)] = None
             yield
-    error = refusal(context, group_id)
-    group = context.groups.get(group_id)
+    error = refusal(broker, group_id)
+    group = broker.groups.get(group_id)
     if error is ErrorCode.NONE and group is not None and group.members and group.protocol_type != CONSUMER:
         error = ErrorCode.NON_EMPTY_GROUP
     if error is not ErrorCode.NONE:
@@ -43,10 +46,10 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         def outcome(position: Position) -> ErrorCode:
             if position[0] in refused:
                 return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            is_known = position in gone or context.topics.catalog.has(*position)
+            is_known = position in gone or broker.topics.catalog.has(*position)
             return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-        context.slices.complete(later, _answer(version, positions, outcome))
+        broker.slices.complete(later, _answer(version, positions, outcome))
 
     def failed(error: Exception) -> None:
         later.complete(respond(_refused(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
@@ -60,16 +63,16 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
         ]
         if (group is None or not group.members) and not trace.exists:
             later.complete(respond(_refused(version, ErrorCode.GROUP_ID_NOT_FOUND)))
-        elif not context.offsets.forget(group_id, wanted, done, failed):
+        elif not broker.offsets.forget(group_id, wanted, done, failed):
             failed(Overloaded())
 
-    if not context.group_traces.describe([group_id], found, failed):
+    if not broker.group_traces.describe([group_id], found, failed):
         return _refused(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return later
 
 
 def _topics_read(group: Group | None) -> frozenset[str] | None:
-    """Return the topics that members read now; None when it cannot be told, so that all have to be taken for read."""
+    """Return the topics that members read now. None when that is not known: any topic may be read."""
     read: frozenset[str] = frozenset()
     for member in [] if group is None else group.members.values():
         topics = subscribed_topics(member.offers[0].metadata)

@@ -1,7 +1,7 @@
 """OffsetFetch, key 9, versions 1-8 (8 asks for many groups at once): how far consumers have read, from ZooKeeper.
 
-A partition without a committed offset is answered with offset -1 and no error, as Kafka does. Null topics (2 and later) mean
-all. Metadata and leader epoch come back as they were committed."""
+For a partition without a committed offset the response is offset -1 without an error, as in Kafka. Null topics (2 and later) mean
+all. Metadata and leader epoch are returned as they were committed."""
 
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
@@ -13,30 +13,32 @@ from ..errors import Overloaded
 from ..later import Later
 from ..offset_desk import Offsets, Position
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
 from .group_id import refusal
+from .request import Request
 
 KEY = 9
 
 NOTHING = CommittedOffset(-1)
 MOST_GROUPS = 1_000
-"""Groups that one request is answered for; further ones are refused by name."""
+"""Groups that one request may name; further ones are refused by name."""
 
 Wanted = list[Position] | None
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
-    """Return the offsets of each group once ZooKeeper has told them."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+def handle(broker: Broker, request: Request) -> Steps:
+    """Return the offsets of each group, once ZooKeeper has answered."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
     groups: dict[str, Wanted] = {}
     errors: dict[str, ErrorCode] = {}
     asked: dict[str, list[Position] | None] = {}
-    for one in required(request.groups) if version >= 8 else (request,):
+    for one in required(decoded.groups) if version >= 8 else (decoded,):
         group = str(one.group_id)
         groups[group] = wanted = yield from _wanted(one.topics)
-        errors[group] = refusal(context, group) if len(groups) <= MOST_GROUPS else ErrorCode.INVALID_REQUEST
+        errors[group] = refusal(broker, group) if len(groups) <= MOST_GROUPS else ErrorCode.INVALID_REQUEST
         if errors[group] is ErrorCode.NONE:
-            asked[group] = None if wanted is None else (yield from _known(context, wanted))
+            asked[group] = None if wanted is None else (yield from _known(broker, wanted))
         yield
 
     def answer(found: Mapping[str, Offsets | Exception]) -> Generator[None, None, bytes]:
@@ -47,12 +49,12 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps
     later = Later()
 
     def done(found: Mapping[str, Offsets | Exception]) -> None:
-        context.slices.complete(later, answer(found))
+        broker.slices.complete(later, answer(found))
 
     def failed(error: Exception) -> None:
         done(dict.fromkeys(asked, error))
 
-    if not context.offsets.fetch(asked, done, failed):
+    if not broker.offsets.fetch(asked, done, failed):
         failed(Overloaded())
     return later
 
@@ -68,10 +70,10 @@ def _wanted(topics: Any) -> Generator[None, None, Wanted]:
     return wanted
 
 
-def _known(context: Context, wanted: Iterable[Position]) -> Generator[None, None, list[Position]]:
+def _known(broker: Broker, wanted: Iterable[Position]) -> Generator[None, None, list[Position]]:
     known = []
     for position in wanted:
-        if context.topics.catalog.has(*position):
+        if broker.topics.catalog.has(*position):
             known.append(position)
         yield
     return known

@@ -1,14 +1,16 @@
-"""OffsetForLeaderEpoch, key 23, versions 2-4: where a leader's time ended. Clients ask it to learn whether they were cut off.
+"""OffsetForLeaderEpoch, key 23, versions 2-4: the end offset of a leader epoch. Clients ask for it to learn whether the log was
+truncated.
 
-There is one epoch, 0, which every batch carries: it ends at the log end. Nothing that was acknowledged is ever cut, so no client
-is told to go back. An epoch that there is not yet is answered with -1 and no error, as Kafka does."""
+There is one epoch, 0, which every batch carries. It ends at the log end. No acknowledged record is ever cut, so no client has to
+go back. For an epoch in the future the response is -1 without an error, as in Kafka."""
 
 from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..slices import Steps
-from .context import Context, required
+from .broker import Broker, required
+from .request import Request
 
 KEY = 23
 
@@ -16,33 +18,33 @@ ONLY_EPOCH = 0
 NOT_KNOWN = -1
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
+def handle(broker: Broker, request: Request) -> Steps:
     """Return epoch and end offset for each partition asked about."""
-    request = yield from control.decode_in_steps(KEY, version, body)
+    decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
     topics = (
         {
             "topic": topic.topic,
             "partitions": (
-                _partition(context, name, wanted) for name in (str(topic.topic),) for wanted in required(topic.partitions)
+                _partition(broker, name, wanted) for name in (str(topic.topic),) for wanted in required(topic.partitions)
             ),
         }
-        for topic in required(request.topics)
+        for topic in required(decoded.topics)
     )
-    return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "topics": topics}))
+    return (yield from control.encode_in_steps(KEY, request.version, {"throttle_time_ms": 0, "topics": topics}))
 
 
 def fault_of(current_leader_epoch: int) -> ErrorCode | None:
-    """Return what is wrong with the epoch in which a client believes to be; None for the present one, and where it says none."""
+    """Return the error for the epoch that a client believes to be current. None for the current one, and where it names none."""
     if current_leader_epoch > ONLY_EPOCH:
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     return None if current_leader_epoch in (ONLY_EPOCH, NOT_KNOWN) else ErrorCode.FENCED_LEADER_EPOCH
 
 
-def _partition(context: Context, topic: str, wanted: Any) -> dict[str, Any]:
+def _partition(broker: Broker, topic: str, wanted: Any) -> dict[str, Any]:
     index = int(wanted.partition)
-    partition = context.partitions.get(topic, index)
+    partition = broker.partitions.get(topic, index)
     if partition is None:
-        return _result(index, context.not_here(topic, index))
+        return _result(index, broker.not_here(topic, index))
     if wanted.current_leader_epoch > ONLY_EPOCH:
         return _result(index, ErrorCode.UNKNOWN_LEADER_EPOCH)
     if wanted.leader_epoch != ONLY_EPOCH:

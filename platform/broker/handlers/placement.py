@@ -1,8 +1,8 @@
-"""How many new partitions a request wants and where they are to lie, and why it may not be so. Pure. For CreateTopics and
+"""Checks how many new partitions a request wants, and which brokers are to keep them. Pure. For CreateTopics and
 CreatePartitions.
 
-A partition has one replica here. More of them are a replication factor that is not offered; brokers that are not there, or the
-same one twice, are a wrong assignment."""
+A partition has one replica here. More replicas are an invalid replication factor. A broker that does not exist, or the same
+broker twice, is an invalid assignment."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence
@@ -14,10 +14,10 @@ from .gathering import NAMED_TWICE
 Refusal = tuple[ErrorCode, str]
 
 MOST_PARTITIONS = 10_000
-"""Of one topic; each costs a file and its share of memory."""
+"""Of one topic. Each costs a file and some memory."""
 
 MOST_NEW = 10_000
-"""Partitions that one request may make, in all its topics together; Kafka's controller has the same bound."""
+"""Partitions that one request may create, in all its topics together. Kafka's controller has the same bound."""
 TOO_MANY_NEW: Refusal = (
     ErrorCode.POLICY_VIOLATION,
     f"one request makes at most {MOST_NEW} partitions: ask for this topic in another one",
@@ -27,10 +27,9 @@ TOO_MANY_NEW: Refusal = (
 def sorted_out(
     topics: Sequence[Any], refusal: Callable[[Any], Refusal | None], new_count: Callable[[Any], int]
 ) -> Generator[None, None, tuple[dict[str, Refusal], dict[str, Any]]]:
-    """Return by name the topics of a request that may not have what they want, and those that may.
+    """Return by name the topics of a request that are refused, and those that are accepted. Pauses at each topic.
 
-    `refusal` says what is wrong with one taken by itself; of what it passes `new_count` says how many partitions it makes.
-    Pauses at each topic.
+    `refusal` checks one topic by itself. For one that passes, `new_count` says how many partitions it creates.
     """
     named = Counter(str(topic.name) for topic in topics)
     refused: dict[str, Refusal] = {}
@@ -54,7 +53,7 @@ def too_many(partition_count: int) -> Refusal:
 
 
 def fault_of(places: Sequence[Sequence[int]], broker_ids: Collection[int]) -> Refusal | None:
-    """Return what is wrong with the brokers wished for, by partition, or None."""
+    """Return the fault of an assignment (the brokers of each partition), or None."""
     for at, brokers in enumerate(places):
         if len(set(brokers)) != len(brokers) or not brokers:
             why = f"assignment {at} names brokers {list(brokers)}: name one broker, once"

@@ -1,20 +1,23 @@
-"""Produce, key 0, versions 3-9: batches go to the ends of their logs. 0-2 are advertised for old librdkafka's sake and answered
+"""Produce, key 0, versions 3-9: appends batches to their logs. 0-2 are advertised for old librdkafka's sake and answered
 with UNSUPPORTED_VERSION.
 
-Checked here: size, magic, CRC, flags, counts. The log checks sequences and gives the batch its place. Records are never
-opened: where the topic says LogAppendTime the header alone tells their time. Traps: acks=0 has no answer, so an error there
-closes the connection, as Kafka does, or the producer would never know; a batch that is in the log already (idempotent retry, or
-a mirror's) is acknowledged with its old offset; on a mirrored topic only conditional appends are taken."""
+Checked here: size, magic and CRC; `batch_rules` checks flags and counts; the log checks sequences and gives the batch its offset.
+Records are never opened: where the topic says LogAppendTime, only the header has their time.
+
+Traps: acks=0 has no response, so an error closes the connection, as in Kafka; the producer would otherwise never learn of it. A
+batch that is in the log already (an idempotent retry, or a mirror's) is acknowledged with its old offset. A mirrored topic takes
+only conditional appends."""
 
 import struct
 from functools import partial
 
 from ...wire import produce
-from ...wire.append_time import LOG_APPEND_TIME, stamp
+from ...wire.append_time import stamp
 from ...wire.batch_header import MAGIC, MAGIC_AT
 from ...wire.errors import CorruptBatch, ErrorCode, MalformedFrame
 from ...wire.primitives import INT, SHORT, count, read_bytes, read_count, read_name, string
 from ...wire.record_batch import HEADER_SIZE, BatchHeader, crc_matches, iter_batches, read_header
+from ..errors import FrameRefused
 from ..later import Later
 from ..log import (
     Appended,
@@ -32,32 +35,28 @@ from ..log import (
 )
 from ..log.producer_state import FRESH
 from ..partitions import Partition
-from ..refusal import FrameRefused
-from .context import Context
-from .find_coordinator import NO_TRANSACTIONS
+from .batch_rules import NO_TRANSACTIONS, Fault, fault_of
+from .broker import Broker
+from .request import Request
 
 KEY = produce.API_KEY
-
-SMALLEST_RECORD_BYTES = 7
-MOST_RECORDS = 1 << 24
-"""In a compressed batch. Its records cannot be counted unopened, and its offsets advance by what it claims."""
-_LAST_CODEC = 4
 
 Answer = produce.ProduceResponsePartition
 
 
-def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes | Later | None:
-    """Append what fits and return each partition's offset or error; later, where a topic's acknowledgements wait for the disk;
+def handle(broker: Broker, request: Request) -> bytes | Later | None:
+    """Append the batches and return each partition's offset or error. A Later where a topic acknowledges only what is on disk;
     None for acks=0. Hot: once a request that is not part of a run (`produce_run`).
     """
-    request = produce.decode_request(version, body)
-    acks = request.acks
-    refusal = _refusal(request)
-    now_ms = context.now_ms()
-    find = context.partitions.get
+    version = request.version
+    decoded = produce.decode_request(version, request.body)
+    acks = decoded.acks
+    refusal = _refusal(decoded)
+    now_ms = broker.now_ms()
+    find = broker.partitions.get
     topics: list[produce.ProduceResponseTopic] = []
     waits: list[tuple[Partition, list[Answer], int]] = []
-    for name, partitions in request.topics:
+    for name, partitions in decoded.topics:
         answers: list[Answer] = []
         for wanted in partitions:
             if refusal is not None:
@@ -65,7 +64,7 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
                 continue
             partition = find(name, wanted.index)
             if partition is None:
-                answers.append(_error(wanted.index, context.not_here(name, wanted.index), None))
+                answers.append(_error(wanted.index, broker.not_here(name, wanted.index), None))
             elif partition.settings.is_mirror or wanted.conditional_start is not None:
                 answers.append(_append_mirrored(partition, wanted, now_ms))
             else:
@@ -77,22 +76,22 @@ def handle(context: Context, version: int, body: memoryview, peer: str) -> bytes
         _close_if_refused(topics)
         return None
     if waits:
-        return _when_on_disk(context, version, topics, waits)
-    return _encoded(context, version, topics)
+        return _when_on_disk(broker, version, topics, waits)
+    return _encoded(broker, version, topics)
 
 
-def _encoded(context: Context, version: int, topics: list[produce.ProduceResponseTopic]) -> bytes:
+def _encoded(broker: Broker, version: int, topics: list[produce.ProduceResponseTopic]) -> bytes:
     for _, answers in topics:
         for answer in answers:
             if answer.error_code:
-                context.metrics.api(KEY).error(answer.error_code)
+                broker.metrics.api(KEY).error(answer.error_code)
     return produce.encode_response(version, produce.ProduceResponse(topics))
 
 
 def _when_on_disk(
-    context: Context, version: int, topics: list[produce.ProduceResponseTopic], waits: list[tuple[Partition, list[Answer], int]]
+    broker: Broker, version: int, topics: list[produce.ProduceResponseTopic], waits: list[tuple[Partition, list[Answer], int]]
 ) -> Later:
-    """Return the answer, to be given when all that was appended, or was there already, is on disk or known not to be."""
+    """Return the pending response. It is complete when the flush of each batch, new or there already, has succeeded or failed."""
     later = Later()
     later.expected_bytes = len(produce.encode_response(version, produce.ProduceResponse(topics)))
     waiting_count = len(waits)
@@ -103,7 +102,7 @@ def _when_on_disk(
             answers[at] = _error(answers[at].index, ErrorCode.KAFKA_STORAGE_ERROR, reason)
         waiting_count -= 1
         if waiting_count == 0:
-            later.complete((_encoded(context, version, topics),))
+            later.complete((_encoded(broker, version, topics),))
 
     for partition, answers, at in waits:
         partition.when_flushed(partition.log.log_end_offset, partial(flushed, answers, at))
@@ -133,12 +132,8 @@ def _append(partition: Partition, index: int, records: memoryview | bytes | None
         return _error(index, ErrorCode.INVALID_RECORD, "more than one record batch for a partition in one request")
     if not crc_matches(records, 0, header.size_bytes):
         return _error(index, ErrorCode.CORRUPT_MESSAGE, "the batch is cut or its CRC does not match")
-    if (fault := _fault(header)) is not None:
+    if (fault := _fault(header, of_mirror=False)) is not None:
         return _error(index, *fault)
-    if header.attributes & LOG_APPEND_TIME:
-        return _error(
-            index, ErrorCode.INVALID_TIMESTAMP, "the batch says that a broker set its time (LogAppendTime): producers may not"
-        )
     log = partition.log
     if header.producer_id >= 0 and (verdict := log.producers.classify(header)) is not FRESH:
         return _not_fresh(partition, index, verdict)
@@ -169,7 +164,7 @@ def _not_fresh(partition: Partition, index: int, verdict: SequenceCheck) -> Answ
 
 
 def _appended_ms(partition: Partition, base_offset: int) -> int:
-    """Return the append time that the batch in the log was answered with, -1 for none."""
+    """Return the append time of the batch in the log, -1 for none."""
     try:
         header = partition.log.header_of(base_offset)
     except FolderFault:
@@ -177,31 +172,16 @@ def _appended_ms(partition: Partition, base_offset: int) -> int:
     return header.max_timestamp_ms if header is not None and header.is_log_append_time else -1
 
 
-def _fault(header: BatchHeader) -> tuple[ErrorCode, str] | None:
-    """Return why a whole batch may not be in the log. Hot: the usual batch passes by two comparisons."""
-    record_count = header.record_count
-    attributes = header.attributes
-    if attributes & 0x37:
-        if header.is_control or header.is_transactional:
-            return ErrorCode.INVALID_RECORD, f"control and transactional batches are refused: {NO_TRANSACTIONS}"
-        if attributes & 0x07 > _LAST_CODEC:
-            return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {attributes & 0x07} is not known"
-        if record_count > MOST_RECORDS:
-            return ErrorCode.INVALID_RECORD, f"a batch that claims {record_count} records: at most {MOST_RECORDS} are taken"
-    elif record_count * SMALLEST_RECORD_BYTES > header.size_bytes - HEADER_SIZE:
-        return ErrorCode.INVALID_RECORD, f"{record_count} records cannot be in a batch of {header.size_bytes} bytes"
-    if record_count < 1:
-        return ErrorCode.INVALID_RECORD, "a batch without records"
-    if record_count != header.last_offset_delta + 1:
-        return ErrorCode.INVALID_RECORD, f"last offset delta {header.last_offset_delta} in a batch of {record_count} records"
-    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-        return ErrorCode.INVALID_RECORD, f"producer {header.producer_id} sent a batch without sequence or epoch"
-    return None
+def _fault(header: BatchHeader, *, of_mirror: bool) -> Fault | None:
+    sequence = (header.producer_id, header.producer_epoch, header.base_sequence)
+    return fault_of(
+        header.attributes, header.size_bytes, header.record_count, header.last_offset_delta, sequence, of_mirror=of_mirror
+    )
 
 
 def _append_mirrored(partition: Partition, wanted: produce.ProducePartition, now_ms: int) -> Answer:
-    """Append a mirror's batches where they stood in the source, or find them there, or refuse them; in order, up to the first
-    refused.
+    """Append a mirror's batches at the offsets that they have in the source. A batch that is there already counts as appended.
+    Stop at the first one that is refused.
     """
     index, records, source_start = wanted
     if source_start is None:
@@ -222,7 +202,7 @@ def _append_mirrored(partition: Partition, wanted: produce.ProducePartition, now
             read_bytes_count += header.size_bytes
             if not crc_matches(batch, 0, header.size_bytes):
                 return _error(index, ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.position}: its CRC does not match")
-            if (fault := _fault(header)) is not None:
+            if (fault := _fault(header, of_mirror=True)) is not None:
                 return _error(index, *fault)
             outcome = partition.log.append_at(batch, source_start, now_ms, header=header)
             if isinstance(outcome, Refused):
@@ -271,12 +251,13 @@ def _close_if_refused(topics: list[produce.ProduceResponseTopic]) -> None:
                 raise FrameRefused(f"produce with acks=0 to {topic}-{answer.index}: error {answer.error_code}: {why}", "acks_0")
 
 
-def handle_old(context: Context, version: int, body: memoryview, peer: str) -> bytes | None:
+def handle_old(broker: Broker, request: Request) -> bytes | None:
     """Refuse versions 0 to 2, whose message formats are not taken, in their own words.
 
     request   acks int16 · timeout int32 · topics [ name · partitions [ index int32 · records bytes ] ]
     response  topics [ name · partitions [ index · error int16 · base offset int64 · (2) log append time int64 ] ] · (1+)
     throttle int32"""
+    version, body = request.version, request.body
     try:
         (acks,) = SHORT.unpack_from(body)
         topic_count, at = read_count(body, 6, flexible=False, each=6)

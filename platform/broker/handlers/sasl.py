@@ -1,30 +1,31 @@
 """SaslHandshake, key 17, versions 0-1, and SaslAuthenticate, key 36, versions 0-2: there is no SASL on this listener.
 
-Both are answered ILLEGAL_SASL_STATE, as Apache Kafka does on a PLAINTEXT listener: so a client that is set up for SASL says so,
-where a closed connection would have it try again for ever without a word."""
+Both are answered ILLEGAL_SASL_STATE, as Apache Kafka does on a PLAINTEXT listener. Trap: after a closed connection a client that
+is set up for SASL would try again for ever and say nothing."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from .context import Context
+from .broker import Broker
+from .request import Request
 
 HANDSHAKE_KEY, AUTHENTICATE_KEY = 17, 36
 
 WHY = "this listener takes no SASL: set security.protocol=PLAINTEXT in the client"
 
 
-def handshake(context: Context, version: int, body: memoryview, peer: str) -> bytes:
-    """Return the refusal. No mechanism is named: none is there."""
-    control.decode_request(HANDSHAKE_KEY, version, body)
-    return control.encode_response(HANDSHAKE_KEY, version, {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []})
+def handshake(broker: Broker, request: Request) -> bytes:
+    """Return the refusal, with an empty list of mechanisms."""
+    control.decode_request(HANDSHAKE_KEY, request.version, request.body)
+    return control.encode_response(HANDSHAKE_KEY, request.version, {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "mechanisms": []})
 
 
-def authenticate(context: Context, version: int, body: memoryview, peer: str) -> bytes:
+def authenticate(broker: Broker, request: Request) -> bytes:
     """Return the refusal, with its reason."""
-    control.decode_request(AUTHENTICATE_KEY, version, body)
+    control.decode_request(AUTHENTICATE_KEY, request.version, request.body)
     message = {
         "error_code": ErrorCode.ILLEGAL_SASL_STATE,
         "error_message": WHY,
         "auth_bytes": b"",
         "session_lifetime_ms": 0,
     }
-    return control.encode_response(AUTHENTICATE_KEY, version, message)
+    return control.encode_response(AUTHENTICATE_KEY, request.version, message)

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.broker.app import Broker
+from headrace.broker.app import BrokerProcess
 from headrace.broker.settings import from_words
 from headrace.client.zk_consumer import ZooKeeperConsumer
 from headrace.coordination.consumers import OffsetRegistry
@@ -46,14 +46,14 @@ class Scene:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def _start(self) -> Broker:
+    def _start(self) -> BrokerProcess:
         words = [
             "offsets.retention.check.interval.ms=100",
             "group.initial.rebalance.delay.ms=0",
             "group.min.session.timeout.ms=500",
         ]
         settings = from_words(data=self._folder, zookeeper=self.zookeeper, port=self.port, words=words)
-        broker = Broker(settings, self.clock)
+        broker = BrokerProcess(settings, self.clock)
         broker.start()
         return broker
 

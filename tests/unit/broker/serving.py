@@ -9,19 +9,20 @@ from uuid import UUID, uuid4
 
 from headrace.broker import settings as broker_settings
 from headrace.broker import topic_settings
+from headrace.broker.api_table import SUPPORTED
 from headrace.broker.catalog import Catalog, Places, TopicEntry, extension
 from headrace.broker.cold_reads import ColdReads
 from headrace.broker.errors import NotMorePartitions
 from headrace.broker.group_desk import GroupDesk
 from headrace.broker.group_traces import GroupTraces
-from headrace.broker.handlers.context import Context
+from headrace.broker.handlers.broker import Broker
 from headrace.broker.log import PartitionLog
 from headrace.broker.log_shelf import log_config
 from headrace.broker.loop import Loop
 from headrace.broker.offset_desk import OffsetDesk, Offsets, Position
 from headrace.broker.partitions import Partition, PartitionTable
 from headrace.broker.producer_id_desk import ProducerIdDesk
-from headrace.broker.router import SUPPORTED, Router
+from headrace.broker.router import Router
 from headrace.broker.server import Server
 from headrace.broker.upkeep import FLUSH_THREADS, Upkeep
 from headrace.broker.worker import Worker
@@ -224,7 +225,7 @@ class ServingBroker:
         self.upkeep = Upkeep(self.loop, self._disk, self._flushers, self.settings, lambda: NOW_MS)
         self.topics = MemoryTopics(folder, self.table, self.upkeep, self.settings.topic_defaults)
         traces = GroupTraces(self.offsets, self._desk)
-        self.context = Context(
+        self.context = Broker(
             settings=self.settings,
             loop=self.loop,
             now_ms=lambda: NOW_MS,

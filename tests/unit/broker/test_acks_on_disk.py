@@ -116,7 +116,7 @@ def test_another_api_is_asked_only_after_what_is_before_it(broker: ServingBroker
     with broker.client() as client:
         client.send(0, 9, produce_body("safe", ONE))
         client.send(18, 0, b"")
-        eventually(lambda: connection(broker)._is_held, what="the second request held back")
+        eventually(lambda: connection(broker)._frames.is_held, what="the second request held back")
         client.send(0, 9, produce_body("quick", ONE))
         assert no_answer_yet(client)
         assert end_of(broker, "quick") == 0
@@ -196,7 +196,7 @@ def test_a_run_over_two_partitions_tells_of_the_one_whose_flush_fails(
 def test_so_many_answers_may_wait_on_a_connection_and_then_it_is_read_no_more(
     broker: ServingBroker, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.broker.connection.MOST_PENDING", 5)
+    monkeypatch.setattr("headrace.broker.frame_runner.MOST_PENDING", 5)
     bodies = [produce_body("safe", ONE, partition=number % 2, version=3 + number % 2) for number in range(30)]
     with broker.client() as client:
         for number, body in enumerate(bodies):

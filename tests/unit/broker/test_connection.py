@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.broker.api_table import SUPPORTED
 from headrace.broker.loop import monotonic_ms
-from headrace.broker.router import SUPPORTED
 from headrace.wire import control, produce
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, frame, produce_body

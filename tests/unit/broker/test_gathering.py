@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker import loop as loops
-from headrace.broker.connection import FEW, GATHERS, STREAMED, STREAMED_BYTES, Connection
+from headrace.broker.connection import Connection
+from headrace.broker.input_gathering import FEW, GATHERS, STREAMED, STREAMED_BYTES
 from headrace.broker.produce_front import Front
 from headrace.broker.produce_run import Taken
 from headrace.wire import control

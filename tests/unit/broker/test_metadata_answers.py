@@ -7,7 +7,7 @@ import pytest
 
 from headrace.broker.catalog import BrokerAddress, Catalog, TopicEntry
 from headrace.broker.handlers import metadata
-from headrace.broker.handlers.context import MetadataAnswers
+from headrace.broker.handlers.metadata_answers import MetadataAnswers
 from headrace.wire import control
 from headrace.wire.steps import at_once
 from tests.unit.broker.serving import ServingBroker

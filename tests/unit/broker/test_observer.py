@@ -40,12 +40,16 @@ class PlayedSession:
 def watched(broker: ServingBroker, session: PlayedSession) -> Observer:
     observer = Observer(broker.settings, broker.loop, lambda: True)
     parts = Parts(
-        context=broker.context,
-        server=broker.server,
-        upkeep=broker.upkeep,
-        session=session,  # type: ignore[arg-type]
-        api_names={0: "Produce"},
+        metrics=broker.context.metrics,
+        partitions=broker.table,
+        connections=broker.server,
+        accepted=lambda: 0,
+        rejections=lambda: {},
+        flushes=lambda: (broker.upkeep.flush_durations, broker.upkeep.failed_flush_count),
+        cold_reads=lambda: (0, 0),
         groups=lambda: [],
+        session=session,
+        api_names={0: "Produce"},
     )
     observer.watch(parts)
     observer.phase = "ready"

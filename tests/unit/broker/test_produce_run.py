@@ -2,78 +2,24 @@
 same bytes on the wire and in the log. Real sockets, connections and logs on one thread; ZooKeeper played.
 """
 
-import errno
 import os
 import struct
-import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.produce_front import LONGEST_PREFIX, Front
-from headrace.broker.produce_run import MOST_REQUESTS, ProduceRuns, Taken
-from headrace.wire import control, produce
+from headrace.broker.produce_front import LONGEST_PREFIX
+from headrace.broker.produce_run import MOST_REQUESTS, ProduceRuns
+from headrace.wire import produce
 from headrace.wire.compression import Codec
 from headrace.wire.crc32c import crc32c
 from headrace.wire.record_batch import BatchBuilder
-from headrace.wire.steps import at_once
 from tests.support.raw_kafka import batch, frame, produce_body
-from tests.unit.broker.driven import driven
-from tests.unit.broker.serving import ServingBroker
-
-TOPICS: dict[str, int | tuple[int, dict[str, str]]] = {
-    "clicks": 2,
-    "small": (1, {"max.message.bytes": "150"}),
-    "rolls": (1, {"segment.bytes": "700"}),
-    "copied": (1, {"headrace.mirror": "true"}),
-    "stamped": (1, {"message.timestamp.type": "LogAppendTime"}),
-}
-
-
-class Side:
-    """One broker of the two, driven turn by turn on this thread. `runs` says whether it may take the short way."""
-
-    def __init__(self, folder: Path, *, runs: bool, settings: dict[str, object] | None = None) -> None:
-        self.broker, self.peer = driven(folder, TOPICS, settings)
-        self.taken = 0
-        self._runs = runs
-        router: Any = self.broker.server.dispatch
-        take = router.take_run
-
-        def counted(front: Front | None, buffer: memoryview, start: int, end: int, peer: str) -> Taken:
-            if not self._runs:
-                return None, start, ()
-            taken: Taken = take(front, buffer, start, end, peer)
-            self.taken += taken[1] > start
-            return taken
-
-        router.take_run = counted
-
-    def memory(self) -> list[object]:
-        """What the logs remember besides their bytes."""
-        return [
-            (
-                partition.topic,
-                partition.index,
-                partition.high_watermark,
-                partition.messages_in,
-                partition.bytes_in,
-                list(partition.log.producers._producers.items()),
-                partition.log.segments,
-                at_once(partition.log.largest_timestamp()),
-            )
-            for partition in self.broker.table
-        ]
-
-    def close(self) -> None:
-        self.peer.close()
-        self.broker.close()
+from tests.unit.broker.produce_sides import Side, answered, compared, stream
 
 
 @dataclass
@@ -196,32 +142,6 @@ CHOICE = st.fixed_dictionaries(
 )  # fmt: skip
 
 
-def compared(requests: bytes, cuts: Sequence[int], **settings: Any) -> Side:
-    """Send the same bytes, cut at the same places, to both; hold them against each other; return the one with runs, closed."""
-    # Nothing here depends on the disk; waiting for it would take most of the time. Nor on how much fits into a turn: on a busy
-    # machine it may end in the middle, and what is answered before a connection closes would then differ.
-    unhurried = mock.patch("headrace.broker.connection.TURN_NS", 1 << 62), mock.patch("headrace.broker.slices.SLICE_NS", 1 << 62)
-    with tempfile.TemporaryDirectory() as folder, mock.patch("os.fsync"), mock.patch("os.fdatasync"), unhurried[0], unhurried[1]:
-        short, general = Side(Path(folder) / "s", runs=True, **settings), Side(Path(folder) / "g", runs=False, **settings)
-        try:
-            ends = sorted({*(cut for cut in cuts if cut < len(requests)), *range(0, len(requests), 60_000), len(requests)})
-            for before, after in zip([0, *ends], ends, strict=False):
-                if before < after:
-                    for side in (short, general):
-                        side.peer.send(requests[before:after])
-            for side in (short, general):
-                side.peer.finish()
-            # Error messages name the folder.
-            assert bytes(short.peer.answers).replace(b"/s/", b"/g/") == bytes(general.peer.answers)
-            assert short.peer.connection.is_closed == general.peer.connection.is_closed
-            assert short.broker.files() == general.broker.files()
-            assert short.memory() == general.memory()
-        finally:
-            short.close()
-            general.close()
-        return short
-
-
 EXAMPLES = int(os.environ.get("HEADRACE_RUN_EXAMPLES", "60"))
 
 
@@ -233,10 +153,6 @@ def test_the_short_way_and_the_general_one_give_the_same_bytes(choices: list[dic
     begun = b"".join(frame(0, 9, 0, produce_body(topic, batch(b"x"))) for topic in ("clicks", "small", "rolls", "stamped"))
     short = compared(begun + b"".join(sender.requests(choice) for choice in choices), [len(begun), *cuts])
     event(f"runs: {min(short.taken, 5)}")
-
-
-def stream(*bodies: bytes, version: int = 9) -> bytes:
-    return b"".join(frame(0, version, number, body) for number, body in enumerate(bodies))
 
 
 def test_requests_of_one_read_are_one_run_and_requests_of_changing_length_too(tmp_path: Path) -> None:
@@ -263,53 +179,6 @@ def test_sequences_begin_at_0_again_within_a_run() -> None:
     bodies = [produce_body("clicks", batch(b"x", producer_id=4, epoch=0, sequence=number)) for number in (top - 1, top, 0, 1)]
     first, rest = stream(bodies[0]), stream(*bodies[1:])
     assert compared(first + rest, [len(first)]).taken == 1
-
-
-def limit_files(monkeypatch: pytest.MonkeyPatch, limit_bytes: int) -> None:
-    """Play a disk on which no file grows beyond this: a write takes a part, the next one fails."""
-    pwrite, pwritev = os.pwrite, os.pwritev
-
-    def room(position: int) -> int:
-        if position >= limit_bytes:
-            raise OSError(errno.ENOSPC, "no room")
-        return limit_bytes - position
-
-    def limited(fd: int, data: bytes, position: int) -> int:
-        return pwrite(fd, memoryview(data)[: room(position)], position)
-
-    def limited_run(fd: int, pieces: Sequence[bytes], position: int) -> int:
-        data = b"".join(pieces)
-        return limited(fd, data, position) if len(data) > room(position) else pwritev(fd, pieces, position)
-
-    monkeypatch.setattr(os, "pwrite", limited)
-    monkeypatch.setattr(os, "pwritev", limited_run)
-
-
-@pytest.mark.parametrize("limit_bytes", [0, 70, 200, 500, 700, 1_000])
-def test_a_full_disk_refuses_the_same_requests_of_a_run(monkeypatch: pytest.MonkeyPatch, limit_bytes: int) -> None:
-    bodies = [produce_body("clicks", batch(b"x" * size)) for size in (3, 10, 40, 41, 200, 10, 1, 100, 5)]
-    limit_files(monkeypatch, limit_bytes)
-    compared(stream(*bodies), [60])
-
-
-@pytest.mark.parametrize("acks", [1, 0])
-@pytest.mark.parametrize("limit_bytes", [300, 500, 800])
-def test_where_one_partition_of_a_run_cannot_be_written_its_requests_alone_are_refused(
-    monkeypatch: pytest.MonkeyPatch, limit_bytes: int, acks: int
-) -> None:
-    begun = stream(produce_body("clicks", batch(b"x" * 200)), produce_body("clicks", batch(b"x"), partition=1))
-    rest = [produce_body("clicks", batch(b"x" * (70 + number)), partition=number % 2, acks=acks) for number in range(8)]
-    limit_files(monkeypatch, limit_bytes)
-    if acks:
-        compared(begun + stream(*rest), [len(begun)])
-    else:
-        # The other partition's requests may stand in the log behind the one that has cost the connection.
-        with tempfile.TemporaryDirectory() as folder:
-            side = Side(Path(folder), runs=True)
-            side.peer.send(begun)
-            side.peer.send(stream(*rest))
-            assert side.peer.connection.is_closed
-            side.close()
 
 
 def test_requests_to_partitions_in_turn_are_one_run(tmp_path: Path) -> None:
@@ -358,21 +227,6 @@ def test_who_hears_of_an_append_may_append_before_the_rest_of_the_run(tmp_path: 
     side.close()
 
 
-def test_a_failed_run_is_not_tried_again_for_each_of_its_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = stream(produce_body("clicks", batch(b"first")))
-    tried = []
-    pwritev = os.pwritev
-
-    def full(fd: int, pieces: Sequence[bytes], position: int) -> int:
-        tried.append(len(pieces))
-        raise OSError(errno.ENOSPC, "no room")
-
-    monkeypatch.setattr(os, "pwritev", full)
-    compared(first + stream(*[produce_body("clicks", batch(b"x"))] * 50), [len(first)])
-    assert tried == [2 * 50]
-    monkeypatch.setattr(os, "pwritev", pwritev)
-
-
 def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
     side = Side(tmp_path, runs=True)
     body = produce_body("clicks", batch(b"x"))
@@ -384,19 +238,6 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(tmp_path: Path
     errors = [error for _, error in answered(side.peer.answers)]
     assert errors == [0, 0, 3, 3]
     side.close()
-
-
-def answered(answers: bytes | bytearray) -> list[tuple[int, int]]:
-    """Return correlation id and error of each Produce v9 answer."""
-    found = []
-    at = 0
-    while at < len(answers):
-        (size,) = struct.unpack_from(">i", answers, at)
-        correlation_id, start = control.read_response_header(0, 9, answers[at + 4 : at + 4 + size])
-        body = memoryview(answers)[at + 4 + start : at + 4 + size]
-        found.append((correlation_id, produce.decode_response(9, body).topics[0].partitions[0].error_code))
-        at += 4 + size
-    return found
 
 
 def test_what_is_remembered_of_requests_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,14 +252,3 @@ def test_what_is_remembered_of_requests_is_bounded(tmp_path: Path, monkeypatch: 
     assert len(runs._fronts) == 3
     assert answered(side.peer.answers)[-1] == (99, 0)
     side.close()
-
-
-def test_a_batch_whose_length_no_frame_could_have_is_left_to_the_general_path(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    lying = bytearray(batch(b"x"))
-    lying[8:12] = (2**31 - 1).to_bytes(4, "big")
-    with ServingBroker(tmp_path, topics={"t": 1}) as broker, broker.client() as client:
-        assert client.produce("t", bytes(lying)).error_code == 2
-        assert client.produce("t", batch(b"x")).error_code == 0
-    assert not any(record.getMessage() == "loop_event_failed" for record in caplog.records)

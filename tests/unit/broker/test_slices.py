@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from headrace.broker import slices
+from headrace.broker.errors import FrameRefused
 from headrace.broker.groups.coordinator import MOST_OFFERS
 from headrace.broker.handlers import config_changes, describe_configs, metadata
 from headrace.broker.later import Later
-from headrace.broker.refusal import FrameRefused
 from headrace.broker.slices import MOST_WAITING_BYTES, Slices
 from headrace.wire import control
 from headrace.wire.control import MOST_ELEMENTS

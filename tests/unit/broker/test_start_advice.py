@@ -53,7 +53,7 @@ def test_a_start_that_fails_by_a_fault_of_ours_ends_with_a_line_of_the_log_and_1
     code = (
         "import sys\nfrom headrace.broker import app\nfrom headrace.cli.main import main\n"
         "def fail(self): raise RuntimeError('a fault')\n"
-        "app.Broker._start = fail\n"
+        "app.BrokerProcess._start = fail\n"
         "sys.exit(main(['broker', 'run', '--data', 'nowhere', '--port', '0']))\n"
     )
     run = subprocess.run(

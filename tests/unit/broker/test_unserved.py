@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.router import TABLE
+from headrace.broker.api_table import TABLE
 from headrace.wire import control
 from headrace.wire.errors import ErrorCode
 from tests.support.raw_kafka import RawClient, frame

@@ -1,9 +1,9 @@
 """What handlers may use of the broker: built once by `app`, the same for every request.
 
-A handler is a function (context, version, body, peer) that returns the answer's body, whole or in chunks; a `Later`; or None
-where the protocol has no answer. It runs on the loop thread, never blocks, and keeps no view of `body` after it has returned.
-Where a request may name very many things it is a generator, which pauses wherever others may be let in (`slices`): `body` is
-valid up to the first pause, and what the broker knows may have changed at each.
+A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `Later`; or None where the
+protocol has no response. It runs on the loop thread and never blocks. A handler of a request that may name very many things is a
+generator: it pauses wherever the loop may serve others (`slices`). At each pause the broker's state may change, and after the
+first one the request's body is no longer valid.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ...wire.errors import ErrorCode, MalformedFrame
-from ..catalog import Catalog, Places, TopicEntry
+from ..catalog import Catalog, Places
 from ..cold_reads import ColdReads
 from ..group_desk import GroupDesk
 from ..group_traces import GroupTraces
@@ -27,13 +27,14 @@ from ..settings import BrokerSettings
 from ..slices import Slices
 from ..topics_by_id import TopicsById
 from ..worker import Worker
+from .metadata_answers import MetadataAnswers
 
 Answer = bytes | Chunks | Later | None
 Done = Callable[[bool | Exception], None]
 
 
 class TopicKeeper(Protocol):
-    """Makes and removes topics (through ZooKeeper, so the answer comes later)."""
+    """Creates, changes and deletes topics. It asks ZooKeeper, so each call ends later, with `done` on the loop."""
 
     @property
     def catalog(self) -> Catalog:
@@ -43,76 +44,32 @@ class TopicKeeper(Protocol):
     def create(
         self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, places: Places | None = None
     ) -> None:
-        """Make a topic, then call `done` on the loop: True it is there now, False it was there before, or why it could not be
-        made. `places` says which brokers keep which partition.
+        """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `places` says which
+        brokers keep which partition.
         """
         ...
 
     def extend(self, topic: str, partition_count: int, places: Sequence[tuple[int, ...]] | None, done: Done) -> None:
-        """Add partitions until there are so many, then call `done`: True, False there is no such topic, or why not. `places` has
-        the brokers of each new one.
+        """Add partitions until there are `partition_count`. `done` gets True, False when there is no such topic, or the error.
+        `places` has the brokers of each new partition.
         """
         ...
 
     def configure(self, topic: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], done: Done) -> None:
-        """Put what `change` makes of the topic's own settings in their place, then call `done`: True they are in force, False
-        there is no such topic, or why not.
+        """Replace the topic's own settings by what `change` returns for them. `done` gets True when they are in force, False when
+        there is no such topic, or the error.
         """
         ...
 
     def delete(self, topic: str, done: Done, topic_id: UUID | None = None) -> None:
-        """Remove a topic and its data, then call `done` on the loop: True it is gone, False there was none, or why it could
-        not be. With `topic_id` a topic that has another id is not it.
+        """Delete a topic and its data. `done` gets True when it is gone, False when there was none, or the error. With `topic_id`
+        only a topic that has this id is deleted.
         """
         ...
 
 
-Pieces = dict[str, tuple[TopicEntry, bytes]]
-"""Topics as they stand in an answer, each with the entry that it was written from."""
-
-
-class MetadataAnswers:
-    """Answers that hold as long as the catalog is the same object, and topics in them that hold as long as their entry is.
-
-    Bounded: answers by their bytes and those of what was asked, topics by those of the catalog."""
-
-    CAPACITY_BYTES = 8 << 20
-    FORGOTTEN_TOPICS = 1_000
-    """So many topics that are no more may be remembered before all are forgotten."""
-
-    def __init__(self) -> None:
-        self._catalog: Catalog | None = None
-        self._answers: dict[object, bytes] = {}
-        self._held_bytes = 0
-        self._pieces: dict[int, Pieces] = {}
-        self._alive: frozenset[int] = frozenset()
-
-    def get(self, key: object, catalog: Catalog) -> bytes | None:
-        return self._answers.get(key) if catalog is self._catalog else None
-
-    def put(self, key: object, catalog: Catalog, answer: bytes, key_bytes: int = 0) -> None:
-        cost = len(answer) + key_bytes
-        if catalog is not self._catalog or self._held_bytes + cost > self.CAPACITY_BYTES:
-            self._catalog = catalog
-            self._answers.clear()
-            self._held_bytes = 0
-            known = len(catalog.topics)
-            for version in [one for one, pieces in self._pieces.items() if len(pieces) > known + self.FORGOTTEN_TOPICS]:
-                del self._pieces[version]
-        if cost <= self.CAPACITY_BYTES:
-            self._answers[key] = answer
-            self._held_bytes += cost
-
-    def pieces(self, version: int, alive: frozenset[int]) -> Pieces:
-        """Return what is remembered of topics, to be added to. All is forgotten when other brokers are `alive`."""
-        if alive != self._alive:
-            self._alive = alive
-            self._pieces.clear()
-        return self._pieces.setdefault(version, {})
-
-
 @dataclass(slots=True, kw_only=True)
-class Context:
+class Broker:
     """The broker as handlers see it."""
 
     settings: BrokerSettings
@@ -123,27 +80,25 @@ class Context:
     topics: TopicKeeper
     offsets: OffsetDesk
     groups: GroupDesk
-    """Groups with members, of Kafka clients."""
+    """Groups of Kafka clients that have members."""
     group_traces: GroupTraces
     """What ZooKeeper knows of groups."""
     producer_ids: ProducerIdDesk
     disk: Worker
-    """Does what waits for the disk and is not a flush."""
+    """Runs jobs that wait for the disk, but for flushes."""
     host: str
     port: int
-    """Where clients are told to come: known once the socket listens."""
+    """The advertised address; the port is known once the socket listens."""
     supported: Mapping[int, tuple[int, int]]
-    """API key to the lowest and highest version served: what ApiVersions answers, from the router's table."""
+    """By API key the lowest and highest version that ApiVersions answers, from `api_table`."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
     known_fetches: KnownFetches = field(default_factory=KnownFetches)
     topics_by_id: TopicsById = field(default_factory=TopicsById)
     cold_reads: ColdReads | None = None
-    """None: what is not in the page cache is read on the loop."""
+    """None: records that are not in the page cache are read on the loop."""
     slices: Slices = field(init=False)
-    """Long answers on their way."""
-    client_id: str = ""
-    """What the client of the request in hand calls itself; the router sets it for APIs that ask for it."""
+    """Runs the generators of long responses."""
 
     def __post_init__(self) -> None:
         self.slices = Slices(self.loop)
@@ -166,14 +121,14 @@ class Context:
         return partition
 
     def not_here(self, topic: str, index: int) -> ErrorCode:
-        """Return what the protocol calls it that a partition is not among this broker's own."""
+        """Return the error code for a partition that is not kept here."""
         if self.topics.catalog.has(topic, index):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     @property
     def brokers(self) -> dict[int, tuple[str, int]]:
-        """Return host and port of every broker by id, this one among them whatever ZooKeeper says."""
+        """Return host and port of every broker by id. This one is always among them."""
         known = {broker.broker_id: (broker.host, broker.port) for broker in self.topics.catalog.brokers.values()}
         return known | {self.settings.broker_id: (self.host, self.port)}
 

@@ -1,0 +1,31 @@
+"""One request as its handler sees it. Pure."""
+
+from typing import Final
+
+from ..request_header import client_id
+
+
+class Request:
+    """What differs from one request to the next.
+
+    `body` and `client_id` read the receive buffer. They are valid during the handler's call only; in a generator up to its first
+    pause. A handler that answers later takes what it needs and keeps no request, or it would keep the buffer.
+
+    Hot: made once for each Fetch, and for each Produce that is in no run. A class with slots is made in 0.2 µs, a named tuple in
+    0.35 µs, and what few handlers want is read only when they ask.
+    """
+
+    __slots__ = ("_client_id_length", "_frame", "body", "peer", "version")
+
+    def __init__(self, version: int, body: memoryview, peer: str, frame: memoryview, client_id_length: int) -> None:
+        self.version: Final = version
+        self.body: Final = body
+        self.peer: Final = peer
+        """Host and port, for the log."""
+        self._frame: Final = frame
+        self._client_id_length: Final = client_id_length
+
+    @property
+    def client_id(self) -> str:
+        """What the client calls itself, empty when it does not say."""
+        return client_id(self._frame, self._client_id_length)
