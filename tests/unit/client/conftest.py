@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.client.cluster import Cluster
-from tests.unit.client.scripted_broker import ScriptedBroker
+from tests.support.scripted_broker import ScriptedBroker
 
 
 @pytest.fixture

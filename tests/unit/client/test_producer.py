@@ -26,7 +26,7 @@ from headrace.wire.compression import Codec
 from headrace.wire.errors import ErrorCode
 from headrace.wire.record_batch import iter_records, read_header
 from tests.support.processes import eventually, free_port
-from tests.unit.client.scripted_broker import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE, Fault, ScriptedBroker
+from tests.support.scripted_broker import API_VERSIONS, INIT_PRODUCER_ID, METADATA, PRODUCE, Fault, ScriptedBroker
 
 
 @pytest.fixture

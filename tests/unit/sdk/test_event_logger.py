@@ -22,7 +22,7 @@ from headrace.wire.quarantine_record import FileOrigin, ProcessOrigin, Quarantin
 from headrace.wire.record_batch import Record, iter_records, read_header
 from headrace.wire.schema_id import unframe
 from tests.support.processes import eventually, free_port
-from tests.unit.client.scripted_broker import INIT_PRODUCER_ID, METADATA, PRODUCE, Fault, ScriptedBroker
+from tests.support.scripted_broker import INIT_PRODUCER_ID, METADATA, PRODUCE, Fault, ScriptedBroker
 from tests.unit.sdk.scripted_registry import ScriptedRegistry
 
 SCHEMA = event_schema("Click", [{"name": "page", "type": "string"}])

@@ -5,7 +5,7 @@ import pytest
 from headrace.broker.groups.messages import Leaver, ProtocolOffer
 from headrace.broker.groups.vote import chosen
 from headrace.wire.errors import ErrorCode
-from tests.unit.broker_groups.scene import RANGE, Scene
+from tests.unit.broker.groups.scene import RANGE, Scene
 
 
 def offers(*names: str) -> list[ProtocolOffer]:
