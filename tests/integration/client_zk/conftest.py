@@ -12,10 +12,7 @@ from headrace.client import admin
 from headrace.client.cluster import Cluster
 from headrace.client.stream_message import Message
 from headrace.client.zk_consumer import ZooKeeperConsumer
-from tests.integration.coordination.conftest import own_server
 from tests.support.broker import BrokerProcess
-
-__all__ = ["own_server"]
 
 
 @pytest.fixture(scope="module")
