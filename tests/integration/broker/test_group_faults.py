@@ -17,7 +17,7 @@ from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from headrace.wire import control
 from headrace.wire.errors import ErrorCode
-from tests.integration.broker.test_groups import (
+from tests.integration.broker.group_readers import (
     PARTITIONS,
     SETTINGS,
     KafkaPythonReader,

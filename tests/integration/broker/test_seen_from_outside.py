@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,11 +24,8 @@ def http_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory, http_port: int) -> Iterator[BrokerProcess]:
-    chroot = f"{zookeeper_address}/seen-{uuid.uuid4().hex[:8]}"
-    settings = {"http.port": http_port, "max.connections": 40, "logging.level": "INFO"}
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), chroot, settings=settings) as running:
-        yield running
+def broker_settings(http_port: int) -> dict[str, object]:
+    return {"http.port": http_port, "max.connections": 40, "logging.level": "INFO"}
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""One cluster with its schema registry, and processes of the service that may be killed."""
+"""Processes of the service, which a test may kill, and readers of what they wrote."""
 
 import json
 import sys
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,23 +74,6 @@ class Members:
     def stop_all(self) -> None:
         for process in self.processes.values():
             process.kill()
-
-
-@pytest.fixture(scope="module")
-def zookeeper(zookeeper_address: str) -> str:
-    return f"{zookeeper_address}/rates-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory, zookeeper: str) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess) -> Iterator[RegistryProcess]:
-    with RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address) as running:
-        yield running
 
 
 @pytest.fixture

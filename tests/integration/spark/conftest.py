@@ -1,4 +1,4 @@
-"""A real broker, a real registry, and topics of framed Avro events written by a client that nobody here wrote."""
+"""Topics of framed Avro events, written by a client that nobody here wrote, and the loads of them."""
 
 import io
 import sys
@@ -156,18 +156,6 @@ def event(schema_id: int, schema: Mapping[str, Any], words: Mapping[str, Any]) -
 
 def click(schema_id: int, number: int) -> bytes:
     return event(schema_id, CLICK, {"path": f"/{number}", "status": 200 + number % 5})
-
-
-@pytest.fixture(scope="module")
-def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), f"{zookeeper_address}/spark-{uuid.uuid4().hex[:8]}") as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def registry(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryProcess]:
-    with RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address) as registry:
-        yield registry
 
 
 @pytest.fixture
