@@ -18,11 +18,11 @@ from headrace.broker.log.sidecar import decode as decode_sidecar
 from headrace.broker.request_header import FRONT, FRONT_SIZE, body_start
 from headrace.broker.router import SUPPORTED
 from headrace.wire import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce, schema_id
+from headrace.wire.batch_placement import place
 from headrace.wire.compression import Codec, decompress
 from headrace.wire.crc32c import crc32c
 from headrace.wire.errors import WireError
 from headrace.wire.fetch_one import masked, offset_in, recognise
-from headrace.wire.placement import place
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.record import iter_records, iter_timestamps
 from headrace.wire.record_batch import crc_matches, iter_batches, read_header

@@ -10,10 +10,10 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from ..errors import NotMorePartitions
 from ..slices import Steps
-from . import placement
+from . import replica_assignment
 from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, outcome_of
-from .placement import MOST_PARTITIONS, Refusal
+from .replica_assignment import MOST_PARTITIONS, Refusal
 
 KEY = 37
 
@@ -23,7 +23,7 @@ Outcome = tuple[ErrorCode, str | None]
 def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each topic, once its new partitions may be written to."""
     request = yield from control.decode_in_steps(KEY, version, body)
-    refused, to_extend = yield from placement.sorted_out(
+    refused, to_extend = yield from replica_assignment.sorted_out(
         required(request.topics), partial(_refusal, context), partial(_new_count, context)
     )
     if request.validate_only or not to_extend:
@@ -61,13 +61,13 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
     if count <= present:
         return ErrorCode.INVALID_PARTITIONS, str(NotMorePartitions(name, present, count))
     if count > MOST_PARTITIONS:
-        return placement.too_many(count)
+        return replica_assignment.too_many(count)
     if topic.assignments is None:
         return None
     if len(topic.assignments) != count - present:
         why = f"{len(topic.assignments)} assignments for {count - present} new partitions: give one for each"
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why
-    return placement.fault_of([required(one.broker_ids) for one in topic.assignments], context.broker_ids)
+    return replica_assignment.fault_of([required(one.broker_ids) for one in topic.assignments], context.broker_ids)
 
 
 def _answer(version: int, results: Mapping[str, Outcome]) -> Generator[None, None, bytes]:

@@ -13,11 +13,11 @@ from ...wire.errors import ErrorCode
 from .. import topic_settings
 from ..catalog import Places
 from ..slices import Steps
-from . import placement
+from . import replica_assignment
 from .config_changes import told, too_many_settings
 from .context import Context, required
 from .gathering import STILL_UNDER_WAY, Gathering, code_of
-from .placement import MOST_PARTITIONS, Refusal
+from .replica_assignment import MOST_PARTITIONS, Refusal
 
 KEY = 19
 
@@ -36,7 +36,7 @@ class _Wanted(NamedTuple):
 def handle(context: Context, version: int, body: memoryview, peer: str) -> Steps:
     """Return what became of each topic, once ZooKeeper has them all."""
     request = yield from control.decode_in_steps(KEY, version, body)
-    refused, granted = yield from placement.sorted_out(
+    refused, granted = yield from replica_assignment.sorted_out(
         required(request.topics), partial(_refusal, context), partial(_partition_count, context)
     )
     results = {name: _result(name, *refusal) for name, refusal in refused.items()}
@@ -103,7 +103,7 @@ def _refusal(context: Context, topic: Any) -> Refusal | None:
         if (refusal := _placed_wrongly(context, topic)) is not None:
             return refusal
     elif topic.num_partitions > MOST_PARTITIONS:
-        return placement.too_many(topic.num_partitions)
+        return replica_assignment.too_many(topic.num_partitions)
     elif topic.num_partitions < 1 and topic.num_partitions != BY_DEFAULT:
         return ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions: give 1 to {MOST_PARTITIONS}"
     if topic.replication_factor not in (BY_DEFAULT, 1):
@@ -118,11 +118,11 @@ def _placed_wrongly(context: Context, topic: Any) -> Refusal | None:
             "an assignment by hand stands for both numbers: give -1 partitions and -1 replicas with it",
         )
     if len(topic.assignments) > MOST_PARTITIONS:
-        return placement.too_many(len(topic.assignments))
+        return replica_assignment.too_many(len(topic.assignments))
     by_index = {int(one.partition_index): required(one.broker_ids) for one in topic.assignments}
     if sorted(by_index) != list(range(len(topic.assignments))):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 on, none left out, none twice"
-    return placement.fault_of([by_index[index] for index in sorted(by_index)], context.broker_ids)
+    return replica_assignment.fault_of([by_index[index] for index in sorted(by_index)], context.broker_ids)
 
 
 def _made(context: Context, name: str, wanted: _Wanted) -> Result:

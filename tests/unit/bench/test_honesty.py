@@ -14,7 +14,7 @@ from bench.drivers.build import built
 from bench.missing import Missing
 from bench.peers.kafka_clients import OnDisk, check_log
 from bench.peers.peer import allocated_bytes_of, bytes_of
-from headrace.wire.placement import recomputed_crc
+from headrace.wire.batch_placement import recomputed_crc
 from headrace.wire.record_batch import read_header
 from tests.support.raw_kafka import batch
 
