@@ -12,8 +12,8 @@ from . import paths
 from .committed_offset import CommittedOffset
 from .ephemeral import EphemeralNode
 from .errors import ConsumerIdTaken, CoordinationError, NotRegistered, UnreadableNode, VersionConflict
+from .operations import Check, Create, Operation, Write
 from .session import Session
-from .tree import Check, Create, Operation, Write
 from .values import decimal, json_bytes, read_json
 
 CHUNK = 500

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 
 from .errors import ConnectionUnsure, CoordinationError, VersionConflict
+from .operations import Create, Delete
 from .session import Session
-from .tree import Create, Delete
 
 log = logging.getLogger(__name__)
 

@@ -52,7 +52,7 @@ class Readers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ExpiryDecision:
     """What is to become of a group."""
 
     note: GroupNote
@@ -63,18 +63,18 @@ class Verdict:
     """Offsets of these have not."""
 
 
-def judge(note: GroupNote, readers: Readers, *, now_ms: int, retention_ms: int) -> Verdict:
+def decide_expiry(note: GroupNote, readers: Readers, *, now_ms: int, retention_ms: int) -> ExpiryDecision:
     """Return which offsets have expired: those that were not committed for `retention_ms`, of a group that had no members for as
     long, or of topics that none of its members reads.
     """
     until_ms = now_ms - retention_ms
     if readers.has_members:
         known = readers.topics is not None
-        return Verdict(
+        return ExpiryDecision(
             note=GroupNote(has_members=True), expired_until_ms=until_ms if known else None, kept_topics=readers.topics or ()
         )
     if note.has_members or readers.had_members:
         # When the last one went is not known exactly: it is counted from when it is found, so never too early.
         note = GroupNote(empty_since_ms=now_ms)
     is_over = note.empty_since_ms is None or note.empty_since_ms <= until_ms
-    return Verdict(note=note, expired_until_ms=until_ms if is_over else None)
+    return ExpiryDecision(note=note, expired_until_ms=until_ms if is_over else None)

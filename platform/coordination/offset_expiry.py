@@ -10,7 +10,7 @@ from itertools import islice
 
 from . import paths
 from .errors import CoordinationError, VersionConflict
-from .group_note import GroupNote, Readers, Verdict, judge
+from .group_note import ExpiryDecision, GroupNote, Readers, decide_expiry
 from .session import Session
 
 NODES_A_CALL = 2_000
@@ -56,10 +56,10 @@ class OffsetExpiry:
                 swept.rest = names[index:]
                 break
             try:
-                verdict = self._verdict(name, groups[name], now_ms, retention_ms)
-                some = list(islice(self._offsets(name, verdict, after), NODES_A_CALL - looked_at))
+                decision = self._decide(name, groups[name], now_ms, retention_ms)
+                some = list(islice(self._offsets(name, decision, after), NODES_A_CALL - looked_at))
                 looked_at += len(some) + 1
-                gone = self._remove(some, verdict)
+                gone = self._remove(some, decision)
             except CoordinationError as error:
                 if error.retriable:
                     raise
@@ -72,32 +72,32 @@ class OffsetExpiry:
                 swept.rest, swept.after = names[index:], some[-1]
                 break
             after = ""
-            if verdict.expired_until_ms is not None and not verdict.note.has_members:
+            if decision.expired_until_ms is not None and not decision.note.has_members:
                 self._tidy(name)
         return swept
 
-    def _verdict(self, group: str, readers: Readers, now_ms: int, retention_ms: int) -> Verdict:
+    def _decide(self, group: str, readers: Readers, now_ms: int, retention_ms: int) -> ExpiryDecision:
         """Return what is to become of the group, its note written."""
         tree, path = self._session.tree, paths.group(group)
         if tree.children(paths.consumer_ids(group)):
             readers = Readers(has_members=True)  # the paper's own: all that such a group committed stays
         node = tree.read(path)
         note = GroupNote.read(path, b"" if node is None else node.data)
-        verdict = judge(note, readers, now_ms=now_ms, retention_ms=retention_ms)
-        if node is not None and verdict.note != note:
+        decision = decide_expiry(note, readers, now_ms=now_ms, retention_ms=retention_ms)
+        if node is not None and decision.note != note:
             try:
-                tree.write(path, verdict.note.to_bytes(), version=node.version)
+                tree.write(path, decision.note.to_bytes(), version=node.version)
             except VersionConflict:
                 pass  # somebody looks at it at the same time, and noted the same or what is newer
-        return verdict
+        return decision
 
-    def _offsets(self, group: str, verdict: Verdict, after: str) -> Iterator[str]:
+    def _offsets(self, group: str, decision: ExpiryDecision, after: str) -> Iterator[str]:
         """Yield the paths of offsets that may have expired, sorted as paths are, from behind `after` on."""
-        if verdict.expired_until_ms is None:
+        if decision.expired_until_ms is None:
             return
         tree, root = self._session.tree, paths.group_offsets(group)
         begin = after.rpartition("/")[0] if after.startswith(f"{root}/") else ""
-        folders = [f"{root}/{topic}" for topic in tree.children(root) if topic not in verdict.kept_topics]
+        folders = [f"{root}/{topic}" for topic in tree.children(root) if topic not in decision.kept_topics]
         folders = [folder for folder in folders if folder >= begin]
         for start in range(0, len(folders), FOLDERS_AT_ONCE):
             below = tree.children_many(folders[start : start + FOLDERS_AT_ONCE])
@@ -105,10 +105,10 @@ class OffsetExpiry:
             for folder, names in below.items():
                 yield from (path for path in (f"{folder}/{name}" for name in names) if folder != begin or path > after)
 
-    def _remove(self, some: Sequence[str], verdict: Verdict) -> int:
-        if verdict.expired_until_ms is None:
+    def _remove(self, some: Sequence[str], decision: ExpiryDecision) -> int:
+        if decision.expired_until_ms is None:
             return 0
-        tree, until_ms = self._session.tree, verdict.expired_until_ms
+        tree, until_ms = self._session.tree, decision.expired_until_ms
         # Only what is as it was read: a commit that comes in between stays.
         old = {path: node.version for path, node in tree.read_many(some).items() if node.modified_ms <= until_ms}
         gone = tree.delete_unchanged(old)

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from . import paths
 from .errors import CoordinationError, UnreadableNode, VersionConflict
+from .node import Node
 from .session import Session
 from .topic_id import topic_id
-from .tree import Node
 from .values import json_bytes, read_json
 
 ATTEMPTS = 10

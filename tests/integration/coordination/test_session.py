@@ -15,9 +15,9 @@ from headrace.coordination.errors import (
     VersionConflict,
     ZooKeeperUnreachable,
 )
+from headrace.coordination.operations import Check, Create, Delete, Write
 from headrace.coordination.session import Session
 from headrace.coordination.standing import SessionState
-from headrace.coordination.tree import Check, Create, Delete, Write
 from tests.support.processes import eventually, free_port
 from tests.support.zookeeper import ZooKeeperProcess, expire
 
