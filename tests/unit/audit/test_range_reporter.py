@@ -13,8 +13,8 @@ from headrace.audit.model.messages import MAX_WINDOWS, RangeReport, RangeWindow
 from headrace.audit.publisher import RangeReporter, ReportNotSent, UnreportedBacklog
 from headrace.runtime.clock import ManualClock
 
+from .batches import batch
 from .senders import Positions, Topic
-from .test_counter import batch
 from .world import NoJournal
 
 W = 600_000
