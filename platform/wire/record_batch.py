@@ -1,4 +1,4 @@
-"""Record batches: the one door to `batch_header`, `record`, `batch_builder` and `batch_placement`."""
+"""Record batches: the public names of `batch_header`, `record`, `batch_builder` and `batch_placement`."""
 
 from .batch_builder import BatchBuilder
 from .batch_header import (

@@ -23,10 +23,10 @@ from headrace.wire.compression import Codec, decompress
 from headrace.wire.crc32c import crc32c
 from headrace.wire.errors import WireError
 from headrace.wire.fetch_one import masked, offset_in, recognise
+from headrace.wire.generators import run_to_end
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.record import iter_records, iter_timestamps
 from headrace.wire.record_batch import crc_matches, iter_batches, read_header
-from headrace.wire.steps import at_once
 
 Target = Callable[[bytes], None]
 
@@ -83,11 +83,11 @@ def control_response(data: bytes) -> None:
 
 
 def commit_v1(data: bytes) -> None:
-    _refused(lambda: at_once(offset_commit_v1.as_v2_in_steps(data)))
+    _refused(lambda: run_to_end(offset_commit_v1.as_v2_in_steps(data)))
 
 
 def list_offsets_oldest(data: bytes) -> None:
-    _refused(lambda: at_once(list_offsets_v0.decode_in_steps(data)))
+    _refused(lambda: run_to_end(list_offsets_v0.decode_in_steps(data)))
 
 
 def request_header(data: bytes) -> None:

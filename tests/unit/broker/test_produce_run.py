@@ -21,8 +21,8 @@ from headrace.broker.produce_run import MOST_REQUESTS, ProduceRuns, Taken
 from headrace.wire import control, produce
 from headrace.wire.compression import Codec
 from headrace.wire.crc32c import crc32c
+from headrace.wire.generators import run_to_end
 from headrace.wire.record_batch import BatchBuilder
-from headrace.wire.steps import at_once
 from tests.support.raw_kafka import batch, frame, produce_body
 from tests.unit.broker.driven import driven
 from tests.unit.broker.serving import ServingBroker
@@ -66,7 +66,7 @@ class Side:
                 partition.bytes_in,
                 list(partition.log.producers._producers.items()),
                 partition.log.segments,
-                at_once(partition.log.largest_timestamp()),
+                run_to_end(partition.log.largest_timestamp()),
             )
             for partition in self.broker.table
         ]
