@@ -93,7 +93,7 @@ def response(
     controller_id: int,
     topics: Sequence[bytes],
 ) -> bytes:
-    """Return the response's body. `brokers` has host and port by id, `topics` the bytes that `topic` returned for this version."""
+    """Return the response's body. `brokers` has host and port by id, `topics` what `topic` returned for this version."""
     flexible = version >= FIRST_FLEXIBLE
     parts = [INT.pack(0)] if version >= 3 else []
     parts.append(count(len(brokers), flexible=flexible))
