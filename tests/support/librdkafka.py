@@ -17,10 +17,11 @@ def read_all(bootstrap: str, topic: str) -> list[Any]:
         while waiting:
             message = consumer.poll(10)
             assert message is not None, f"{topic}: partitions {waiting} did not come to their ends"
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 found.append(message)
             else:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                assert error.code() == KafkaError._PARTITION_EOF, error
                 waiting.discard(message.partition())
         return found
     finally:
