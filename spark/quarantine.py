@@ -1,17 +1,15 @@
-"""Putting aside what is no row: `<topic>.quarantine` on the live cluster.
-
-Readers count by key, so writing one twice does no harm.
-"""
+"""Records that are no row, written to `<topic>.quarantine` on the live cluster."""
 
 from ..client.cluster import Cluster
 from ..client.producer import Producer
-from ..wire.quarantine_record import QuarantineRecord, quarantine_topic
+from ..client.quarantine import send_quarantined
+from ..wire.quarantine_record import QuarantineRecord
 
 FLUSH_MS = 120_000
 
 
 class ClusterQuarantine:
-    """Writes quarantine records to a cluster. Connects when the first one comes."""
+    """Writes quarantine records to a cluster. Connects at the first record."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -19,14 +17,14 @@ class ClusterQuarantine:
         self._producer: Producer | None = None
 
     def put(self, record: QuarantineRecord) -> None:
-        """Send one; waits while the producer's buffer is full."""
+        """Send a record; wait while the producer's buffer is full."""
         if self._producer is None:
             self._cluster = Cluster(self._bootstrap, client_id="headrace-load")
             self._producer = Producer(self._cluster)
-        self._producer.send(quarantine_topic(record.topic), record.to_json(), key=record.key(), timestamp_ms=record.at_ms)
+        send_quarantined(self._producer, record)
 
     def flush(self) -> None:
-        """Return once everything put is acknowledged. Raises the client's error when it is not: the load must not commit then."""
+        """Return when every record is acknowledged. Otherwise raise the client's error: the load must not commit."""
         if self._producer is not None:
             self._producer.flush(FLUSH_MS)
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from headrace.local import zookeeper
 from tests.support.machine import NEEDS
-from tests.support.processes import Process, accepts, eventually, free_port
+from tests.support.zookeeper import ZooKeeperProcess
 
 # No clock decides over a test here. CI takes the same examples every time, so that what lands does not hang on luck; every other
 # run searches anew and prints what reproduces a failure.
@@ -37,17 +36,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def zookeeper_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """`host:port` of a real ZooKeeper that lives as long as the test session."""
-    folder: Path = tmp_path_factory.mktemp("zookeeper")
-    port = free_port()
-    server = Process(zookeeper.command(port, folder), folder / "log").start()
-    try:
-        eventually(lambda: accepts(port), what="ZooKeeper's port open")
-        yield f"127.0.0.1:{port}"
-    finally:
-        server.stop()
+    with ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server.address
+        server.process.stop()
 
 
 @pytest.fixture
 def zookeeper_chroot(zookeeper_address: str) -> str:
     """`host:port/chroot`, the chroot this test's own."""
     return f"{zookeeper_address}/test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def own_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
+    """A ZooKeeper that only this test uses: the test may kill it."""
+    with ZooKeeperProcess(tmp_path / "zookeeper") as server:
+        yield server

@@ -27,7 +27,7 @@ from ..runtime.status import StatusFile
 from ..schema_registry.client import RegistryClient
 from .request_rate_decoding import EventDecoder, Undecodable
 from .request_rate_partition import PartitionCounts
-from .request_rate_quarantine import Quarantine, QuarantineLost
+from .request_rate_quarantine import QuarantineLost, UnusableRecords
 from .request_rate_settings import RequestRateSettings
 from .request_rate_state import Overtaken, StateError, StateFolder
 from .request_rate_takeover import take_over
@@ -54,7 +54,7 @@ class RequestRate:
         )
         self._live = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._audit = Cluster(settings.audit_bootstrap, client_id=f"{settings.tier}.{settings.consumer_id}")
-        self._quarantine = Quarantine(self._live, cluster=settings.cluster, clock=self._clock)
+        self._quarantine = UnusableRecords(self._live, cluster=settings.cluster, clock=self._clock)
         self._reports = Producer(self._audit, delivery_timeout_ms=SEND_TIMEOUT_MS)
         self._reporter: RangeReporter | None = None
         self._decoder = EventDecoder(

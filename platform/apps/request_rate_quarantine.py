@@ -1,26 +1,27 @@
-"""Where the service puts what it cannot use; and that nothing is committed past it before it is there."""
+"""What the service cannot use, written to the quarantine. Nothing is committed past it before it is acknowledged."""
 
-from ..audit.model.windows import dated, window_start_ms
+from ..audit.model.windows import window_start_ms
 from ..client.cluster import Cluster
 from ..client.errors import DeliveryFailed
 from ..client.fetched import CorruptRange, TopicPartition
 from ..client.producer import Producer
+from ..client.quarantine import corrupt_range, send_quarantined
 from ..client.stream_message import Message
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
-from ..wire.quarantine_record import LogOrigin, QuarantineRecord, WindowFrom, head_of, quarantine_topic
+from ..wire.quarantine_record import LogOrigin, QuarantineRecord, head_of
 from .request_rate_decoding import Undecodable
 
 log = get_logger(__name__)
 
 
 class QuarantineLost(HeadraceError):
-    """A quarantine record was given up: nothing may be committed past it. Ended and started again, the service meets it again."""
+    """A quarantine record was given up, so nothing may be committed past it. After a restart the service reads it again."""
 
 
-class Quarantine:
-    """The quarantine of one process of the service."""
+class UnusableRecords:
+    """The records and ranges that one process of the service quarantined."""
 
     def __init__(self, live: Cluster, *, cluster: str, clock: Clock) -> None:
         """`cluster` is the name that origins carry."""
@@ -29,46 +30,48 @@ class Quarantine:
         self._clock = clock
         self._lost: DeliveryFailed | None = None
         self.previous_ms: int | None = None
-        """Event time of the last record that was taken: what has no time of its own is counted by it."""
+        """Event time of the last record that was counted; it dates a range, which has no time of its own."""
         self.count = 0
 
     def put_record(self, message: Message, fault: Undecodable) -> None:
-        """Put a record aside that holds no event."""
+        """Quarantine a record that holds no event."""
         origin = LogOrigin(cluster=self._cluster, topic=message.topic, partition=message.partition, offset=message.offset)
-        self._put(origin, fault.code, str(fault), message.timestamp_ms, "record", message.value or b"")
+        self._put(
+            origin,
+            QuarantineRecord(
+                topic=origin.topic,
+                stage="consumer",
+                code=fault.code,
+                reason=str(fault),
+                origin=origin,
+                window_start_ms=window_start_ms(message.timestamp_ms),
+                window_from="record",
+                at_ms=self._clock.now_ms(),
+                payload=head_of(message.value or b""),
+            ),
+        )
 
     def put_range(self, name: TopicPartition, bad: CorruptRange) -> None:
-        """Note a range that cannot be read.
+        """Quarantine a range that cannot be read.
 
-        How many records were there nobody can say, so none is counted: the books show them as missing from this tier on.
+        The number of its records is unknown, so none is counted: the audit shows them as missing from this tier on.
         """
         origin = LogOrigin(
             cluster=self._cluster, topic=name.topic, partition=name.partition, offset=bad.from_offset, to_offset=bad.to_offset
         )
-        at_ms, window_from = dated(None, previous_ms=self.previous_ms, clock_ms=self._clock.now_ms())
-        self._put(origin, "corrupt_batch", bad.reason, at_ms, window_from, b"")
+        now_ms = self._clock.now_ms()
+        self._put(origin, corrupt_range("consumer", origin, bad.reason, previous_ms=self.previous_ms, now_ms=now_ms))
 
-    def _put(self, origin: LogOrigin, code: str, reason: str, timestamp_ms: int, window_from: WindowFrom, payload: bytes) -> None:
-        record = QuarantineRecord(
-            topic=origin.topic,
-            stage="consumer",
-            code=code,
-            reason=reason,
-            origin=origin,
-            window_start_ms=window_start_ms(timestamp_ms),
-            window_from=window_from,
-            at_ms=self._clock.now_ms(),
-            payload=head_of(payload),
-        )
+    def _put(self, origin: LogOrigin, record: QuarantineRecord) -> None:
         self.count += 1
-        log.warning("record_quarantined", code=code, topic=origin.topic, partition=origin.partition, offset=origin.offset)
-        self._producer.send(quarantine_topic(origin.topic), record.to_json(), key=record.key(), timestamp_ms=record.at_ms)
+        log.warning("record_quarantined", code=record.code, topic=origin.topic, partition=origin.partition, offset=origin.offset)
+        send_quarantined(self._producer, record)
 
     def flush(self, timeout_ms: int) -> None:
-        """Return once all that was put is acknowledged.
+        """Return when every record is acknowledged.
 
-        Raises ClientError (ask again), and from the first record that was given up on, for good, QuarantineLost: the flush at
-        the end must not let a commit past it either.
+        Raises ClientError when the caller may flush again, and QuarantineLost once a record was given up. Every later flush
+        raises QuarantineLost too, so that the last one before the end cannot lead to a commit.
         """
         if self._lost is None:
             try:

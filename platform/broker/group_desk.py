@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 from ..runtime.logs import get_logger
 from ..wire.errors import ErrorCode
 from .groups.coordinator import Coordinator
+from .groups.coordinator_selection import coordinator_of
 from .groups.group import Group
 from .groups.limits import GroupLimits
 from .groups.messages import JoinAnswer, JoinRequest, Leaver, SyncAnswer, SyncRequest
-from .groups.placement import coordinator_of
 from .groups.readers import GroupReaders
 from .later import Chunks, Later
 from .loop import Loop

@@ -23,7 +23,7 @@ class Delivery:
     error: ClientError | None = None
 
 
-class Verdict(Enum):
+class DeliveryOutcome(Enum):
     """What a broker's answer to one batch means."""
 
     ACKNOWLEDGED = auto()
@@ -57,13 +57,13 @@ _NUMBERS_UNKNOWN = frozenset(
 )
 
 
-def verdict(code: int) -> Verdict:
+def outcome_of(code: int) -> DeliveryOutcome:
     """Return what the broker's error code means for a batch that it was sent."""
     known = ErrorCode.of(code)
     if known in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-        return Verdict.ACKNOWLEDGED
+        return DeliveryOutcome.ACKNOWLEDGED
     if known in _PERHAPS:
-        return Verdict.PERHAPS
+        return DeliveryOutcome.PERHAPS
     if known in _NUMBERS_UNKNOWN:
-        return Verdict.NUMBERS_UNKNOWN
-    return Verdict.NOT_NOW if known.retriable else Verdict.REFUSED
+        return DeliveryOutcome.NUMBERS_UNKNOWN
+    return DeliveryOutcome.NOT_NOW if known.retriable else DeliveryOutcome.REFUSED

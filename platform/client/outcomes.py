@@ -13,7 +13,7 @@ from ..runtime.logs import get_library_logger
 from ..wire import produce
 from .accumulator import Accumulator
 from .cluster import Cluster
-from .delivery import Verdict, verdict
+from .delivery import DeliveryOutcome, outcome_of
 from .errors import BadAnswer, BrokerUnreachable, ClientError, broker_error
 from .pending import PartitionQueue, PendingBatch
 from .seldom import Seldom
@@ -88,8 +88,8 @@ class Outcomes:
 
     def _judge(self, address: str, queue: PartitionQueue, batch: PendingBatch, found: produce.ProduceResponsePartition) -> None:
         what = f"Produce of {len(batch.records)} records to {batch.topic}-{batch.partition} on {address}"
-        means = verdict(found.error_code)
-        if means is Verdict.ACKNOWLEDGED:
+        outcome = outcome_of(found.error_code)
+        if outcome is DeliveryOutcome.ACKNOWLEDGED:
             self.last_error = None
             with self._lock:
                 queue.done(batch)
@@ -97,12 +97,12 @@ class Outcomes:
             self._on_done(batch, found.base_offset, None)
             return
         error = broker_error(what, found.error_code, found.error_message)
-        match means:
-            case Verdict.NOT_NOW:
+        match outcome:
+            case DeliveryOutcome.NOT_NOW:
                 self._again(queue, batch, error, is_uncertain=False)
-            case Verdict.PERHAPS:
+            case DeliveryOutcome.PERHAPS:
                 self._again(queue, batch, error, is_uncertain=True)
-            case Verdict.NUMBERS_UNKNOWN if self._is_numbered:
+            case DeliveryOutcome.NUMBERS_UNKNOWN if self._is_numbered:
                 log.warning(
                     "producer_begins_again",
                     topic=batch.topic,

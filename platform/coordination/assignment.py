@@ -1,5 +1,5 @@
-"""Which partitions are whose in a group. Pure: every member computes it alone, from the same sorted lists, and gets the same
-answer.
+"""Which member of a group reads which partition. Pure: every member computes it from the same sorted lists, so all get the
+same result.
 
 Source: the range assignment of Kafka 0.7.2's ZookeeperConsumerConnector. The paper's formula, read literally (N = |PT|/|CT|, take
 j*N to (j+1)*N-1), leaves a remainder unowned; 0.7.2 gives one partition more to each of the first `extra` consumers.
@@ -16,21 +16,21 @@ def assign(partitions: Sequence[int], consumers: Sequence[str]) -> dict[str, lis
     ordered, members = sorted(set(partitions)), sorted(set(consumers))
     if not members:
         return {}
-    share, extra = divmod(len(ordered), len(members))
+    quota, extra = divmod(len(ordered), len(members))
     mapping: dict[str, list[int]] = {}
     for index, member in enumerate(members):
-        start = share * index + min(index, extra)
-        mapping[member] = ordered[start : start + share + (1 if index < extra else 0)]
+        start = quota * index + min(index, extra)
+        mapping[member] = ordered[start : start + quota + (1 if index < extra else 0)]
     return mapping
 
 
 def assigned_to(
     consumer_id: str, subscriptions: Mapping[str, Mapping[str, int]], partitions: Mapping[str, Sequence[int]]
 ) -> set[tuple[str, int]]:
-    """Return the (topic, partition) pairs that are `consumer_id`'s.
+    """Return the (topic, partition) pairs that `consumer_id` reads.
 
     `subscriptions` is the group's registry, consumer id -> topic -> number of streams; each stream counts as one consumer of the
-    topic, as in 0.7.2. `partitions` names each topic's partitions; a topic that is not in it does not exist yet.
+    topic, as in 0.7.2. `partitions` names each topic's partitions; a topic that it does not name does not exist yet.
     """
     mine: set[tuple[str, int]] = set()
     for topic in subscriptions.get(consumer_id, {}):
@@ -46,5 +46,5 @@ def assigned_to(
 
 
 def _slot(consumer_id: str, stream: int) -> str:
-    # Control character: no consumer id holds one (paths.step), so two consumers' slots never share a name.
+    # No consumer id holds a control character (paths.step), so the slots of two consumers never share a name.
     return f"{consumer_id}\x00{stream:06d}"

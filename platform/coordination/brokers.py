@@ -1,4 +1,4 @@
-"""The broker registry: which brokers are there, and where.
+"""The broker registry: which brokers are running, and their addresses.
 
 Source: the paper's section 3.2, ephemeral nodes under /brokers/ids.
 """
@@ -22,13 +22,13 @@ class BrokerInfo:
     host: str
     port: int
     folder_id: str
-    """The id of its data folder: by it a restarted broker knows its own former node from a stranger's."""
+    """The id of its data folder. A restarted broker recognises its own earlier node by it."""
     timestamp_ms: int
     """When it registered, by its own clock."""
 
 
 class BrokerRegistry:
-    """Registers one broker and lists all."""
+    """Registers one broker and lists all brokers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -45,8 +45,8 @@ class BrokerRegistry:
     ) -> None:
         """Register this broker, now and after every loss of the session.
 
-        A node of the same folder_id (this broker before its restart) is replaced. Raises BrokerIdTaken when another folder's
-        broker is there, ConnectionUnsure. `on_refused` is told, on the session's thread, when that turns out at a renewal.
+        A node of the same folder_id (this broker before its restart) is replaced. Raises BrokerIdTaken when the broker of another
+        folder is registered, and ConnectionUnsure. When a renewal finds such a broker, the session's thread calls `on_refused`.
         """
         path = paths.broker(broker_id)
         data = json_bytes({"host": host, "port": port, "folder_id": folder_id, "timestamp": time.time_ns() // 1_000_000})
@@ -63,7 +63,7 @@ class BrokerRegistry:
         self._node = node
 
     def withdraw(self) -> None:
-        """Take this broker's node away, as at a clean stop."""
+        """Remove this broker's node, for a clean stop."""
         if self._node is not None:
             self._node.withdraw()
             self._node = None
@@ -79,7 +79,7 @@ class BrokerRegistry:
         ]
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback`, on the session's thread, once and after brokers came or went; return what ends the watch."""
+        """Call `callback` on the session's thread, now and after each change of the list. Return what ends the watch."""
         return self._session.watch_children(paths.BROKER_IDS, callback)
 
 

@@ -1,9 +1,9 @@
-"""What stands in an offset node: how far a group has read, and what a Kafka client noted beside it. Pure.
+"""The content of an offset node: the next offset of a group, and the notes of a Kafka client. Pure.
 
     1234                                                  the paper's form: the next offset, decimal
-    1234 {"leader_epoch":3,"metadata":"host-7"}           with notes, where a client sent any
+    1234 {"leader_epoch":3,"metadata":"host-7"}           with notes, when a client sent some
 
-One node, so that offset and notes change together; the offset first, so that people and simple readers find it.
+Offset and notes share a node, so they change together. The offset comes first, for people and for simple readers.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class CommittedOffset(NamedTuple):
     offset: int
     """The next offset to read."""
     leader_epoch: int = -1
-    """-1: not said."""
+    """-1: not given."""
     metadata: str = ""
 
     def to_bytes(self) -> bytes:
@@ -32,7 +32,7 @@ class CommittedOffset(NamedTuple):
 
     @classmethod
     def read(cls, path: str, data: bytes) -> "CommittedOffset":
-        """Return what stands in `data`. Raises UnreadableNode."""
+        """Return the position in a node's `data`. Raises UnreadableNode."""
         digits, _, notes = data.partition(b" ")
         offset = read_decimal(path, digits)
         if not notes:

@@ -1,7 +1,7 @@
-"""The paper's three registries of a consumer group: who is in it (consumer), who reads what (owner), how far (offset).
+"""The paper's three registries of a consumer group: its members (consumer), their partitions (owner), their progress (offset).
 
-Consumer and owner nodes are ephemeral and vanish with the session, together; offsets stay. Source: the paper's section 3.2, Kafka
-0.7.2's ZkUtils, under today's names of topic and partition.
+Consumer and owner nodes are ephemeral: they disappear together with the session. Offsets stay. Source: the paper's section 3.2,
+Kafka 0.7.2's ZkUtils, under today's names of topic and partition.
 """
 
 import time
@@ -12,17 +12,17 @@ from . import paths
 from .committed_offset import CommittedOffset
 from .ephemeral import EphemeralNode
 from .errors import ConsumerIdTaken, CoordinationError, NotRegistered, UnreadableNode, VersionConflict
+from .operations import Check, Create, Operation, Write
 from .session import Session
-from .tree import Check, Create, Operation, Write
 from .values import decimal, json_bytes, read_json
 
 CHUNK = 500
-"""Offsets of one transaction: far below the server's limit on a request's size."""
+"""Offsets of one transaction. The request stays far below the server's limit on its size."""
 ATTEMPTS = 5
 
 
 class ConsumerRegistry:
-    """Who is in a group, and what each member subscribes to."""
+    """The members of a group and their subscriptions."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -40,8 +40,8 @@ class ConsumerRegistry:
     ) -> None:
         """Join the group as `consumer_id` with topic -> number of streams, now and after every loss of the session.
 
-        A node under this id that is another process's (a namesake, or this one's former life, killed) is waited for up to
-        `wait_ms`, which should be more than a session time. Raises ConsumerIdTaken, ConnectionUnsure.
+        Another process's node under this id (a namesake, or this process before it was killed) is given `wait_ms` to disappear.
+        `wait_ms` should exceed a session time. Raises ConsumerIdTaken, ConnectionUnsure.
         """
         path = paths.consumer(group, consumer_id)
         subscribed = {paths.topic_step(topic): streams for topic, streams in subscription.items()}
@@ -83,18 +83,18 @@ class ConsumerRegistry:
         return subscriptions
 
     def watch(self, group: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback`, on the session's thread, once and after members came or went; return what ends the watch."""
+        """Call `callback` on the session's thread, now and after each change of the list. Return what ends the watch."""
         return self._session.watch_children(paths.consumer_ids(group), callback)
 
 
 class OwnerRegistry:
-    """Which member reads which partition. A claim lives with the session and is not renewed: whoever lost it claims anew."""
+    """Which member reads which partition. A claim ends with the session and is not renewed: the member claims again."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def claim(self, group: str, topic: str, partition: int, consumer_id: str) -> bool:
-        """Return True when the partition is this session's now, False when it is another's. Raises ConnectionUnsure."""
+        """Return whether this session owns the partition now; False when another one does. Raises ConnectionUnsure."""
         path, tree = paths.owner(group, topic, partition), self._session.tree
         for _ in range(ATTEMPTS):
             if tree.create(path, consumer_id.encode(), ephemeral=True):
@@ -105,7 +105,7 @@ class OwnerRegistry:
         return False
 
     def release(self, group: str, topic: str, partition: int) -> bool:
-        """Give the partition up; return False when it was not this session's (then nothing is touched)."""
+        """Give the partition up. Return False, and change nothing, when this session does not own it."""
         path, tree = paths.owner(group, topic, partition), self._session.tree
         generation = self._session.generation
         node = tree.read(path)
@@ -117,7 +117,7 @@ class OwnerRegistry:
             return False
 
     def owners(self, group: str, topic: str) -> dict[int, str]:
-        """Return partition -> consumer id of the partitions that somebody owns."""
+        """Return partition -> consumer id, for the partitions that have an owner."""
         names = [name for name in self._session.tree.children(paths.owners(group, topic)) if name.isdigit()]
         found = self._session.tree.read_many(paths.owner(group, topic, int(name)) for name in names)
         return {
@@ -127,26 +127,26 @@ class OwnerRegistry:
         }
 
     def watch(self, group: str, topic: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback`, on the session's thread, once and after claims of the topic came or went; return what ends the
-        watch.
+        """Call `callback` on the session's thread, once now and after each change of the topic's claims. Return a function that
+        ends the watch.
         """
         return self._session.watch_children(paths.owners(group, topic), callback)
 
 
 class OffsetRegistry:
-    """How far each group has read: the next offset of each partition, persistent. The paper's consumers read and write bare
-    offsets; what Kafka's clients note beside them (`CommittedOffset`) stands in the same node and does not disturb them.
+    """The next offset of each group in each partition, persistent. The paper's consumers read and write bare offsets. The notes
+    of Kafka's clients (`CommittedOffset`) are in the same node, and the paper's consumers skip them.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def get(self, group: str, topic: str, partition: int) -> int | None:
-        """Return the group's next offset there, or None when it never committed one."""
+        """Return the group's next offset in the partition, or None when it never committed one."""
         return self.get_many(group, [(topic, partition)]).get((topic, partition))
 
     def get_many(self, group: str, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Return the committed next offset of those of the partitions that have one."""
+        """Return the committed next offsets; a partition without one is left out."""
         return {position: committed.offset for position, committed in self.read(group, partitions).items()}
 
     def get_all(self, group: str) -> dict[tuple[str, int], int]:
@@ -154,7 +154,7 @@ class OffsetRegistry:
         return {position: committed.offset for position, committed in self.read(group, None).items()}
 
     def read(self, group: str, partitions: Iterable[tuple[str, int]] | None) -> dict[tuple[str, int], CommittedOffset]:
-        """Return what is committed for those of the partitions (None: all) that have something, notes included."""
+        """Return the committed positions and notes of the partitions (None: of all); a partition without one is left out."""
         positions = self._positions(group) if partitions is None else partitions
         wanted = {paths.offset(group, topic, partition): (topic, partition) for topic, partition in positions}
         found = self._session.tree.read_many(wanted)
@@ -173,7 +173,7 @@ class OffsetRegistry:
         )
 
     def forget(self, group: str, partitions: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
-        """Remove committed offsets; return those that were there. Raises ConnectionUnsure."""
+        """Remove committed offsets and return those that existed. Raises ConnectionUnsure."""
         wanted = {paths.offset(group, topic, partition): (topic, partition) for topic, partition in partitions}
         gone = self._session.tree.delete_many(wanted)
         root = paths.group_offsets(group)
@@ -181,7 +181,7 @@ class OffsetRegistry:
         return {wanted[path] for path in gone}
 
     def forget_topics(self, topics: Collection[str]) -> None:
-        """Remove every group's offsets of topics that were deleted: one of such a name that comes later has other records."""
+        """Remove every group's offsets of deleted topics: a later topic of the same name has other records."""
         tree = self._session.tree
         steps = {paths.topic_step(topic) for topic in topics}
         groups = map(paths.group_of, tree.children(paths.CONSUMERS))

@@ -1,7 +1,7 @@
-"""One ephemeral node that is to be there as long as its process: made, replaced where that is right, renewed after session loss.
+"""One ephemeral node that exists as long as its process: it is created, replaced when it is stale, renewed after a lost session.
 
-The trap it knows: an ephemeral node outlives a killed client by the session time, so a process that restarts quickly meets the
-node of its own former life. Whether a node found there is 'mine from before' is the caller's to say, from its data.
+The trap: an ephemeral node outlives a killed client by the session time, so a process that restarts quickly finds its own earlier
+node. The caller says, from the node's data, whether the node is its own.
 """
 
 import logging
@@ -9,17 +9,17 @@ import threading
 from collections.abc import Callable
 
 from .errors import ConnectionUnsure, CoordinationError, VersionConflict
+from .operations import Create, Delete
 from .session import Session
-from .tree import Create, Delete
 
 log = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-"""How often one registration starts over when the node changes under its hands."""
+"""How often one registration starts over because the node changed meanwhile."""
 
 
 class EphemeralNode:
-    """Holds one path's data in whatever session is the present one."""
+    """Keeps one path's data registered in the present session, and in each later one."""
 
     def __init__(
         self,
@@ -31,28 +31,28 @@ class EphemeralNode:
         taken: Callable[[bytes], CoordinationError],
         on_refused: Callable[[CoordinationError], None] | None = None,
     ) -> None:
-        """`is_mine` says whether the data found belongs to a former life of this process, `taken` makes the error when not.
+        """`is_mine` says whether found data is this process's own, from before a restart; `taken` makes the error if not.
 
-        `on_refused` is called, on the session's thread, when a renewal finds a stranger there; the node is then given up.
+        When a renewal finds another process's node, the registration ends and the session's thread calls `on_refused`.
         """
         self._session, self.path, self._data = session, path, data
         self._is_mine, self._taken, self._on_refused = is_mine, taken, on_refused
         self._lock = threading.Lock()
 
     def register(self) -> None:
-        """Have the node there, now and in later sessions. Raises what `taken` makes, ConnectionUnsure."""
+        """Create the node, now and in later sessions. Raises the error of `taken`, and ConnectionUnsure."""
         generation = self._session.generation
         with self._lock:
             self._put()
         self._session.keep(self, made_in=generation)
 
     def renew(self) -> None:
-        """Have the node there again; called by the session after a loss."""
+        """Create the node again. The session calls this after a loss."""
         with self._lock:
             try:
                 self._put()
             except ConnectionUnsure:
-                raise  # the session asks again
+                raise  # the session calls again
             except CoordinationError as error:
                 log.error("registration_refused", extra={"fields": {"path": self.path, "error": str(error)}})
                 self._session.forget(self)
@@ -62,7 +62,7 @@ class EphemeralNode:
         log.info("registration_renewed", extra={"fields": {"path": self.path}})
 
     def withdraw(self) -> None:
-        """Have it there no more. A node that is not this session's stays."""
+        """Remove the node and stop renewing it. A node of another session stays."""
         self._session.forget(self)
         with self._lock:
             node = self._session.tree.read(self.path)
@@ -77,7 +77,7 @@ class EphemeralNode:
             node = tree.read(self.path)
             if node is None:
                 continue
-            if node.owner_session == tree.session_id:  # our own create, whose answer was lost on the way
+            if node.owner_session == tree.session_id:  # our own create, whose response was lost
                 if node.data != self._data:
                     try:
                         tree.write(self.path, self._data, version=node.version)
@@ -86,7 +86,7 @@ class EphemeralNode:
                 return
             if not self._is_mine(node.data):
                 raise self._taken(node.data)
-            # In one act, and only while it is still the node that was read: a stranger cannot slip in between.
+            # One transaction, bound to the version that was read: no other process can register in between.
             replaced = tree.transact(
                 [Delete(path=self.path, version=node.version), Create(path=self.path, data=self._data, ephemeral=True)]
             )

@@ -1,4 +1,4 @@
-"""What can go wrong between a process and ZooKeeper. kazoo's own errors never leave this room."""
+"""The errors of ZooKeeper's calls. kazoo's own errors never leave this room."""
 
 from typing import ClassVar
 
@@ -6,11 +6,11 @@ from ..errors import HeadraceError
 
 
 class CoordinationError(HeadraceError):
-    """Something between this process and ZooKeeper went wrong."""
+    """A fault between this process and ZooKeeper."""
 
 
 class ConnectionUnsure(CoordinationError):
-    """The connection broke or was too slow: whether ZooKeeper carried the call out is not known. Ask again, then decide."""
+    """The connection broke or was too slow. It is unknown whether ZooKeeper carried the call out: read again, then decide."""
 
     retriable: ClassVar[bool] = True
 
@@ -30,14 +30,14 @@ class ZooKeeperUnreachable(CoordinationError):
 
 
 class SessionClosed(CoordinationError):
-    """A call on a session that was not started, or was closed by this process."""
+    """A call on a session that was not started, or that this process closed."""
 
     def __init__(self, name: str, what: str) -> None:
         super().__init__(f"{what}: the ZooKeeper session {name!r} is not open: start it first, or stop using it once closed")
 
 
 class VersionConflict(CoordinationError):
-    """The node was changed, made or removed by someone else between the reading and the writing."""
+    """Another client changed, made or removed the node between the read and the write."""
 
     retriable: ClassVar[bool] = True
 
@@ -47,7 +47,7 @@ class VersionConflict(CoordinationError):
 
 
 class UnreadableNode(CoordinationError):
-    """A registry's node holds what this room never writes."""
+    """A registry's node holds data that this room never writes."""
 
     def __init__(self, path: str, data: bytes, why: str) -> None:
         self.path, self.data = path, data
@@ -55,7 +55,7 @@ class UnreadableNode(CoordinationError):
 
 
 class ValueTooLarge(CoordinationError):
-    """More bytes than a ZooKeeper node takes; the server would answer by cutting the connection, again and again."""
+    """More bytes than a ZooKeeper node takes. The server would close the connection at every try."""
 
     def __init__(self, path: str, size_bytes: int, limit_bytes: int) -> None:
         self.path, self.size_bytes = path, size_bytes
@@ -71,7 +71,7 @@ class InvalidName(CoordinationError):
 
 
 class BrokerIdTaken(CoordinationError):
-    """Another data folder's broker is registered under this id."""
+    """The broker of another data folder is registered under this id."""
 
     def __init__(self, broker_id: int, folder_id: str, holder: str) -> None:
         self.broker_id, self.folder_id, self.holder = broker_id, folder_id, holder
@@ -93,7 +93,7 @@ class ConsumerIdTaken(CoordinationError):
 
 
 class NotRegistered(CoordinationError):
-    """A write that only a registered consumer may make, and the registration is gone (session lost): nothing was written."""
+    """A write that only a registered consumer may make, after its registration was lost. Nothing was written."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,6 +1,6 @@
-"""Which consumer groups have left something in ZooKeeper: offsets, or members of the paper's kind that live now.
+"""Which consumer groups have nodes in ZooKeeper: offsets, or live members of the paper's kind.
 
-Kafka clients' own members are not here: they live in the memory of the broker that coordinates their group.
+Members that are Kafka clients are not here: the broker that coordinates their group keeps them in memory.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -19,12 +19,12 @@ class PaperMember:
 
     topics: Collection[str]
     partitions: Mapping[str, Collection[int]] = field(default_factory=dict)
-    """What it owns now, by topic."""
+    """The partitions that it owns now, by topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupTrace:
-    """What ZooKeeper knows of one group."""
+    """What ZooKeeper stores about one group."""
 
     has_offsets: bool = False
     members: Mapping[str, PaperMember] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class GroupTrace:
 
 
 class Deletion(Enum):
-    """What became of a group that was to be deleted."""
+    """The outcome of a group's deletion."""
 
     DONE = auto()
     ABSENT = auto()
@@ -44,7 +44,7 @@ class Deletion(Enum):
 
 
 class GroupDirectory:
-    """Lists, describes and deletes groups. Every call reads anew."""
+    """Lists, describes and deletes groups. Every call reads ZooKeeper; nothing is cached."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -62,7 +62,7 @@ class GroupDirectory:
         }
 
     def describe(self, groups: Iterable[str]) -> dict[str, GroupTrace]:
-        """Return what is known of each group; a trace of nothing where there is none. Raises UnreadableNode."""
+        """Return what is stored about each group; an empty trace where nothing is. Raises UnreadableNode."""
         tree, wanted = self._session.tree, list(groups)
         offsets = tree.children_many(paths.group_offsets(group) for group in wanted)
         ids = tree.children_many(paths.consumer_ids(group) for group in wanted)
@@ -84,7 +84,7 @@ class GroupDirectory:
         if not tree.children(root):
             tree.delete_many([root])
             return Deletion.ABSENT
-        # First the node under which members register: as long as one is there it cannot be removed.
+        # First the node under which members register: it cannot be removed while a member is below it.
         ids = paths.consumer_ids(group)
         tree.delete_many([ids])
         if tree.children(ids):
@@ -118,7 +118,7 @@ class GroupDirectory:
         return owned
 
     def _remove(self, root: str) -> None:
-        """Remove a node and what is below it, deepest first."""
+        """Remove a node and everything below it, deepest first."""
         tree = self._session.tree
         levels = [[root]]
         while levels[-1]:

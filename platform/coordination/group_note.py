@@ -1,11 +1,10 @@
-"""What stands in a group's own node, and what it means for the group's offsets: whether anybody read when somebody last looked,
-and since when nobody does. Pure.
+"""The note in a group's own node, and which of the group's offsets have expired by it. Pure.
 
-    (nothing)                            nobody was ever seen in it: a group of commits without members, or a new one
-    {"has_members":true}                 it had members when it was last looked at
-    {"empty_since":1800000000000}        it has had none since then
+    (nothing)                            no member was ever seen: a group of commits without members, or a new group
+    {"has_members":true}                 the group had members at the last look
+    {"empty_since":1800000000000}        the group has had no members since then
 
-It outlives brokers, which keep members in memory only. Source of the rule: KIP-211.
+The note outlives the brokers, which keep members only in memory. Source of the rule: KIP-211.
 """
 
 from collections.abc import Collection
@@ -17,7 +16,7 @@ from .values import json_bytes, read_json
 
 
 class GroupNote(NamedTuple):
-    """The node's value."""
+    """The value of a group's node."""
 
     has_members: bool = False
     empty_since_ms: int | None = None
@@ -29,7 +28,7 @@ class GroupNote(NamedTuple):
 
     @classmethod
     def read(cls, path: str, data: bytes) -> "GroupNote":
-        """Return what stands in `data`. Raises UnreadableNode."""
+        """Return the note in a node's `data`. Raises UnreadableNode."""
         if not data:
             return cls()
         match read_json(path, data):
@@ -42,39 +41,39 @@ class GroupNote(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readers:
-    """Who reads in a group now, as far as the asker knows."""
+    """Who reads in a group now, as far as the caller knows."""
 
     has_members: bool = False
     had_members: bool = False
-    """There were some since it was last looked at, and there are none now."""
+    """The group had members since the last look and has none now."""
     topics: Collection[str] | None = None
-    """What the members read; None when it cannot be told, so that everything has to be taken for read."""
+    """The topics that the members read. None when they are unknown: then every topic counts as read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What is to become of a group."""
+class ExpiryDecision:
+    """Which of a group's offsets have expired, and what to note about the group."""
 
     note: GroupNote
-    """What is to stand in its node."""
+    """The new content of the group's node."""
     expired_until_ms: int | None
-    """Offsets committed at this instant or before have expired; None: none has."""
+    """Offsets committed at this instant or before have expired. None: none has."""
     kept_topics: Collection[str] = ()
-    """Offsets of these have not."""
+    """The offsets of these topics have not expired."""
 
 
-def judge(note: GroupNote, readers: Readers, *, now_ms: int, retention_ms: int) -> Verdict:
-    """Return which offsets have expired: those that were not committed for `retention_ms`, of a group that had no members for as
-    long, or of topics that none of its members reads.
+def decide_expiry(note: GroupNote, readers: Readers, *, now_ms: int, retention_ms: int) -> ExpiryDecision:
+    """Return which offsets have expired: those older than `retention_ms`, of a group that had no members for as long, or of
+    topics that none of its members reads.
     """
     until_ms = now_ms - retention_ms
     if readers.has_members:
         known = readers.topics is not None
-        return Verdict(
+        return ExpiryDecision(
             note=GroupNote(has_members=True), expired_until_ms=until_ms if known else None, kept_topics=readers.topics or ()
         )
     if note.has_members or readers.had_members:
-        # When the last one went is not known exactly: it is counted from when it is found, so never too early.
+        # The exact time of the last departure is unknown. The time of this look is later, so nothing expires too early.
         note = GroupNote(empty_since_ms=now_ms)
     is_over = note.empty_since_ms is None or note.empty_since_ms <= until_ms
-    return Verdict(note=note, expired_until_ms=until_ms if is_over else None)
+    return ExpiryDecision(note=note, expired_until_ms=until_ms if is_over else None)

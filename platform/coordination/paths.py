@@ -1,15 +1,15 @@
-"""Where each registry stands in ZooKeeper's tree, and which names may be a step of it. Pure.
+"""The path of each registry in ZooKeeper's tree, and which names a path may hold. Pure.
 
     /brokers/ids/{broker}                        ephemeral   JSON host, port, folder_id, timestamp
     /brokers/topics/{topic}                      persistent  JSON partitions, config
     /consumers/{group}/ids/{consumer}            ephemeral   JSON subscription, instance, timestamp
     /consumers/{group}/owners/{topic}/{part}     ephemeral   consumer id
-    /consumers/{group}/offsets/{topic}/{part}    persistent  decimal: the next offset; behind it maybe a client's notes, JSON
+    /consumers/{group}/offsets/{topic}/{part}    persistent  decimal: the next offset; then maybe a client's notes, JSON
     /audit/positions/{tier}/{topic}/{part}       persistent  decimal: how far the tier has reported
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
 
-A group's id is written as `group_step` says.
+`group_step` says how a group's id is written.
 
 Source: the paper's registries under today's names of topic and partition (facts/zookeeper_paths_and_rebalance.md).
 """
@@ -29,7 +29,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def step(kind: str, name: str) -> str:
-    """Return `name`, checked to be one step of a path. Raises InvalidName for what ZooKeeper would read otherwise or refuse."""
+    """Return `name` when it can be one step of a path. Raises InvalidName where ZooKeeper refuses it or reads it differently."""
     if not name or name in (".", "..") or len(name) > 249:
         raise InvalidName(kind, name, "1 to 249 characters, not '.' or '..'")
     if "/" in name or any(ord(character) < 0x20 or 0x7F <= ord(character) <= 0x9F for character in name):
@@ -40,9 +40,9 @@ def step(kind: str, name: str) -> str:
 
 
 def group_step(group: str) -> str:
-    """Return a group's id as a step: Kafka takes any text there, so what no step can hold stands as %XX, and so does '%'.
+    """Return a group's id as a step. Kafka allows any text, so characters that no step can hold, and '%', are written as %XX.
 
-    Raises InvalidName for an empty one and for one of more than 249 characters.
+    Raises InvalidName for an empty id and for one of more than 249 characters.
     """
     if not 0 < len(group) <= 249:
         raise InvalidName("group", group, "1 to 249 characters")
@@ -52,7 +52,7 @@ def group_step(group: str) -> str:
 
 
 def group_of(step: str) -> str:
-    """Return the group's id whose step this is."""
+    """Return the group id that `group_step` wrote as this step."""
     return unquote(step)
 
 
@@ -62,14 +62,14 @@ def _is_plain(character: str) -> bool:
 
 
 def topic_step(topic: str) -> str:
-    """Return `topic`, checked by Kafka's rule for topic names. Raises InvalidName."""
+    """Return `topic` when Kafka's rule for topic names allows it. Raises InvalidName."""
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise InvalidName("topic", topic, "1 to 249 of letters, digits, '.', '_' and '-', not '.' or '..'")
     return topic
 
 
 def partition_step(partition: int) -> str:
-    """Return the partition's number as a step. Raises InvalidName when it is negative."""
+    """Return the partition's number as a step. Raises InvalidName for a negative number."""
     if partition < 0:
         raise InvalidName("partition", str(partition), "partitions count from 0")
     return str(partition)

@@ -1,7 +1,7 @@
-"""How far each tier has *reported* to the audit, per partition: where a successor's first report has to begin.
+"""How far each tier has *reported* to the audit, per partition. The first report of a successor begins there.
 
-Persistent, decimal, never backwards: a process that was frozen and overtaken must not pull the position back when it wakes up, or
-the next report would begin in the middle of one that is in the books already.
+Persistent and decimal. A position never moves backwards: a process that was frozen, and replaced meanwhile, must not move it back
+when it wakes up. Otherwise the next report would begin in the middle of one that the audit already has.
 """
 
 from . import paths
@@ -10,7 +10,7 @@ from .session import Session
 from .values import decimal, read_decimal
 
 ATTEMPTS = 10
-"""How often one write starts over because another writer moved the position meanwhile."""
+"""How often one write starts over because another writer moved the position."""
 
 
 class AuditPositions:
@@ -26,7 +26,7 @@ class AuditPositions:
         return None if node is None else read_decimal(path, node.data)
 
     def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
-        """Move the position on to `offset`; one that is further already stays. Raises ValueError below 0, ConnectionUnsure."""
+        """Move the position forward to `offset`; a higher position stays. Raises ValueError below 0, ConnectionUnsure."""
         path, tree = paths.position(tier, topic, partition), self._session.tree
         data = decimal(offset)
         for _ in range(ATTEMPTS):
@@ -45,5 +45,5 @@ class AuditPositions:
         raise VersionConflict("move", path)
 
     def forget(self, tier: str, topic: str, partition: int) -> bool:
-        """Have the tier count from the log's start again; return False when it had no position."""
+        """Remove the position, so that the tier counts from the log's start. Return False when it had none."""
         return self._session.tree.delete(paths.position(tier, topic, partition))

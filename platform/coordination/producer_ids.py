@@ -4,9 +4,9 @@
     0 ppp…pppp   cccc………………………………………………………………………………cccc
       prefix     counter, taken from ZooKeeper in blocks
 
-The prefix is the cluster's: drawn at random (1 to 32767) when the first process asks in this chroot, written once to /cluster/id
-beside the cluster's id, and read from there ever after. The counter moves by compare-and-set on its node's version; a block whose
-taking was not confirmed is never used, only skipped.
+The prefix belongs to the cluster. The first process of a chroot draws it at random (1 to 32767) and writes it once to
+/cluster/id, beside the cluster's id; all others read it there. The counter moves by compare-and-set on its node's version. A
+block whose allocation was not confirmed is skipped, never used.
 """
 
 import secrets
@@ -19,23 +19,23 @@ from .session import Session
 from .values import decimal, json_bytes, read_decimal, read_json
 
 BLOCK = 1_000
-"""Ids a block, as in Kafka: a broker asks once in a thousand InitProducerId requests, a crash wastes at most as many."""
+"""Ids a block, as in Kafka. A broker allocates once in a thousand InitProducerId requests; a crash wastes at most a block."""
 PREFIX_BITS, COUNTER_BITS = 15, 48
 ATTEMPTS = 100
-"""How often one block's taking starts over: each time another broker has taken one, so somebody always gets on."""
+"""How often one allocation starts over. Each time another broker has allocated a block, so the brokers make progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterId:
-    """What tells this cluster from every other."""
+    """The identity of a cluster."""
 
     cluster_id: str
-    """A UUID's hex digits: what brokers answer in Metadata."""
+    """The hex digits of a UUID. Brokers send it in Metadata responses."""
     producer_id_prefix: int
 
 
 def cluster_id(session: Session) -> ClusterId:
-    """Return the identity of the chroot's cluster, drawn and written by whoever asks first."""
+    """Return the identity of the chroot's cluster. The first caller draws and writes it."""
     while True:
         node = session.tree.read(paths.CLUSTER_ID)
         if node is not None:
@@ -48,20 +48,20 @@ def cluster_id(session: Session) -> ClusterId:
         try:
             session.tree.create(paths.CLUSTER_ID, json_bytes(drawn))
         except ConnectionUnsure:
-            continue  # read it again: ours or another's, what stands there counts; `read` bounds the wait
+            continue  # read again: the node counts, whoever wrote it; `read` bounds the wait
 
 
 class ProducerIdBlocks:
-    """Takes blocks of producer ids for one broker."""
+    """Allocates blocks of producer ids for one broker."""
 
     def __init__(self, session: Session, prefix: int | None = None) -> None:
-        """`prefix` (1 to 32767) is the cluster's; None takes the one of /cluster/id."""
+        """`prefix` (1 to 32767) belongs to the cluster; None takes the one in /cluster/id."""
         if prefix is not None and not 0 < prefix < 1 << PREFIX_BITS:
             raise ValueError(f"producer id prefix {prefix}: 1 to {(1 << PREFIX_BITS) - 1}")
         self._session, self._prefix = session, prefix
 
     def next_block(self) -> range:
-        """Return `BLOCK` ids that nobody else has got or will get. Raises ConnectionUnsure, VersionConflict (both: ask again)."""
+        """Return `BLOCK` ids that no other broker gets. Raises ConnectionUnsure and VersionConflict: call again after either."""
         if self._prefix is None:
             self._prefix = cluster_id(self._session).producer_id_prefix
         tree, path = self._session.tree, paths.NEXT_PRODUCER_ID

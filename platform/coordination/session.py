@@ -1,9 +1,9 @@
-"""One process's session with ZooKeeper: opened, kept, doubted, renewed, closed. Everything else of the room stands on it.
+"""One process's session with ZooKeeper: opened, checked, renewed, closed. The rest of the room uses it.
 
-Three kinds of threads meet here. kazoo's own only set flags. One of ours ("zk-lease-<name>") asks the server for its word every
-quarter of the session time and does nothing else, so that certainty does not hang on anybody's callback. The other ("zk-<name>")
-tells state changes to listeners, re-arms watches and calls their callbacks, and renews registrations in a new session; callbacks
-may block there (for a bounded time), and while one does, no other runs.
+Three kinds of threads meet here. kazoo's own threads only set flags. Our thread "zk-lease-<name>" probes the server every quarter
+of the session time and does nothing else, so that no callback can delay a probe. Our thread "zk-<name>" calls the listeners of
+state changes, re-arms watches and calls their callbacks, and renews registrations in a new session. A callback may block that
+thread for a bounded time; no other callback runs meanwhile.
 """
 
 import logging
@@ -21,19 +21,19 @@ from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ZooKeepe
 from .standing import SessionState, Standing
 from .tree import Tree
 
-log = logging.getLogger(__name__)  # not runtime.logs: that room stands on this one's own floor
+log = logging.getLogger(__name__)  # not runtime.logs: that room is on this room's floor
 
 SHORTEST_SESSION_MS, LONGEST_SESSION_MS = 1_000, 30_000
-"""The server grants what is asked within its own limits and kazoo does not tell: ask for what every server here grants."""
+"""The server may grant another session time than asked, and kazoo does not say so. Every server here grants these."""
 TRIES_IN_A_SESSION = 4
-"""Connection attempts that fit into one session time when each is left without an answer."""
+"""How many connection attempts fit into one session time when none is answered."""
 
 
 class Renewable(Protocol):
-    """Something ephemeral that is made anew in a new session."""
+    """A registration that is made again in each new session."""
 
     def renew(self) -> None:
-        """Have it there in the present session; on the session's thread. Raises CoordinationError."""
+        """Register in the present session. Called on the session's thread. Raises CoordinationError."""
         ...
 
 
@@ -44,13 +44,13 @@ class _Watch:
         self.owes_call = False
 
     def fired(self, _event: object = None) -> None:
-        """Note that something changed, or that the connection broke (kazoo tells both); on kazoo's thread."""
+        """Note a change or a broken connection (kazoo reports both). Called on kazoo's thread."""
         self.armed = False
         self._wake.set()
 
 
 class Session:
-    """A session with ZooKeeper below a chroot, which is created. Constructed, it only knows; `start` opens it."""
+    """A session with ZooKeeper below a chroot. The constructor only stores; `start` opens the session and makes the chroot."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class Session:
             raise ValueError(f"session_timeout_ms={session_timeout_ms}: {SHORTEST_SESSION_MS} to {LONGEST_SESSION_MS}")
         self.hosts, self.name, self.session_timeout_ms = hosts_with_chroot, name, session_timeout_ms
         self._call_timeout_ms = call_timeout_ms or session_timeout_ms
-        self._lock = threading.Lock()  # guards what follows; never held during a call or a callback
-        # A fifth less than the server's own count: clocks of two machines do not run at quite the same speed.
+        self._lock = threading.Lock()  # guards the fields below; never held during a call or a callback
+        # A fifth less than the server's session time: the clocks of two machines differ a little in speed.
         self._standing = Standing(lease_ms=session_timeout_ms * 4 // 5)
         self._listeners: list[Callable[[SessionState], None]] = []
         self._watches: dict[_Watch, None] = {}
         self._renewables: dict[Renewable, int] = {}
-        self._probe: tuple[int, int] | None = None  # connection, sent at: one question under way at a time
+        self._probe: tuple[int, int] | None = None  # connection, sent at: one probe at a time
         self._wake = threading.Event()
         self._probe_due = threading.Event()
         self._stopping = threading.Event()
@@ -82,14 +82,14 @@ class Session:
         self._tree: Tree | None = None
 
     def start(self, timeout_ms: int = 15_000) -> "Session":
-        """Open the session, create the chroot, and return once the session is sure. Raises ZooKeeperUnreachable."""
+        """Open the session, create the chroot, and return when the session is sure. Raises ZooKeeperUnreachable."""
         if self._client is not None:
             raise CoordinationError(f"the ZooKeeper session {self.name!r} was started before: make a new one")
         deadline = _now_ms() + timeout_ms
         hosts, _, chroot = self.hosts.partition("/")
         if "," not in hosts:
-            # kazoo waits for a server's greeting the session time divided by the number of servers. One that is starting may take
-            # a connection and never greet: with a single server the session would be over before the second try.
+            # kazoo waits for a server's greeting for the session time divided by the number of servers. A starting server may
+            # accept a connection and never greet: with one server listed, the session would end before the second try.
             hosts = ",".join([hosts] * TRIES_IN_A_SESSION)
         client = KazooClient(
             hosts,
@@ -103,7 +103,7 @@ class Session:
             if not client.connected:
                 raise ZooKeeperUnreachable(self.hosts, timeout_ms)
             if chroot.strip("/"):
-                # kazoo cannot make a chroot of several steps from within it: make it from outside, then step in.
+                # kazoo cannot make a chroot of several steps from inside: make it first, then enter it.
                 self._tree.ensure(f"/{chroot.strip('/')}")
                 client.chroot = f"/{chroot.strip('/')}"
             self._threads = [
@@ -122,7 +122,7 @@ class Session:
         return self
 
     def close(self) -> None:
-        """End the session: its ephemeral nodes go at once when the server can be reached, else when the session times out."""
+        """End the session. Its ephemeral nodes disappear now, or at the session's timeout when the server cannot be reached."""
         self._stopping.set()
         self._wake.set()
         self._probe_due.set()
@@ -136,56 +136,57 @@ class Session:
                 self._client.stop()
                 self._client.close()
             except Exception as error:
-                # A dead server makes kazoo give up loudly; there is nothing left to do for a session that ends anyway.
+                # kazoo raises when the server is dead. The session ends anyway.
                 log.warning("session_close_incomplete", extra={"fields": {"session": self.name, "error": repr(error)}})
 
     @property
     def tree(self) -> Tree:
-        """The calls. Raises SessionClosed before `start`."""
+        """The calls on nodes. Raises SessionClosed before `start`."""
         if self._tree is None:
             raise SessionClosed(self.name, "use")
         return self._tree
 
     @property
     def generation(self) -> int:
-        """Grows with every session lost: what was made ephemeral under a lower number is gone. As cheap to ask as `is_sure`."""
+        """Grows with every lost session: ephemeral nodes made under a lower number are gone. As cheap as `is_sure`."""
         return self._standing.generation
 
     @property
     def state(self) -> SessionState:
-        """The state as of now; a lease that ran out counts as UNSURE."""
+        """The state now. UNSURE after the end of the lease."""
         with self._lock:
             self._standing.tick(_now_ms())
             return self._standing.state
 
     def is_sure(self) -> bool:
-        """Return whether this session provably lives now; cheap enough to ask for every message."""
-        # No lock: three attribute reads of a state that only ever becomes less sure between two confirmations.
+        """Return whether this session is provably alive now. Cheap enough for every message."""
+        # No lock: three attribute reads of a state that only becomes less sure between two confirmations.
         return self._standing.is_sure(_now_ms())
 
     def on_change(self, callback: Callable[[SessionState], None]) -> None:
-        """Have `callback` called, on the session's thread, with each new state (a burst is told as its loss and its end)."""
+        """Call `callback` on the session's thread with each new state. Of a burst it gets the loss and the last state."""
         with self._lock:
             self._listeners.append(callback)
 
     def watch_children(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after the list below `path` may have changed, and once at the start; return what ends the watch.
+        """Call `callback` once now, and after the list below `path` may have changed. Return a function that ends the watch.
 
-        Level-triggered: read anew in the callback, several changes may be one call. Holds across reconnections and sessions.
+        Level-triggered: several changes may be one call, so the callback reads the list again. The watch outlives reconnections
+        and sessions.
         """
         return self._add_watch(_Watch(path, "children", callback, self._wake))
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Like `watch_children`, for the node's own data, coming and going."""
+        """Watch as `watch_children` does, for the node's data and for its creation and removal."""
         return self._add_watch(_Watch(path, "data", callback, self._wake))
 
     def keep(self, renewable: Renewable, *, made_in: int) -> None:
-        """Renew this registration in every session later than the generation `made_in` (read before it was made)."""
+        """Renew this registration in every session after the generation `made_in`, which was read before it was made."""
         with self._lock:
             self._renewables[renewable] = made_in
 
     def forget(self, renewable: Renewable) -> None:
-        """Renew it no more."""
+        """Stop renewing this registration."""
         with self._lock:
             self._renewables.pop(renewable, None)
 
@@ -214,7 +215,7 @@ class Session:
         self._wake.set()
 
     def _run(self) -> None:
-        # Woken by every change; the wait only paces what failed and is tried again.
+        # Every change wakes it. The wait only paces the retries.
         while not self._stopping.is_set():
             self._wake.clear()
             self._tell_changes()
@@ -233,7 +234,7 @@ class Session:
         client = self._client
         assert client is not None
         if client.client_state == KeeperState.CLOSED and not self._stopping.is_set():
-            # kazoo's connection thread ends on an error it does not know; without this the process would be deaf for good.
+            # kazoo's connection thread ends on an unknown error. Without a restart the session would never come back.
             log.error("zookeeper_client_restarted", extra={"fields": {"session": self.name}})
             try:
                 client.stop()
@@ -266,7 +267,7 @@ class Session:
             changes, listeners = self._standing.take_changes(), list(self._listeners)
         for state in changes:
             if state is SessionState.SURE:
-                self._renew()  # before anybody hears of it: who reads the registries then finds itself there
+                self._renew()  # before the listeners: one that reads a registry then finds its own registration
             log.info("session_state", extra={"fields": {"session": self.name, "state": state.value}})
             for listener in listeners:
                 self._guarded("state_listener_failed", partial(listener, state))
@@ -283,13 +284,12 @@ class Session:
 
     def _run_watches(self) -> None:
         try:
-            # Lists first: who hears that nodes are gone ends their watches, which are then not armed in vain.
+            # Lists first: their callbacks end the watches of removed nodes, so that these are not armed.
             for kind in ("children", "data"):
                 with self._lock:
                     watches = [watch for watch in self._watches if watch.kind == kind]
                 self._arm([watch for watch in watches if not watch.armed])
-                # Armed before it is read: a change in between fires again, none falls through. One call for all that share a
-                # callback.
+                # A watch is armed before its callback reads, so no change is missed. Watches with the same callback share a call.
                 owing: dict[Callable[[], None], list[_Watch]] = {}
                 for watch in watches:
                     if watch.owes_call:
@@ -299,11 +299,11 @@ class Session:
                         return
                     self._call(callback, owed)
         except (ConnectionUnsure, SessionClosed) as error:
-            # What is not armed, or owes a call, is seen to at the next turn.
+            # The next turn arms the rest and makes the owed calls.
             log.info("watches_postponed", extra={"fields": {"session": self.name, "error": str(error)}})
 
     def _arm(self, watches: Sequence[_Watch]) -> None:
-        """Have each watch fire at the next change; those for nodes' data travel together."""
+        """Have each watch fire at the next change. The calls for nodes' data are pipelined."""
         by_path: dict[str, list[_Watch]] = {}
         for watch in watches:
             by_path.setdefault(watch.path, []).append(watch)

@@ -1,9 +1,9 @@
 """How sure a process may be of its session. Pure: events and instants in, a state out; no clock, no kazoo.
 
-Who is not sure of its session acts as if it had lost it. SURE therefore is more than 'connected': the server has answered on
-this connection, and less than the lease has passed since the question was *sent*. As long as that holds the server cannot have
-expired the session. A process that was frozen (SIGSTOP, a long pause of the machine) wakes up with its lease run out and is
-unsure before its first act, although kazoo still calls it connected.
+Who is not sure of its session acts as if it had lost it. So SURE is more than 'connected': the server has answered a probe on
+this connection, and less than the lease has passed since the probe was *sent*. While that holds, the server cannot have expired
+the session. A process that was frozen (SIGSTOP, a long pause of the machine) wakes up after the end of its lease. It is unsure
+before it acts, although kazoo still calls it connected.
 """
 
 from enum import StrEnum
@@ -14,13 +14,13 @@ class SessionState(StrEnum):
 
     SURE = "sure"
     UNSURE = "unsure"
-    """It may live, it may be gone: stop acting as owner or leader until SURE (go on) or LOST (begin anew)."""
+    """The session may be alive or gone. Stop acting as owner or leader until SURE (go on) or LOST (begin again)."""
     LOST = "lost"
-    """It is gone, with every ephemeral node it held."""
+    """The session is gone, with all its ephemeral nodes."""
 
 
 class Standing:
-    """The state of one session, fed with what happens. Callers hold their own lock."""
+    """The state of one session, computed from its events. The caller holds a lock."""
 
     def __init__(self, *, lease_ms: int) -> None:
         self._lease_ms = lease_ms
@@ -29,7 +29,7 @@ class Standing:
         self._connection = 0
         self._changes: list[SessionState] = []
         self.generation = 0
-        """Counts the sessions: a higher number means that everything ephemeral made before is gone."""
+        """Counts the sessions. After it has grown, every ephemeral node made before is gone."""
 
     @property
     def connection(self) -> int:
@@ -45,27 +45,26 @@ class Standing:
         return self._state is SessionState.SURE and now_ms < self._sure_until_ms
 
     def connected(self) -> None:
-        """A connection stands; nothing is sure before the server has answered on it."""
+        """There is a connection. The session is not sure before the server has answered on it."""
         self._connection += 1
         self._sure_until_ms = -1
 
     def suspended(self) -> None:
-        """The connection is gone, the session may live."""
+        """The connection is gone. The session may be alive."""
         self._sure_until_ms = -1
         if self._state is SessionState.SURE:
             self._become(SessionState.UNSURE)
 
     def lost(self) -> None:
-        """The server says the session is gone, or the client gave it up."""
+        """The server ended the session, or the client gave it up."""
         self._sure_until_ms = -1
         if self._state is not SessionState.LOST:
             self.generation += 1
             self._become(SessionState.LOST)
 
     def confirmed(self, connection: int, sent_at_ms: int) -> None:
-        """The server answered, on `connection`, a question sent at `sent_at_ms`.
-
-        An older connection's answer proves nothing now.
+        """The server answered, on `connection`, a probe that was sent at `sent_at_ms`. An older connection's answer proves
+        nothing.
         """
         if connection != self._connection:
             return
@@ -74,7 +73,7 @@ class Standing:
             self._become(SessionState.SURE)
 
     def tick(self, now_ms: int) -> None:
-        """Note the time: a lease that ran out makes the session unsure."""
+        """Take the time: at the end of the lease the session becomes unsure."""
         if self._state is SessionState.SURE and now_ms >= self._sure_until_ms:
             self._become(SessionState.UNSURE)
 
@@ -83,14 +82,14 @@ class Standing:
         return bool(self._changes)
 
     def take_changes(self) -> list[SessionState]:
-        """Return the changes not taken yet, oldest first: at most a LOST and what followed it last."""
+        """Return the changes since the last call, oldest first: at most a LOST and the latest state after it."""
         taken, self._changes = self._changes, []
         return taken
 
     def _become(self, state: SessionState) -> None:
         self._state = state
         if state is SessionState.LOST:
-            self._changes = [state]  # whatever came before, a loss ends it
+            self._changes = [state]  # a loss makes the earlier changes irrelevant
             return
         if self._changes and self._changes[-1] is not SessionState.LOST:
             self._changes.pop()

@@ -1,7 +1,7 @@
-"""The topic registry: which topics there are, where their partitions live, how they are configured.
+"""The topic registry: the topics, the brokers of their partitions, and their configuration.
 
-JSON under /brokers/topics/{topic}: {"partitions": {"0": [broker ids]}, "config": {name: value}}; Kafka's own nodes of that path
-are read as well (they have no "config").
+JSON under /brokers/topics/{topic}: {"partitions": {"0": [broker ids]}, "config": {name: value}}; Kafka's own nodes at that path
+have no "config" and are read too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,17 +11,17 @@ from uuid import UUID
 
 from . import paths
 from .errors import CoordinationError, UnreadableNode, VersionConflict
+from .node import Node
 from .session import Session
 from .topic_id import topic_id
-from .tree import Node
 from .values import json_bytes, read_json
 
 ATTEMPTS = 10
-"""How often a change of a topic's config starts over because somebody else changed the topic meanwhile."""
+"""How often a change of a topic starts over because another client changed the topic."""
 
 
 Wanted = tuple[Mapping[int, Sequence[int]], Mapping[str, str]]
-"""A topic to be: its partitions with their broker ids, and its config."""
+"""A topic to create: its partitions with their broker ids, and its config."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class TopicInfo:
     """Partition -> broker ids, the preferred leader first."""
     config: Mapping[str, str]
     version: int
-    """The node's version: of one topic, the same version is the same value."""
+    """The node's version. Two reads of one topic with the same version have the same value."""
     topic_id: UUID
-    """Another one for every topic that ever had this name."""
+    """Each topic that ever had this name has another id."""
 
 
 class TopicRegistry:
@@ -45,15 +45,15 @@ class TopicRegistry:
         self._session = session
 
     def create(self, topic: str, partitions: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> bool:
-        """Register the topic; return False when it exists already (it then stays as it is). Raises InvalidName."""
+        """Register the topic. Return False, and change nothing, when it exists. Raises InvalidName."""
         made = self.create_many({topic: (partitions, config)})[topic]
         if isinstance(made, CoordinationError):
             raise made
         return made is not None
 
     def create_many(self, topics: Mapping[str, Wanted]) -> dict[str, TopicInfo | CoordinationError | None]:
-        """Register the topics in one round of calls; return those that are new, None where there is one already (it stays as it
-        is), and why it is not known or cannot be. Raises InvalidName, none then registered.
+        """Register the topics in one round of calls. Return for each the new topic, None where it exists (it is not changed), or
+        the error where the call failed or its outcome is unknown. Raises InvalidName before any is registered.
         """
         values = {paths.topic(topic): _write(partitions, config) for topic, (partitions, config) in topics.items()}
         nodes = self._session.tree.create_many(values)
@@ -64,12 +64,12 @@ class TopicRegistry:
         return made
 
     def read(self, topic: str) -> TopicInfo | None:
-        """Return the topic, or None when there is none."""
+        """Return the topic, or None when it does not exist."""
         node = self._session.tree.read(paths.topic(topic))
         return None if node is None else _read(topic, node)
 
     def read_many(self, topics: Sequence[str]) -> dict[str, TopicInfo]:
-        """Return those of the topics that exist, by name; one round of calls. Raises UnreadableNode."""
+        """Return the topics that exist, by name, in one round of calls. Raises UnreadableNode."""
         read: dict[str, TopicInfo] = {}
         for topic, info in self.read_each(topics).items():
             if isinstance(info, UnreadableNode):
@@ -78,7 +78,7 @@ class TopicRegistry:
         return read
 
     def read_each(self, topics: Sequence[str]) -> dict[str, TopicInfo | UnreadableNode]:
-        """Return those of the topics that exist, by name, or why one cannot be read; one round of calls."""
+        """Return the topics that exist, by name, in one round of calls; the error where a node cannot be read."""
         found = self._session.tree.read_many(paths.topic(topic) for topic in topics)
         read: dict[str, TopicInfo | UnreadableNode] = {}
         for topic in topics:
@@ -94,34 +94,35 @@ class TopicRegistry:
         return self._session.tree.children(paths.BROKER_TOPICS)
 
     def delete(self, topic: str) -> bool:
-        """Unregister the topic; return False when there was none. What brokers do about its data is theirs."""
+        """Unregister the topic. Return False when it does not exist. Brokers remove its data themselves."""
         gone = self.delete_many({topic: None})[topic]
         if isinstance(gone, CoordinationError):
             raise gone
         return gone
 
     def delete_many(self, topics: Mapping[str, UUID | None]) -> dict[str, bool | CoordinationError]:
-        """Unregister the topics in one round of calls; return of each whether there was one, or why that is not known or cannot
-        be. One that is given with an id is only unregistered if it has that id.
+        """Unregister the topics in one round of calls. A topic with an id given is only unregistered when it has that id.
+
+        Return for each whether it existed, or the error where the call failed or its outcome is unknown.
         """
         versions = {paths.topic(topic): -1 for topic, wanted_id in topics.items() if wanted_id is None}
         by_id = {topic: wanted_id for topic, wanted_id in topics.items() if wanted_id is not None}
         for topic, info in self.read_many(list(by_id)).items():
             if info.topic_id == by_id[topic]:
-                # A topic made anew in this moment has the same version: ZooKeeper has no condition that could tell them apart.
+                # A topic recreated in this moment has the same version: no condition of ZooKeeper distinguishes the two.
                 versions[paths.topic(topic)] = info.version
         outcomes = self._session.tree.delete_each(versions)
         return {topic: outcomes.get(paths.topic(topic), False) for topic in topics}
 
     def set_config(self, topic: str, config: Mapping[str, str]) -> bool:
-        """Replace the topic's config, its partitions untouched; return False when there is no such topic."""
+        """Replace the topic's config and keep its partitions. Return False when there is no such topic."""
         return self.change_config(topic, lambda _: config)
 
     def change_config(self, topic: str, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> bool:
-        """Put what `change` makes of the topic's config in its place; return False when there is no such topic.
+        """Replace the topic's config by what `change` makes of it. Return False when there is no such topic.
 
-        `change` is called anew, with the new config, when somebody else changed the topic meanwhile: two changes of different
-        settings both stand.
+        When another client changed the topic meanwhile, `change` is called again with the new config. So two changes of different
+        settings are both kept.
         """
         for _ in range(ATTEMPTS):
             info = self.read(topic)
@@ -135,7 +136,7 @@ class TopicRegistry:
         raise VersionConflict("configure", paths.topic(topic))
 
     def add_partitions(self, topic: str, partitions: Mapping[int, Sequence[int]]) -> bool:
-        """Add partitions that the topic does not have yet, its others untouched; return False when there is no such topic."""
+        """Add the partitions that the topic does not have; keep the others. Return False when there is no such topic."""
         for _ in range(ATTEMPTS):
             info = self.read(topic)
             if info is None:
@@ -149,15 +150,16 @@ class TopicRegistry:
         raise VersionConflict("extend", paths.topic(topic))
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback`, on the session's thread, once and after any topic came, went or changed; return what ends the
+        """Call `callback` on the session's thread, now and after any topic appeared, disappeared or changed. Return what ends the
         watch.
         """
         return self._watch(callback, lambda _: callback)
 
     def watch_each(self, listed: Callable[[], None], changed: Callable[[str], None]) -> Callable[[], None]:
-        """Like `watch`, but say what it was: `listed` after topics came or went, `changed` with the topic that may have changed.
+        """Watch as `watch` does, with two callbacks: `listed` after topics appeared or disappeared, `changed` with the topic that
+        may have changed.
 
-        For those who keep a picture of thousands: reading them all for each that is made takes longer with every one.
+        For a caller that caches thousands of topics: it must not read all of them for each new one.
         """
         return self._watch(listed, lambda topic: partial(changed, topic))
 

@@ -1,13 +1,12 @@
-"""Calls on ZooKeeper's tree: each with a bounded wait, each with its error translated. Knows nodes, not what they mean.
+"""Calls on ZooKeeper's tree. Each call has a bounded wait and translates kazoo's errors. Does not know what the nodes mean.
 
-A call that may be repeated without harm (reads, unconditional writes of a given value) is repeated until its time is over; one
-that may not (create, conditional set, transaction) is sent once and answers ConnectionUnsure when its fate is not known.
+Reads and unconditional writes of a given value may be repeated without harm: they are repeated until their time is over. A
+create, a conditional write and a transaction are sent once; when their outcome is unknown they raise ConnectionUnsure.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -28,11 +27,13 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ValueTooLarge, VersionConflict
+from .node import Node, node_of
+from .operations import Check, Create, Delete, Operation, Write
 
 VALUE_LIMIT_BYTES = 900_000
-"""Under jute.maxbuffer (1 MiB): the server answers a larger request by cutting the connection, with no word why."""
+"""Below jute.maxbuffer (1 MiB). The server closes the connection on a larger request and gives no reason."""
 PIPELINE = 256
-"""Calls of one `get_many` or `put_many` that are under way at once."""
+"""How many calls of one `read_many` or `put_many` are sent before the first response is awaited."""
 
 _UNSURE = (
     ConnectionLoss,
@@ -44,60 +45,8 @@ _UNSURE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """What stands in one node, as it was read."""
-
-    data: bytes
-    version: int
-    owner_session: int
-    """The session an ephemeral node lives with; 0 for a persistent one."""
-    modified_ms: int
-    """When it was last written, the same value or another, by ZooKeeper's own clock."""
-    created_zxid: int
-    """The number of the transaction that made it: a node that was removed and made again has another."""
-    created_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Create:
-    """An operation of a transaction: the node must not be there, its parent must."""
-
-    path: str
-    data: bytes
-    ephemeral: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Write:
-    """An operation of a transaction: the node must be there, at `version` unless that is -1."""
-
-    path: str
-    data: bytes
-    version: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
-    """An operation of a transaction: the node must be there, at `version` unless that is -1."""
-
-    path: str
-    version: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """An operation of a transaction: the node must be there, at `version` unless that is -1."""
-
-    path: str
-    version: int = -1
-
-
-Operation = Create | Write | Delete | Check
-
-
 class Tree:
-    """The calls of one session. Safe from any thread but kazoo's own (they would wait for themselves)."""
+    """The calls of one session. Any thread but kazoo's own may make them: kazoo's thread would wait for itself."""
 
     def __init__(self, client: KazooClient, *, name: str, call_timeout_ms: int) -> None:
         self._client = client
@@ -111,24 +60,24 @@ class Tree:
 
     @property
     def session_id(self) -> int | None:
-        """The id of the present session, None while there is no connection."""
+        """The id of the session now, None while there is no connection."""
         identity = self._client.client_id
         return None if identity is None else identity[0]
 
     def read(self, path: str) -> Node | None:
-        """Return the node, or None when there is none."""
+        """Return the node, or None when it does not exist."""
         found = self._repeatable("read", path, lambda: self._client.get_async(path), absent=None)
-        return None if found is None else _node(found)
+        return None if found is None else node_of(found)
 
     def read_many(self, paths: Iterable[str]) -> dict[str, Node]:
-        """Return those of the nodes that are there, by path; the calls travel together."""
+        """Return the nodes that exist, by path. The calls are pipelined."""
         found: dict[str, Node] = {}
-        for some in _pieces(list(paths)):
+        for some in _runs_of(list(paths)):
             self._open("read", some[0])
             sent = [(path, self._client.get_async(path)) for path in some]
             for path, answer in sent:
                 try:
-                    found[path] = _node(self._await("read", path, answer))
+                    found[path] = node_of(self._await("read", path, answer))
                 except NoNodeError:
                     continue
                 except _UNSURE:
@@ -138,13 +87,13 @@ class Tree:
         return found
 
     def children(self, path: str) -> list[str]:
-        """Return the names below `path`, sorted; none when there is no such node."""
+        """Return the names below `path`, sorted; an empty list when the node does not exist."""
         return sorted(self._repeatable("list", path, lambda: self._client.get_children_async(path), absent=()))
 
     def children_many(self, paths: Iterable[str]) -> dict[str, list[str]]:
-        """Return the sorted names below each path, none where there is no such node; the calls travel together."""
+        """Return the sorted names below each path; an empty list where the node does not exist. The calls are pipelined."""
         found: dict[str, list[str]] = {}
-        for some in _pieces(list(paths)):
+        for some in _runs_of(list(paths)):
             self._open("list", some[0])
             sent = [(path, self._client.get_children_async(path)) for path in some]
             for path, answer in sent:
@@ -157,15 +106,15 @@ class Tree:
         return found
 
     def delete_many(self, paths: Iterable[str]) -> set[str]:
-        """Remove the nodes; return those that are gone by this call. One that has children stays; the calls travel together."""
+        """Remove the nodes and return those that this call removed. A node with children stays. The calls are pipelined."""
         return self.delete_unchanged(dict.fromkeys(paths, -1))
 
     def delete_unchanged(self, versions: Mapping[str, int]) -> set[str]:
-        """Remove those of the nodes that still have their version (-1: any); return those that are gone by this call. One that
-        has children stays; the calls travel together.
+        """Remove the nodes that still have their version (-1: any) and return those that this call removed. A node with children
+        stays. The calls are pipelined.
         """
         gone: set[str] = set()
-        for some in _pieces(list(versions)):
+        for some in _runs_of(list(versions)):
             self._open("delete", some[0])
             sent = [(path, self._client.delete_async(path, versions[path])) for path in some]
             for path, answer in sent:
@@ -179,11 +128,11 @@ class Tree:
         return gone
 
     def ensure(self, path: str) -> None:
-        """Have persistent, empty nodes down to `path`; what is there stays as it is."""
+        """Make the missing nodes down to `path`, persistent and empty. Existing nodes stay as they are."""
         self._repeatable("create", path, lambda: self._client.ensure_path_async(path), absent=None)
 
     def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> bool:
-        """Make the node and its (persistent) parents; return False when it is there already."""
+        """Make the node and its missing parents, which are persistent. Return False when the node exists."""
         self._fits(path, data)
         try:
             self._once("create", path, lambda: self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
@@ -192,8 +141,10 @@ class Tree:
         return True
 
     def create_many(self, values: Mapping[str, bytes]) -> dict[str, Node | CoordinationError | None]:
-        """Make the nodes and their (persistent) parents; return those that are new, None where there is one already, and why
-        it is not known or cannot be. The calls travel together, not as one act.
+        """Make the nodes and their missing parents, which are persistent. The calls are pipelined, they are no transaction.
+
+        Return for each path the new node, None where the node existed, or the error where the call failed or its outcome is
+        unknown.
         """
         outcomes: dict[str, Node | CoordinationError | None] = {}
         fitting = {}
@@ -203,20 +154,21 @@ class Tree:
                 fitting[path] = data
             except ValueTooLarge as error:
                 outcomes[path] = error
-        for some in _pieces(list(fitting)):
+        for some in _runs_of(list(fitting)):
             self._open("create", some[0])
             sent = [(path, self._client.create_async(path, fitting[path], makepath=True, include_data=True)) for path in some]
             for path, (answer, why_not) in self._answers("create", sent, already=NodeExistsError).items():
-                # It answers with the path and the new node's standing.
-                outcomes[path] = why_not if answer is None else _node((fitting[path], answer[1]))
+                # The response holds the path and the new node's standing.
+                outcomes[path] = why_not if answer is None else node_of((fitting[path], answer[1]))
         return outcomes
 
     def delete_each(self, versions: Mapping[str, int]) -> dict[str, bool | CoordinationError]:
-        """Remove the nodes that have their version (-1: any); return of each whether there was one, or why that is not known or
-        cannot be. The calls travel together, not as one act.
+        """Remove the nodes that have their version (-1: any). The calls are pipelined, they are no transaction.
+
+        Return for each path whether the node existed, or the error where the call failed or its outcome is unknown.
         """
         outcomes: dict[str, bool | CoordinationError] = {}
-        for some in _pieces(list(versions)):
+        for some in _runs_of(list(versions)):
             self._open("delete", some[0])
             sent = [(path, self._client.delete_async(path, versions[path])) for path in some]
             for path, (answer, error) in self._answers("delete", sent, already=NoNodeError).items():
@@ -224,7 +176,7 @@ class Tree:
         return outcomes
 
     def write(self, path: str, data: bytes, *, version: int) -> int:
-        """Write the node if it still has `version`; return the new version. Raises VersionConflict."""
+        """Write the node if it still has `version`, and return the new version. Raises VersionConflict."""
         self._fits(path, data)
         try:
             stat = self._once("write", path, lambda: self._client.set_async(path, data, version))
@@ -234,14 +186,14 @@ class Tree:
         return new_version
 
     def put(self, path: str, data: bytes) -> None:
-        """Have the node hold `data`, made if it is not there."""
+        """Write `data` to the node; make the node when it does not exist."""
         self.put_many({path: data})
 
     def put_many(self, values: Mapping[str, bytes]) -> None:
-        """Have each node hold its value, made if it is not there; the calls travel together, not as one act."""
+        """Write each value to its node; make the nodes that do not exist. The calls are pipelined, they are no transaction."""
         for path, data in values.items():
             self._fits(path, data)
-        for some in _pieces(list(values)):
+        for some in _runs_of(list(values)):
             self._open("write", some[0])
             sent = [(path, self._client.set_async(path, values[path])) for path in some]
             for path, answer in sent:
@@ -251,7 +203,7 @@ class Tree:
                     self._put_one(path, values[path])
 
     def delete(self, path: str, *, version: int = -1) -> bool:
-        """Remove the node; return False when there was none. Raises VersionConflict when it has another version or children."""
+        """Remove the node; return False when it does not exist. Raises VersionConflict for another version or children."""
         try:
             self._once("delete", path, lambda: self._client.delete_async(path, version))
         except NoNodeError:
@@ -261,7 +213,7 @@ class Tree:
         return True
 
     def transact(self, operations: Iterable[Operation]) -> int | None:
-        """Carry out all of the operations or none; return None for all, else the index of the first that could not be."""
+        """Carry out all of the operations or none. Return None for all, else the index of the first operation that failed."""
         wanted = list(operations)
         if not wanted:
             return None
@@ -280,15 +232,15 @@ class Tree:
                     request.check(path, version)
         results = self._once("transact on", wanted[0].path, request.commit_async)
         for index, result in enumerate(results):
-            # The operations before and after the refused one answer with these two: they tell who did not fail.
+            # ZooKeeper answers with these two for the operations before and after the one that failed.
             if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
                 return index
         return None
 
     def watch(self, path: str, kind: str, fired: Callable[[object], None]) -> None:
-        """Have `fired` called once when the node (`kind` "data") or the list below it ("children") changes, comes or goes.
+        """Call `fired` once when the node (`kind` "data") or the list below it ("children") changes, appears or disappears.
 
-        It is called on kazoo's thread and must only set a flag. A broken connection calls it too.
+        kazoo's thread calls it, so it must only set a flag. A broken connection calls it too.
         """
         while kind == "children":
             try:
@@ -297,12 +249,12 @@ class Tree:
             except NoNodeError:
                 if self._once("watch", path, lambda: self._client.exists_async(path, watch=fired)) is None:
                     return
-                # It came between the two questions: a watch on its existence would not see its children.
+                # The node appeared between the two calls: a watch on its existence would not see its children.
         self._once("watch", path, lambda: self._client.exists_async(path, watch=fired))
 
     def watch_data_many(self, watches: Mapping[str, Iterable[Callable[[object], None]]]) -> None:
-        """Do what `watch` does for the nodes' own data; the calls travel together."""
-        for some in _pieces(list(watches)):
+        """Watch the data of many nodes, as `watch` does. The calls are pipelined."""
+        for some in _runs_of(list(watches)):
             self._open("watch", some[0])
             sent = [(path, self._client.exists_async(path, watch=fired)) for path in some for fired in watches[path]]
             for path, answer in sent:
@@ -317,7 +269,7 @@ class Tree:
             except KeyError:
                 if self.create(path, data):
                     return
-            if time.monotonic() > deadline:  # made and removed under our hands, time after time
+            if time.monotonic() > deadline:  # another client makes and removes it again and again
                 raise ConnectionUnsure("write", path, "it comes and goes")
 
     def _repeatable(self, what: str, path: str, send: Callable[[], Any], *, absent: Any) -> Any:
@@ -340,7 +292,7 @@ class Tree:
         except (NoNodeError, NodeExistsError, BadVersionError, NotEmptyError):
             raise
         except _UNSURE as error:
-            self._open(what, path)  # our own closing is not the network's fault
+            self._open(what, path)  # after `close` the reason is the close, not the network
             reason = str(error) or type(error).__name__
             raise ConnectionUnsure(what, path, reason) from error
         except KazooException as error:
@@ -352,8 +304,8 @@ class Tree:
     def _answers(
         self, what: str, sent: Iterable[tuple[str, Any]], *, already: type[KazooException]
     ) -> dict[str, tuple[Any, CoordinationError | None]]:
-        """Return of each call its answer, or None and why there is none: no error where what it was to do was done `already`. All
-        within one call's time.
+        """Return for each path the response, or None and the error. There is no error where kazoo raised `already`: the work was
+        done before. All responses together are awaited for one call's time.
         """
         answers: dict[str, tuple[Any, CoordinationError | None]] = {}
         deadline = time.monotonic() + self._call_timeout_ms / 1000
@@ -384,18 +336,6 @@ def _failed(what: str, path: str, error: KazooException) -> CoordinationError:
     return CoordinationError(f"{what} {path} in ZooKeeper failed: {type(error).__name__} {error}")
 
 
-def _pieces(paths: list[str]) -> Iterator[list[str]]:
+def _runs_of(paths: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(paths), PIPELINE):
         yield paths[start : start + PIPELINE]
-
-
-def _node(found: Any) -> Node:
-    data, stat = found
-    return Node(
-        data=data or b"",
-        version=stat.version,
-        owner_session=stat.ephemeralOwner,
-        modified_ms=stat.mtime,
-        created_zxid=stat.czxid,
-        created_ms=stat.ctime,
-    )

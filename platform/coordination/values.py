@@ -1,4 +1,4 @@
-"""What stands in the registries' nodes, read strictly: decimals and JSON objects. Pure."""
+"""The two formats of the registries' nodes, read strictly: decimals and JSON objects. Pure."""
 
 import json
 from typing import Any
@@ -16,19 +16,19 @@ def decimal(value: int) -> bytes:
 
 
 def read_decimal(path: str, data: bytes) -> int:
-    """Return the number that stands in `data`. Raises UnreadableNode."""
+    """Return the number in a node's `data`. Raises UnreadableNode."""
     if not data.isdigit() or len(data) > 19 or int(data) >= OFFSET_LIMIT:
         raise UnreadableNode(path, data, "a decimal from 0 to 2^63-1 is expected")
     return int(data)
 
 
 def json_bytes(value: dict[str, Any]) -> bytes:
-    """Return a JSON object as its node's bytes, keys sorted, so that equal values are equal bytes."""
+    """Return a JSON object as its node's bytes. The keys are sorted: equal values give equal bytes."""
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 
 def read_json(path: str, data: bytes) -> dict[str, Any]:
-    """Return the JSON object that stands in `data`. Raises UnreadableNode."""
+    """Return the JSON object in a node's `data`. Raises UnreadableNode."""
     try:
         value = json.loads(data)
     except ValueError as error:

@@ -21,7 +21,7 @@ from . import seam
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .partition_copy import Ends, PartitionCopy, Phase
-from .quarantine import Quarantine
+from .quarantine import CorruptRanges
 
 log = get_logger(__name__)
 
@@ -50,7 +50,7 @@ class Forwarder:
         source: Cluster,
         destination: Destination,
         reporter: RangeReporter,
-        quarantine: Quarantine,
+        quarantine: CorruptRanges,
         clock: Clock,
         limits: Limits | None = None,
     ) -> None:

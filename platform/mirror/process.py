@@ -28,7 +28,7 @@ from . import standstill
 from .destination import Destination
 from .errors import SameCluster
 from .forwarder import Forwarder
-from .quarantine import Quarantine
+from .quarantine import CorruptRanges
 from .source_ends import SourceEnds
 from .standstill import STALL_AFTER_MS, Progress
 from .status_facts import facts
@@ -120,7 +120,7 @@ class Mirror:
             source=source,
             destination=Destination(target, TopicRegistry(session), BrokerRegistry(session)),
             reporter=self._reporter,
-            quarantine=Quarantine(producer, self._clock, cluster=settings.source_name),
+            quarantine=CorruptRanges(producer, self._clock, cluster=settings.source_name),
             clock=self._clock,
         )
         self._source_ends = SourceEnds(settings.source)

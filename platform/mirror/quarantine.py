@@ -1,19 +1,22 @@
-"""Where offsets that the source cannot give are written down: the topic's quarantine, on the source's cluster."""
+"""The offsets that the source cannot serve, noted in the topic's quarantine on the source's cluster."""
 
-from ..audit.model.windows import dated, window_start_ms
 from ..client.errors import ClientError
 from ..client.fetched import TopicPartition
 from ..client.producer import Producer
+from ..client.quarantine import corrupt_range, send_quarantined
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
-from ..wire.quarantine_record import LogOrigin, QuarantineRecord, quarantine_topic
+from ..wire.quarantine_record import LogOrigin
 from .partition_copy import Gap
 
 log = get_logger(__name__)
 
 
-class Quarantine:
-    """Writes one record for each unreadable range. It is on disk with the next report, as both go through one producer."""
+class CorruptRanges:
+    """Writes one quarantine record for each unreadable range.
+
+    The records and the audit's reports go through one producer, so a range is acknowledged no later than the next report.
+    """
 
     def __init__(self, producer: Producer, clock: Clock, *, cluster: str) -> None:
         self._producer = producer
@@ -22,27 +25,13 @@ class Quarantine:
 
     def put(self, name: TopicPartition, gap: Gap, *, previous_ms: int | None) -> None:
         """Note the gap; `previous_ms` is the time of the record before it, if known. Raises ClientError."""
-        now_ms = self._clock.now_ms()
-        moment_ms, window_from = dated(None, previous_ms=previous_ms, clock_ms=now_ms)
-        record = QuarantineRecord(
-            topic=name.topic,
-            stage="mirror",
-            code="corrupt_batch",
-            reason=f"offsets {gap.from_offset} to {gap.to_offset} of {name.topic}-{name.partition} cannot be read in the source",
-            origin=LogOrigin(
-                cluster=self._cluster,
-                topic=name.topic,
-                partition=name.partition,
-                offset=gap.from_offset,
-                to_offset=gap.to_offset,
-            ),
-            window_start_ms=window_start_ms(moment_ms),
-            window_from=window_from,
-            at_ms=now_ms,
-            payload=b"",
+        origin = LogOrigin(
+            cluster=self._cluster, topic=name.topic, partition=name.partition, offset=gap.from_offset, to_offset=gap.to_offset
         )
+        reason = f"offsets {gap.from_offset} to {gap.to_offset} of {name.topic}-{name.partition} cannot be read in the source"
+        record = corrupt_range("mirror", origin, reason, previous_ms=previous_ms, now_ms=self._clock.now_ms())
         try:
-            self._producer.send(quarantine_topic(name.topic), record.to_json(), key=record.key(), timestamp_ms=now_ms)
+            send_quarantined(self._producer, record)
         except ClientError as error:
             log.error("quarantine_not_written", topic=name.topic, partition=name.partition, error=str(error))
             raise

@@ -5,14 +5,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a process gets its time; the only door to it, so that tests can stand at it."""
+    """The only source of time of a process, so that a test can replace it."""
 
     def now_ms(self) -> int:
         """Return the wall clock in milliseconds since the epoch."""
         ...
 
     def monotonic_ms(self) -> int:
-        """Return a reading that never goes back; only differences between two of them mean anything."""
+        """Return a reading that never goes back. Only the difference of two readings has a meaning."""
         ...
 
 
@@ -27,7 +27,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when told to, for tests."""
+    """A clock that only `advance` moves, for tests."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 HOLD_MS = 120_000
-"""The longest a process is held: a forgotten failpoint delays, it never hangs."""
+"""The longest hold. A forgotten failpoint delays a process but never hangs it."""
 
 
 def reach(name: str, home: Path | None) -> None:

@@ -1,7 +1,7 @@
-"""The platform's names, addresses and folders on one machine: what people and scripts rely on. Pure but for the environment.
+"""The platform's names, addresses and folders on one machine. People and scripts rely on them. Reads only the environment.
 
 `PORT_SHIFT` moves every port by the same number; `HEADRACE_HOME` moves all state.
-Two platforms with different ones run side by side.
+Two platforms with different values run side by side.
 """
 
 import os
@@ -14,11 +14,11 @@ from ..errors import HeadraceError
 LOOPBACK = "127.0.0.1"
 
 AUDIT_TOPIC = "_headrace.audit"
-"""Every tier's counts, as JSON; one partition, on the live cluster, never expires."""
+"""Every tier's counts, as JSON. One partition, on the live cluster, never expires."""
 SCHEMAS_TOPIC = "_headrace.schemas"
-"""The schema registry's truth; one partition, on the live cluster, never expires."""
+"""The schema registry's records. One partition, on the live cluster, never expires."""
 QUARANTINE_SUFFIX = ".quarantine"
-"""What could not be used of topic T stands in T + this suffix, on the live cluster, with its reason and origin."""
+"""The topic T + this suffix, on the live cluster, holds what could not be used of topic T, with reason and origin."""
 
 
 def is_internal(topic: str) -> bool:
@@ -32,7 +32,7 @@ class LayoutError(HeadraceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where everything of one local platform is."""
+    """The folders and addresses of one local platform."""
 
     home: Path
     port_shift: int = 0

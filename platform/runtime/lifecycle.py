@@ -1,4 +1,4 @@
-"""A process's life: things start in order, stop in reverse, and one signal ends the wait between."""
+"""How a process starts and stops: parts start in order and stop in reverse order; a signal asks for the stop."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ log = get_logger(__name__)
 
 
 class StopSignal:
-    """Set by SIGTERM or SIGINT. Loops ask `is_set`; waits go through `wait`, so that a stop cuts them short."""
+    """Set by SIGTERM or SIGINT. Loops check `is_set`, and wait with `wait`, which a stop ends early."""
 
     def __init__(self, *, second_ends: bool = False, then: Callable[[], None] | None = None) -> None:
         """`second_ends`: the second signal ends the process at once, wherever it is. `then` is called at the first."""
@@ -21,7 +21,7 @@ class StopSignal:
         self._second_ends = second_ends
         self._then = then
         self.name: str | None = None
-        """Of the signal that came."""
+        """The name of the signal that was received."""
 
     def install(self) -> "StopSignal":
         """Take over SIGTERM and SIGINT of this process (main thread only)."""
@@ -47,24 +47,24 @@ class StopSignal:
         return self._event.is_set()
 
     def wait(self, timeout_ms: int) -> bool:
-        """Wait at most `timeout_ms`; return whether the stop was asked for."""
+        """Wait at most `timeout_ms`, and return whether a stop was requested."""
         return self._event.wait(timeout_ms / 1000)
 
 
 class Lifecycle:
-    """What a composition root has started, to be stopped in reverse order."""
+    """The parts that a composition root has started; `stop` stops them in reverse order."""
 
     def __init__(self) -> None:
         self._stops: list[tuple[str, Callable[[], None]]] = []
         self.stopping: str | None = None
-        """What is being stopped now."""
+        """The part that is being stopped now."""
 
     def started(self, name: str, stop: Callable[[], None]) -> None:
         """Note that `name` runs and how it is stopped."""
         self._stops.append((name, stop))
 
     def stop(self) -> None:
-        """Stop everything, last started first. One that fails is logged and does not keep the others from stopping."""
+        """Stop every part, the last started first. A part that fails is logged, and the others are stopped all the same."""
         while self._stops:
             name, stop = self._stops.pop()
             self.stopping = name
@@ -75,7 +75,7 @@ class Lifecycle:
 
 
 def end_at_latest(within_ms: int, exit_code: int, doing: Callable[[], str]) -> None:
-    """End this process with `exit_code` when it is still there after `within_ms`, saying what it was doing."""
+    """End this process with `exit_code` after `within_ms`, and log what it was doing."""
 
     def end() -> None:
         log.error("stop_ran_out_of_time", within_ms=within_ms, doing=doing())

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class _Worded:
-    """An event and its fields as one message, for a handler that is not ours: it knows of messages alone."""
+    """An event and its fields as one message, for a handler that is not ours and prints only messages."""
 
     __slots__ = ("event", "fields")
 
@@ -65,14 +65,14 @@ class _PlainLines(logging.Formatter):
 
 
 def _on_one_line(value: object) -> str:
-    """Return it in words without line ends or escape codes: a stranger's name for itself must not write lines of its own."""
+    """Return the value without line ends or escape codes: a name from outside must not write lines of its own."""
     words = str(value)
     return words if words.isprintable() else repr(words)
 
 
 class _Seldom(logging.Filter):
-    """Lets a library's warning through at most once in `EVERY_S` for each wording: kazoo tells of every attempt to connect, one
-    or two a second, for as long as ZooKeeper is away. Of more than `MOST` wordings all are forgotten."""
+    """Passes each wording of a library's warnings at most once in `EVERY_S`. kazoo warns at every attempt to connect, one or two
+    a second, while ZooKeeper is away. After `MOST` wordings the filter forgets all of them."""
 
     EVERY_S = 60.0
     MOST = 1_000
@@ -101,8 +101,8 @@ class EventLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class LibraryLogger(EventLogger):
-    """The event logger of what applications import: their handlers, and Python's own for programs that set none up, print the
-    message and nothing else, so the fields are in it. Our own handler prints it like any other event.
+    """The event logger of modules that applications import. Their handlers, and Python's default one, print only the message, so
+    the message holds the fields too. Our own handler prints it like any other event.
     """
 
     def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -116,13 +116,13 @@ def get_library_logger(name: str) -> LibraryLogger:
 
 
 def get_logger(name: str) -> EventLogger:
-    """Return the event logger of a module; it is silent until `configure` (or the application) adds a handler."""
+    """Return the event logger of a module. It prints nothing before `configure`, or the application, adds a handler."""
     return EventLogger(logging.getLogger(name), {})
 
 
 def configure(process: str, level: str = "INFO", form: str = "json") -> None:
-    """Send this process's events of at least `level` to stderr; `form` is `json` or `text`. Called once, by the process's
-    composition root.
+    """Send this process's events of at least `level` to stderr; `form` is `json` or `text`. The composition root calls this
+    once.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_PlainLines(process) if form == "text" else _JsonLines(process))
@@ -135,7 +135,7 @@ def configure(process: str, level: str = "INFO", form: str = "json") -> None:
 
 
 def log_thread_faults() -> None:
-    """Have a thread that ends by a fault say so on one line of this process's log, not in a traceback of its own form."""
+    """Log a thread's unhandled exception as one event, instead of Python's own traceback."""
 
     def tell(fault: threading.ExceptHookArgs) -> None:
         name = None if fault.thread is None else fault.thread.name

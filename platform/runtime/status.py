@@ -1,6 +1,6 @@
-"""A process's own word about itself, in a small JSON file: how the supervisor knows that one without a port is ready.
+"""A process's state in a small JSON file. The supervisor reads it where a process has no port to probe.
 
-Readers never see half of it: it is replaced whole.
+The file is replaced whole: no reader sees half of it.
 """
 
 import json
@@ -13,7 +13,7 @@ from .whole_file import replace_file
 
 
 class StatusFile:
-    """Writes `{"state", "pid", "at_ms", ...facts}`; with no path it writes nothing."""
+    """Writes `{"state", "pid", "at_ms", ...facts}`. Without a path it writes nothing."""
 
     def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
         self._path = path
@@ -22,8 +22,8 @@ class StatusFile:
     def write(self, state: str, **facts: Any) -> None:
         """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values.
 
-        `reason` among them says why a process is not ready; `beat_every_ms` promises a new file at least so often.
-        (`pid` among them speaks for another process.)
+        The fact `reason` says why a process is not ready. `beat_every_ms` promises a new file at least that often. `pid` replaces
+        this process's own.
         """
         if self._path is None:
             return
@@ -32,7 +32,7 @@ class StatusFile:
 
 
 def read_status(path: Path) -> dict[str, Any] | None:
-    """Return what a process last wrote there, or None when there is no such file."""
+    """Return what a process wrote last, or None when there is no file."""
     try:
         words = json.loads(path.read_text())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""An ASGI application served by uvicorn on a thread of its own: signals stay the composition root's."""
+"""An ASGI application served by uvicorn on a thread of its own. The composition root keeps the signals."""
 
 import socket
 import threading
@@ -12,11 +12,11 @@ KEEP_ALIVE_S = 60
 """How long a connection may stay open without a request."""
 STARTED_MS = 10_000
 STOPPED_MS = 10_000
-"""How long is waited, beyond the drain, for the thread to end."""
+"""How long `stop` waits for the thread's end, after the drain."""
 
 
 class AddressTaken(HeadraceError):
-    """Nothing can be served at the address."""
+    """The address cannot be used."""
 
     def __init__(self, host: str, port: int, reason: str) -> None:
         self.host = host
@@ -25,9 +25,9 @@ class AddressTaken(HeadraceError):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket that has the address (port 0: any free one) and does not listen yet. Raises AddressTaken.
+    """Return a socket that is bound to the address (port 0: any free one) and does not listen yet. Raises AddressTaken.
 
-    Until the server runs, a probe is refused, and leaves no request behind in a queue.
+    Until the server runs, a probe is refused, and no request waits in a queue.
     """
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,12 +40,12 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 class WebServer:
-    """One application on one bound socket, which it closes at the end."""
+    """One application on one bound socket. `stop` closes the socket."""
 
     def __init__(
         self, app: ASGIApp, listener: socket.socket, *, name: str, most_requests: int | None = None, drain_s: int = 5
     ) -> None:
-        """More than `most_requests` at once are answered 503. `stop` waits `drain_s` for requests under way."""
+        """Requests beyond `most_requests` at once get 503. `stop` waits `drain_s` for the requests under way."""
         self._listener = listener
         self._drain_s = drain_s
         self._server = uvicorn.Server(
@@ -66,7 +66,7 @@ class WebServer:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Return once requests are answered. Raises AddressTaken when it does not come to that."""
+        """Start the server and return when it answers requests. Raises AddressTaken when it does not start."""
         self._thread.start()
         waited = threading.Event()
         for _ in range(STARTED_MS // 20):
@@ -79,7 +79,7 @@ class WebServer:
         raise AddressTaken(host, port, "the HTTP server did not start, see the log above")
 
     def stop(self) -> None:
-        """Answer what is under way, then end. A second time does nothing."""
+        """Finish the requests under way, then end. A second call does nothing."""
         self._server.should_exit = True
         if self._thread.is_alive():
             self._thread.join(timeout=self._drain_s + STOPPED_MS / 1000)

@@ -1,4 +1,4 @@
-"""A small file replaced in one rename, so that no reader sees half of it and a kill leaves the old one or the new one."""
+"""A small file replaced by one rename: no reader sees half of it, and a kill leaves the old file or the new one."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes, *, is_durable: bool = False) -> None:
-    """Put `content` at `path`, making its folder; `is_durable`: it is on disk before it has the name. Raises OSError."""
+    """Write `content` to `path` and make its folder. `is_durable`: it is on disk before it gets the name. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:

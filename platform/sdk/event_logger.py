@@ -35,7 +35,7 @@ from .event_encoder import EventEncoder, event_time_ms_of
 from .event_schema import EVENT_TIME, SERVER
 from .keeper import Keeper
 from .open_windows import OpenWindows
-from .quarantine import Quarantine, payload_of
+from .quarantine import RejectedEvents, payload_of
 
 log = get_library_logger(__name__)
 
@@ -122,7 +122,7 @@ class EventLogger:
             clock=self._clock,
         )
         self._reporter = ProducerReporter(instance=self.instance, sender=self._side, clock=self._clock)
-        self._quarantine = Quarantine(topic, self._side, self._windows, self._reporter.lost, self._clock)
+        self._quarantine = RejectedEvents(topic, self._side, self._windows, self._reporter.lost, self._clock)
         self._keeper = Keeper(
             topic=topic,
             subject=f"{topic}-value",

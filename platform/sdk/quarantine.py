@@ -1,6 +1,4 @@
-"""Where an event goes that cannot be one: the topic `<topic>.quarantine`, with the reason and where it came from, counted once
-it is there.
-"""
+"""Events that do not fit their schema: sent to the topic `<topic>.quarantine` with reason and origin, and counted."""
 
 import json
 import threading
@@ -10,6 +8,7 @@ from typing import Any
 from ..client.delivery import Delivery
 from ..client.errors import ClientError
 from ..client.producer import Producer
+from ..client.quarantine import send_quarantined
 from ..client.seldom import Seldom
 from ..runtime.clock import Clock
 from ..runtime.logs import get_library_logger
@@ -22,11 +21,11 @@ Lost = Callable[[str, int, str, int], None]
 """Topic, window start (ms), the loss's name, how many."""
 
 UNDELIVERED = "refused_by_schema"
-"""How an event is counted that was refused and whose quarantine record found no way: it has no address."""
+"""The loss that counts a refused event whose quarantine record was not delivered."""
 
 
-class Quarantine:
-    """Sends quarantine records and counts each under `quarantined` once it is acknowledged, in its own window."""
+class RejectedEvents:
+    """Sends quarantine records. Counts each in its own window: as `quarantined` when it is acknowledged, else as a loss."""
 
     def __init__(self, topic: str, producer: Producer, windows: OpenWindows, lost: Lost, clock: Clock) -> None:
         self.topic = topic
@@ -39,17 +38,11 @@ class Quarantine:
         self._seldom = Seldom()
 
     def put(self, record: QuarantineRecord, *, max_block_ms: int) -> None:
-        """Take a record; its window is the one it names. Never raises for want of room or of a broker: that is counted."""
+        """Send a record; it is counted in the window it names. A full buffer or a missing broker is counted, never raised."""
         self._windows.enter(record.window_start_ms)
         try:
-            self._producer.send(
-                self.address,
-                record.to_json(),
-                key=record.key(),
-                # In its own window, so that the batch that is acknowledged says which window to count.
-                timestamp_ms=record.window_start_ms,
-                max_block_ms=max_block_ms,
-            )
+            # Dated by its own window: the acknowledged batch then says which window to count.
+            send_quarantined(self._producer, record, timestamp_ms=record.window_start_ms, max_block_ms=max_block_ms)
         except ClientError as error:
             self._tell_not_taken(error, record)
             self._count(record.window_start_ms, 1, UNDELIVERED)
@@ -62,7 +55,7 @@ class Quarantine:
         self._count(delivery.first_timestamp_ms, delivery.record_count, name)
 
     def _tell_not_taken(self, error: ClientError, record: QuarantineRecord) -> None:
-        # The books count each; in the log one in a while is enough.
+        # Each one is counted; the log gets one in a while.
         kind = type(error)
         with self._telling:
             is_told = self._seldom.is_told(kind, self._clock.monotonic_ms())
@@ -76,7 +69,7 @@ class Quarantine:
 
 
 def payload_of(event: Mapping[str, Any]) -> bytes:
-    """Return a refused event as JSON, as well as JSON can say it."""
+    """Return a refused event as JSON. What JSON cannot express is written as `repr` does."""
     try:
         return json.dumps(dict(event), default=repr).encode("utf-8", "backslashreplace")
     except Exception:

@@ -1,6 +1,6 @@
-"""Giving a batch the time at which a broker took it, in place of its producer's: `message.timestamp.type=LogAppendTime`.
+"""Stamping a batch with the broker's append time instead of the producer's time: `message.timestamp.type=LogAppendTime`.
 
-Opens no batch: a bit says that the maximum timestamp is every record's. Knows no clock. Source: Kafka's `DefaultRecordBatch`.
+Opens no batch: a bit says that every record has the maximum timestamp. Knows no clock. Source: Kafka's `DefaultRecordBatch`.
 """
 
 import struct

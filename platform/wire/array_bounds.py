@@ -1,8 +1,8 @@
-"""A walk over a message before kio reads it: every count and length must fit into the bytes that are there.
+"""A check of a message before kio reads it: every count and length must fit into the message's bytes.
 
-kio's native reader allocates what an array's count says before it looks at the bytes: five bytes from a stranger (a count of four
-billion) end the whole process. So each message is walked first, by the same schema classes, and nothing absurd reaches that
-reader. The walk pauses at each element, so that whoever reads a long message may do other things meanwhile.
+kio's native reader allocates an array by its count before it looks at the bytes: five bytes from a client (a count of four
+billion) end the whole process. So this check walks over each message first, by the same schema classes. The walk yields at each
+element, so that the caller may do other work during a long message.
 """
 
 import struct
@@ -15,25 +15,25 @@ from typing import Any
 from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTupleField, classify_field, get_field_tag, is_optional
 
 from .errors import MalformedFrame
+from .generators import run_to_end
 from .primitives import INT, SHORT, read_count, read_tag_count, read_unsigned
-from .steps import at_once
 
 Walk = Callable[[bytes, int], int]
-"""Takes the message and where something begins; returns where it ends. Raises when it cannot be there."""
+"""Takes the message and the byte where an item begins; returns the byte where it ends. Raises when the item does not fit."""
 
 
 @dataclass(slots=True)
 class _Budget:
-    """How many more elements the arrays of the message at hand may have together."""
+    """How many more elements all arrays of the message may have together."""
 
     left: int
 
 
-Steps = Generator[None, None, int]
-LongWalk = Callable[[bytes, int, _Budget], Steps]
-"""A walk that comes by arrays, and pauses at each of their elements."""
+WalkGenerator = Generator[None, None, int]
+LongWalk = Callable[[bytes, int, _Budget], WalkGenerator]
+"""A walk over an item with arrays. It yields at each of their elements."""
 AnyWalk = tuple[Walk | None, LongWalk | None]
-"""One of them."""
+"""One of the two; the other is None."""
 
 _SIZES = {
     "bool": 1,
@@ -55,15 +55,15 @@ _SIZES = {
 
 
 def check(entity_type: Any, message: bytes, *, most_elements: int = sys.maxsize) -> None:
-    """Raise `MalformedFrame` unless `message` holds a whole `entity_type` whose every array and string fits into it, and whose
-    arrays together have at most `most_elements`: four megabytes of the smallest ones keep kio busy for seconds.
+    """Raise `MalformedFrame` unless `message` holds a whole `entity_type`, every array and string fits into it, and its arrays
+    together have at most `most_elements`. (Four megabytes of the smallest elements keep kio busy for seconds.)
     """
-    at_once(check_in_steps(entity_type, message, most_elements=most_elements))
+    run_to_end(check_in_steps(entity_type, message, most_elements=most_elements))
 
 
 def check_in_steps(entity_type: Any, message: bytes, *, most_elements: int = sys.maxsize) -> Generator[None, None, None]:
-    """Do what `check` does, with a pause at each element of an array."""
-    walk = _in_steps(_entity(entity_type)[0])
+    """Check as `check` does, and yield at each element of an array."""
+    walk = _as_long_walk(_entity(entity_type)[0])
     try:
         end = yield from walk(message, 0, _Budget(most_elements))
     except (IndexError, struct.error):
@@ -74,7 +74,7 @@ def check_in_steps(entity_type: Any, message: bytes, *, most_elements: int = sys
 
 @cache
 def _entity(entity_type: Any) -> tuple[AnyWalk, int]:
-    """Return the walk over one entity and the fewest bytes that it takes."""
+    """Return the walk over one entity, and its smallest size in bytes."""
     flexible: bool = entity_type.__flexible__
     walks: list[AnyWalk | int] = []
     tagged: dict[int, AnyWalk] = {}
@@ -93,32 +93,32 @@ def _entity(entity_type: Any) -> tuple[AnyWalk, int]:
     if flexible:
         walks.append((_tags(tagged), None))
         least += 1
-    steps: list[AnyWalk] = [(_skip(walk), None) if isinstance(walk, int) else walk for walk in walks]
-    # An entity without fields would let a count be any number: one byte is asked for all the same.
-    return _one_after_the_other(steps), max(1, least)
+    parts: list[AnyWalk] = [(_skip(walk), None) if isinstance(walk, int) else walk for walk in walks]
+    # An entity without fields would allow any count: it counts as one byte.
+    return _one_after_the_other(parts), max(1, least)
 
 
-def _one_after_the_other(steps: list[AnyWalk]) -> AnyWalk:
-    short = [walk for walk, _ in steps if walk is not None]
+def _one_after_the_other(parts: list[AnyWalk]) -> AnyWalk:
+    short = [walk for walk, _ in parts if walk is not None]
 
     def walk_entity(message: bytes, at: int) -> int:
-        for step in short:
-            at = step(message, at)
+        for walk in short:
+            at = walk(message, at)
         return at
 
-    def walk_long_entity(message: bytes, at: int, budget: _Budget) -> Steps:
-        for walk, long_walk in steps:
+    def walk_long_entity(message: bytes, at: int, budget: _Budget) -> WalkGenerator:
+        for walk, long_walk in parts:
             if walk is not None:
                 at = walk(message, at)
             elif long_walk is not None:
                 at = yield from long_walk(message, at, budget)
         return at
 
-    return (walk_entity, None) if len(short) == len(steps) else (None, walk_long_entity)
+    return (walk_entity, None) if len(short) == len(parts) else (None, walk_long_entity)
 
 
 def _field(field: Any, flexible: bool, *, is_tag: bool) -> tuple[AnyWalk | int, int]:
-    """Return how to pass the field (a walk, or a fixed size) and the fewest bytes that it takes."""
+    """Return the walk over a field, or its fixed size, and its smallest size in bytes."""
     match classify_field(field):
         case EntityField(type_):
             walk, least = _entity(type_)
@@ -156,7 +156,7 @@ def _skip(size: int) -> Walk:
 def _array(each: AnyWalk, least: int, flexible: bool) -> LongWalk:
     one, long_one = each
 
-    def walk(message: bytes, at: int, budget: _Budget) -> Steps:
+    def walk(message: bytes, at: int, budget: _Budget) -> WalkGenerator:
         number, at = read_count(message, at, flexible=flexible, each=least)
         if number > 0:
             budget.left -= number
@@ -174,9 +174,9 @@ def _array(each: AnyWalk, least: int, flexible: bool) -> LongWalk:
 
 
 def _nullable(walk: AnyWalk) -> LongWalk:
-    long_walk = _in_steps(walk)
+    long_walk = _as_long_walk(walk)
 
-    def walk_or_null(message: bytes, at: int, budget: _Budget) -> Steps:
+    def walk_or_null(message: bytes, at: int, budget: _Budget) -> WalkGenerator:
         # KIP-893: one signed byte says whether the structure follows.
         if message[at] >= 0x80:
             return at + 1
@@ -185,14 +185,14 @@ def _nullable(walk: AnyWalk) -> LongWalk:
     return walk_or_null
 
 
-def _in_steps(walk: AnyWalk) -> LongWalk:
+def _as_long_walk(walk: AnyWalk) -> LongWalk:
     short, long_walk = walk
 
-    def walk_at_once(message: bytes, at: int, budget: _Budget) -> Steps:
+    def walk_without_pause(message: bytes, at: int, budget: _Budget) -> WalkGenerator:
         yield from ()
         return at if short is None else short(message, at)
 
-    return walk_at_once if long_walk is None else long_walk
+    return walk_without_pause if long_walk is None else long_walk
 
 
 def _tags(tagged: dict[int, AnyWalk]) -> Walk:
@@ -216,12 +216,12 @@ def _tags(tagged: dict[int, AnyWalk]) -> Walk:
 
 
 def _end_of(walk: AnyWalk, message: bytes, at: int) -> int:
-    """Walk in one go: no request that is taken has arrays in its tagged fields."""
-    return at_once(_in_steps(walk)(message, at, _Budget(len(message))))
+    """Walk without a pause: no served request has arrays in its tagged fields."""
+    return run_to_end(_as_long_walk(walk)(message, at, _Budget(len(message))))
 
 
 def _compact(message: bytes, at: int) -> int:
-    if (size := message[at]) < 0x80:  # nearly always; the length counts one more than there is, 0 is null
+    if (size := message[at]) < 0x80:  # nearly always; the length is one higher than the size, 0 is null
         end = at + (size or 1)
         if end > len(message):
             raise MalformedFrame(f"{size - 1} bytes at byte {at + 1} of {len(message)}")

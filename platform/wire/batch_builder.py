@@ -1,6 +1,6 @@
 """Making a batch from records. Source: Kafka's `DefaultRecordBatch`, `DefaultRecord`.
 
-Decides nothing about size or time: whoever appends asks `size_bytes` and builds when it likes.
+Decides nothing about size or time: the caller reads `size_bytes` and chooses when to build.
 """
 
 import struct
@@ -28,7 +28,7 @@ _Pending = tuple[int, bytes | None, bytes | None, bytes]
 class BatchBuilder:
     """Collects records and builds one batch of them. `append` and `build` are hot: once per record that a producer sends.
 
-    The batch's base timestamp is the lowest of its records', and the bit that says so is set: readers may count it by its header.
+    The base timestamp is the lowest of the records' timestamps, and a bit says so: readers may count the batch by its header.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BatchBuilder:
 
     @property
     def size_bytes(self) -> int:
-        """Return an upper bound of the batch's size before compression; at most a few bytes a record above it."""
+        """Return an upper bound of the batch's size before compression. It is at most a few bytes a record too high."""
         record_count = len(self._records)
         span = size_of_unsigned((self._max_timestamp_ms - self._min_timestamp_ms) << 1)
         # No record is longer than all of them together.
@@ -69,7 +69,7 @@ class BatchBuilder:
     def append(
         self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
     ) -> None:
-        """Add a record; its event time in ms since the epoch. Keeps references to `key` and `value`, copies nothing yet."""
+        """Add a record with its event time (ms since the epoch). Keeps references to `key` and `value`, copies nothing."""
         records = self._records
         if not records:
             self._min_timestamp_ms = self._max_timestamp_ms = timestamp_ms
@@ -119,7 +119,7 @@ class BatchBuilder:
         out: list[bytes] = []
         put = out.append
         last_ms = -1
-        # What stands in front of the offset delta: attributes and timestamp delta, made anew only where the time moves.
+        # The bytes before the offset delta (attributes, timestamp delta) are made again only when the time changes.
         lead = b""
         for (timestamp_ms, key, value, headers), delta in zip(self._records, _deltas(), strict=False):
             if timestamp_ms != last_ms or not lead:

@@ -2,7 +2,7 @@
 pages.
 
 Snappy is written in the frame of the xerial library, as the Java client writes it, and read in that frame or raw, as librdkafka
-and others write it. LZ4 is the LZ4 frame format. Whatever comes from outside is unpacked under a bound.
+and others write it. LZ4 is the LZ4 frame format. Data from outside is unpacked up to a bound.
 """
 
 import zlib
@@ -60,7 +60,7 @@ def compress(codec: Codec, data: _Bytes) -> bytes:
 
 
 def decompress(codec: Codec, data: _Bytes, *, max_bytes: int) -> bytes:
-    """Return what `compress` was given. Raises `CorruptBatch` for data that is no such thing, `Bomb` beyond `max_bytes`."""
+    """Return the data that `compress` was given. Raises `CorruptBatch` for data in another form, `Bomb` beyond `max_bytes`."""
     try:
         match codec:
             case Codec.NONE:
@@ -159,7 +159,7 @@ def _from_snappy(data: memoryview, max_bytes: int) -> bytes:
 
 def _raw_snappy(block: memoryview, room: int, max_bytes: int) -> bytes:
     packed = bytes(block)
-    # The length stands in front and is the sender's word: it is held against the bound before anything is allocated.
+    # The sender states the length in front: it is checked against the bound before anything is allocated.
     if cramjam.snappy.decompress_raw_len(packed) > room:
         raise _bomb(Codec.SNAPPY, max_bytes)
     return bytes(cramjam.snappy.decompress_raw(packed))

@@ -1,7 +1,7 @@
-"""Every API but Produce and Fetch: read into kio's generated classes, written from plain mappings (`message_writer`).
+"""The messages of every API but Produce and Fetch: read into kio's generated classes, written from mappings (`message_writer`).
 
-What is read has kio's names: fields in snake case, durations as `timedelta` without `_ms`, error codes as an enum. Holds no table
-of what a server supports: that is the broker's.
+Messages that are read have kio's names: fields in snake case, durations as `timedelta` without `_ms`, error codes as an enum.
+Holds no table of served versions: the broker has it.
 """
 
 import sys
@@ -16,6 +16,7 @@ from . import old_versions
 from .answer_bytes import AnswerBytes
 from .array_bounds import check_in_steps
 from .errors import ErrorCode, MalformedFrame
+from .generators import run_to_end
 from .headers import (
     API_VERSIONS_KEY,
     RequestHeader,
@@ -28,24 +29,23 @@ from .headers import (
 from .message_types import Side, message_type
 from .message_writer import Layout, layout_of, write_in_steps
 from .primitives import Body
-from .steps import at_once
 
 Fields = Mapping[str, Any]
 
 MOST_ELEMENTS = 50_000
-"""Of all arrays of one request together. Ten thousand partitions, each a topic of its own, are 20,000."""
+"""Elements of all arrays of one request together. Ten thousand partitions, each in its own topic, are 20,000."""
 
 
 def decode_request(api_key: int, version: int, body: Body) -> Any:
     """Return the request as kio's dataclass; bytes behind it are ignored. Raises `UnsupportedVersion`, `MalformedFrame`.
 
-    A version that kio no longer has comes as the next one up, see `old_versions`.
+    A version that kio no longer has is returned as the next version, see `old_versions`.
     """
-    return at_once(decode_in_steps(api_key, version, body))
+    return run_to_end(decode_in_steps(api_key, version, body))
 
 
 def decode_in_steps(api_key: int, version: int, body: Body) -> Generator[None, None, Any]:
-    """Return what `decode_request` does, with a pause at each element of an array. `body` is copied before the first."""
+    """Decode as `decode_request` does, and yield at each element of an array. `body` is copied before the first pause."""
     old = old_versions.TABLE.get((api_key, version))
     if old is not None:
         request = yield from _decode("request", api_key, old.read_as, bytes(body) + old.missing)
@@ -55,7 +55,7 @@ def decode_in_steps(api_key: int, version: int, body: Body) -> Generator[None, N
 
 def decode_response(api_key: int, version: int, body: Body) -> Any:
     """Return the response as kio's dataclass. Raises as `decode_request` does."""
-    return at_once(_decode("response", api_key, version, body))
+    return run_to_end(_decode("response", api_key, version, body))
 
 
 def encode_request(api_key: int, version: int, message: Fields) -> bytes:
@@ -65,17 +65,17 @@ def encode_request(api_key: int, version: int, message: Fields) -> bytes:
     other versions have and this one has not are dropped, so one mapping serves all versions; names that no version has are
     refused, and so are missing ones without a default.
     """
-    return at_once(write_in_steps(_layout("request", api_key, version), message, []))
+    return run_to_end(write_in_steps(_layout("request", api_key, version), message, []))
 
 
 def encode_response(api_key: int, version: int, message: Fields) -> bytes:
-    """Return the response's body from a mapping as `encode_request` takes it; `AnswerBytes` where it holds errors."""
-    return at_once(encode_in_steps(api_key, version, message))
+    """Return the response's body, of a mapping as for `encode_request`; as `AnswerBytes` when it holds errors."""
+    return run_to_end(encode_in_steps(api_key, version, message))
 
 
 def encode_in_steps(api_key: int, version: int, message: Fields) -> Generator[None, None, bytes]:
-    """Return what `encode_response` does, with a pause after each element of an array. Arrays may be iterables of any kind: what
-    makes an element runs between two pauses. Raises as `encode_request` does, when it is gone through.
+    """Encode as `encode_response` does, and yield after each element of an array. Arrays may be any iterables: each element is
+    made between two pauses. Raises as `encode_request` does, while the generator runs.
     """
     old = (api_key, version)
     layout = old_versions.LAYOUTS.get(old) or _layout("response", api_key, old_versions.ANSWERED_AS.get(old, version))
@@ -85,15 +85,15 @@ def encode_in_steps(api_key: int, version: int, message: Fields) -> Generator[No
 
 
 def milliseconds(duration: timedelta) -> int:
-    """Return what travelled: kio reads a number of ms into a `timedelta`."""
+    """Return the number of ms on the wire: kio reads it into a `timedelta`."""
     return round(duration / timedelta(milliseconds=1))
 
 
 def encode_api_versions(version: int, ranges: Mapping[int, tuple[int, int]]) -> bytes:
     """Return the body of the answer to ApiVersions: `ranges` maps an API key to its lowest and highest served version.
 
-    For a version of ApiVersions outside its own range it is a v0 body with error 35, whatever was asked: so the client learns
-    what to ask.
+    For a version of ApiVersions outside its own range the body is v0 with error 35. From it the client learns which version to
+    use.
     """
     lowest, highest = ranges[API_VERSIONS_KEY]
     is_served = lowest <= version <= highest
@@ -120,7 +120,7 @@ def _decode(side: Side, api_key: int, version: int, body: Body) -> Generator[Non
     try:
         return entity_reader(entity_type)(data, 0)[0]
     except Exception as error:
-        # kio has a tree of errors of its own, and plain ones of its primitives besides: none of them may leave this room.
+        # kio raises errors of its own and builtin ones. None of them may leave this room.
         raise MalformedFrame(f"cannot read a {entity_type.__name__} v{version} of {len(data)} bytes: {error!r}") from error
 
 

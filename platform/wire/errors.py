@@ -1,6 +1,6 @@
 """Kafka's error codes and this room's own errors. Source: Kafka's protocol guide, table of error codes (2.8 to 4.x).
 
-An `ErrorCode` is what travels on the wire; a `WireError` is what this room raises about bytes it cannot accept.
+An `ErrorCode` is a number on the wire. This room raises a `WireError` for bytes that it cannot accept.
 """
 
 from enum import IntEnum
@@ -9,7 +9,7 @@ from ..errors import HeadraceError
 
 
 class ErrorCode(IntEnum):
-    """The two bytes by which a Kafka server says what became of a request."""
+    """The two bytes with which a Kafka server reports the outcome of a request."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -149,12 +149,12 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Return whether Kafka calls this a passing condition: the same request may succeed later."""
+        """Return whether Kafka calls this retriable: the same request may succeed later."""
         return self in _RETRIABLE
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """Return the code's name, and `UNKNOWN_SERVER_ERROR` for a number that newer servers may have invented."""
+        """Return the code with this number; `UNKNOWN_SERVER_ERROR` for an unknown number, which a newer server may send."""
         try:
             return cls(code)
         except ValueError:
@@ -200,7 +200,7 @@ _RETRIABLE = frozenset(
 
 
 class WireError(HeadraceError):
-    """Bytes that do not mean what they should. Never retriable: the same bytes stay wrong."""
+    """Bytes that cannot be accepted. Never retriable: the same bytes stay wrong."""
 
 
 class MalformedFrame(WireError):
@@ -217,7 +217,7 @@ class UnsupportedVersion(WireError):
 
 
 class CorruptBatch(WireError):
-    """A record batch that cannot be trusted or read. `base_offset` where the header could be read, else None."""
+    """A record batch that is damaged or cannot be read. `base_offset` is None when the header cannot be read."""
 
     def __init__(self, message: str, *, base_offset: int | None = None) -> None:
         super().__init__(message)

@@ -1,10 +1,11 @@
-"""The headers in front of every request and response. By hand, because each request passes here once.
+"""The headers in front of every request and response. Written by hand for speed: every request passes here.
 
 Source: Kafka's RequestHeader.json, ResponseHeader.json.
 
-    request    api key int16 · version int16 · correlation id int32 · client id (always the old nullable string) · [tags, if
-    flexible] response   correlation id int32 · [tags, if flexible; never for ApiVersions, which is sent before versions are
-    agreed on]
+    request    api key int16 · version int16 · correlation id int32 · client id (always the old nullable string) · [tags]
+    response   correlation id int32 · [tags]
+
+Only flexible versions have tags. A response to ApiVersions never has any: it is sent before a version is agreed on.
 """
 
 import struct
@@ -22,14 +23,14 @@ FIRST_FLEXIBLE = {
     40: 2, 41: 2, 42: 2, 43: 2, 44: 1, 45: 0, 46: 0, 47: NEVER, 48: 1, 49: 1, 50: 0, 51: 0, 57: 0, 60: 0, 61: 0, 65: 0, 66: 0,
     68: 0, 69: 0, 71: 0, 72: 0, 74: 0, 75: 0,
 }  # fmt: skip
-"""From which version on an API's messages have tagged fields and compact lengths (KIP-482)."""
+"""The first version of each API whose messages have tagged fields and compact lengths (KIP-482)."""
 
 _FIXED = struct.Struct(">hhi")
 _CORRELATION = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """Who asks what. A named tuple, because one is made for every request."""
+    """The header of a request. A named tuple, because one is made for every request."""
 
     api_key: int
     api_version: int
@@ -38,7 +39,7 @@ class RequestHeader(NamedTuple):
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Return whether the API has tagged fields in this version; false for an API that is not known here."""
+    """Return whether the API has tagged fields in this version; False for an unknown API."""
     return version >= FIRST_FLEXIBLE.get(api_key, NEVER)
 
 
@@ -61,13 +62,13 @@ def read_request_header(frame: Body) -> tuple[RequestHeader, int]:
 
 
 def write_request_header(api_key: int, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return the header as it stands in front of the body."""
+    """Return the header's bytes."""
     tail = b"\x00" if is_flexible(api_key, version) else b""
     return _FIXED.pack(api_key, version, correlation_id) + string(client_id, flexible=False) + tail
 
 
 def write_response_header(api_key: int, version: int, correlation_id: int) -> bytes:
-    """Return the header of the answer to a request of this API and version."""
+    """Return the header of the response to a request of this API and version."""
     if api_key != API_VERSIONS_KEY and is_flexible(api_key, version):
         return _CORRELATION.pack(correlation_id) + b"\x00"
     return _CORRELATION.pack(correlation_id)

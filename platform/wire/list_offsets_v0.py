@@ -1,7 +1,5 @@
-"""ListOffsets version 0, read by hand: kio begins at 1, and librdkafka before 1.6 asks for begin and end with it. Its answer
-is in `old_versions`.
-
-Pure.
+"""ListOffsets version 0, read by hand. kio begins at version 1, and librdkafka before 1.6 asks for begin and end with version 0.
+The response is in `old_versions`. Pure.
 
 Source: Kafka's ListOffsetsRequest.json.
 
@@ -23,7 +21,7 @@ _SMALLEST_TOPIC = 2 + 4
 
 
 class Wanted(NamedTuple):
-    """One partition asked about."""
+    """One partition of the request."""
 
     partition: int
     timestamp_ms: int

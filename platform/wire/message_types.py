@@ -29,14 +29,14 @@ def message_type(side: Side, api_key: int, version: int) -> type[Any]:
 
 
 def names_of(field: Field[Any]) -> set[str]:
-    """Return what a caller may call a field: by its own name, and with `_ms` where it holds a duration or an instant."""
+    """Return the names of a field in a mapping: its own, and one with `_ms` where it holds a duration or an instant."""
     is_time = str(field.metadata.get("kafka_type", "")).startswith(("timedelta", "datetime"))
     return {field.name, f"{field.name}_ms"} if is_time else {field.name}
 
 
 @cache
 def names_in_any_version(api_key: int) -> frozenset[str]:
-    """Return every field name of an API, to tell a field of another version from a misspelt one. Slow, asked once per API."""
+    """Return every field name of an API in any version; other names are misspelt. Slow: called once per API."""
     names: set[str] = set()
     pending: list[Any] = []
     for version in schema_name_map[api_key_map[api_key]]:

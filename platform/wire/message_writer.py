@@ -1,9 +1,9 @@
-"""Mappings with Kafka's field names written as messages, by the layout that kio's classes describe, in steps: whoever writes a
-long one may do other things between two of its elements.
+"""Mappings with Kafka's field names, written as messages by the layout of kio's classes. The writer is a generator: its caller
+may do other work between two elements of a long array.
 
-Straight to bytes, a tenth of the time that making kio's objects and having them written takes. Arrays may be any iterable: what
-makes an element runs when its turn has come; it may be a generator that pauses and returns it. Source of the layouts: kio's
-schema classes; of the encodings: Kafka's protocol guide, KIP-482, KIP-893.
+It writes bytes directly, in a tenth of the time that kio's objects take. An array may be any iterable: each element is made when
+it is written. An element may be a generator that yields and returns the element. Source of the layouts: kio's schema classes; of
+the encodings: Kafka's protocol guide, KIP-482, KIP-893.
 """
 
 import struct
@@ -30,7 +30,7 @@ Fields = Mapping[str, Any]
 Write = Callable[[Any], bytes]
 
 MOST_PIECES = 4_096
-"""Then they are joined: a million of them at the end took 100 ms, which nobody else had."""
+"""This many pieces are joined at once. Joining a million at the end held the loop for 100 ms."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -45,9 +45,9 @@ class Part:
 
     name: str
     default: Any = _NOTHING
-    """A field without one must be given."""
+    """A field without a default must be given."""
     write: Write | None = None
-    """Writes what has no structure inside; None where `inner` has the layout of what is inside."""
+    """Writes a field without structure; None where `inner` describes the structure."""
     inner: "Layout | None" = None
     is_array: bool = False
     is_optional: bool = False
@@ -63,7 +63,7 @@ class Layout:
     tagged: tuple[Part, ...] = ()
     is_flexible: bool = False
     known: frozenset[str] | None = None
-    """Every name that may be given, those that are only written in other versions too; None: any."""
+    """Every name that may be given, with those of other versions; None: any name."""
 
 
 def write_in_steps(layout: Layout, message: Fields, errors: list[int]) -> Generator[None, None, bytes]:
@@ -72,11 +72,11 @@ def write_in_steps(layout: Layout, message: Fields, errors: list[int]) -> Genera
     Raises: MalformedFrame where a field is unknown, missing or not to be written.
     """
     pieces: list[bytes] = []
-    yield from _steps(layout, message, pieces, errors)
+    yield from _write(layout, message, pieces, errors)
     return b"".join(pieces)
 
 
-def _steps(layout: Layout, message: Fields, pieces: list[bytes], errors: list[int]) -> Generator[None, None, None]:
+def _write(layout: Layout, message: Fields, pieces: list[bytes], errors: list[int]) -> Generator[None, None, None]:
     if layout.known is not None and not message.keys() <= layout.known:
         (first, *_) = message.keys() - layout.known
         raise MalformedFrame(f"{layout.name} has no field {first!r} in any version")
@@ -115,7 +115,7 @@ def _inner(layout: Layout, part: Part, value: Any, pieces: list[bytes], errors: 
         if part.is_optional:
             pieces.append(_NULL if value is None else _NOT_NULL)
         if value is not None:
-            yield from _steps(inner, value, pieces, errors)
+            yield from _write(inner, value, pieces, errors)
         return
     if value is None:
         pieces.append(count(-1, flexible=layout.is_flexible))
@@ -126,7 +126,7 @@ def _inner(layout: Layout, part: Part, value: Any, pieces: list[bytes], errors: 
     for one in value:
         if isinstance(one, Generator):
             one = yield from one
-        yield from _steps(inner, one, pieces, errors)
+        yield from _write(inner, one, pieces, errors)
         number += 1
         if len(pieces) - joined > MOST_PIECES:
             pieces[joined:] = [b"".join(pieces[joined:])]

@@ -1,6 +1,6 @@
-"""The answer to Metadata, versions 0-12, written by hand: kio takes 0.2 ms for a small one and 400 ms for ten thousand topics.
+"""The Metadata response, versions 0-12, written by hand: kio takes 0.2 ms for a small one and 400 ms for ten thousand topics.
 
-A topic is written by itself, so that its bytes may be kept and put into many answers. Source: Kafka's MetadataResponse.json.
+Each topic is written separately, so that its bytes can be cached for many responses. Source: Kafka's MetadataResponse.json.
 
     answer      [v3: throttle] · brokers · [v2: cluster id] · [v1: controller] · topics · [v8-10: operations] · [v9: tags]
     broker      id · host · port · [v1: rack]
@@ -20,7 +20,7 @@ FIRST_WITH_IDS = 10
 HIGHEST = 12
 
 NOT_GIVEN = INT.pack(-(2**31))
-"""Authorized operations that nobody asked for, or that are not kept."""
+"""Authorized operations that were not requested, or are not known."""
 NO_LEADER = -1
 NO_EPOCH = -1
 NO_ID = bytes(16)
@@ -30,8 +30,8 @@ Place = tuple[int, int, Sequence[int]]
 
 
 def _one_replica(version: int) -> tuple[struct.Struct, tuple[int, ...], tuple[int, ...]]:
-    """Return how a partition with a leader and no other replica is written, as nearly all are: its struct, and what stands in it
-    between index and leader as the replica, and behind it.
+    """Return how a partition with one replica is written, as nearly all are: its struct, the values between leader and replica,
+    and the values at the end.
     """
     number, flexible = ("b", True) if version >= FIRST_FLEXIBLE else ("i", False)
     one, none = (2, 1) if flexible else (1, 0)
@@ -59,12 +59,12 @@ def topic(
     is_internal: bool = False,
     topic_id: bytes = NO_ID,
 ) -> bytes:
-    """Return one topic as it stands in an answer of `version`. About 0.4 µs a partition. It may be without a name in version 12,
-    where a client asks for an id that no topic has.
+    """Return one topic as bytes of a response of `version`. About 0.4 µs a partition. `name` may be None in version 12, where a
+    client may ask for an id that no topic has.
     """
     flexible = version >= FIRST_FLEXIBLE
-    shape, epoch_and_one, behind = _ONE_REPLICA[version]
-    pack, one, none = shape.pack, epoch_and_one[-1], int(ErrorCode.NONE)
+    layout, epoch_and_one, behind = _ONE_REPLICA[version]
+    pack, one, none = layout.pack, epoch_and_one[-1], int(ErrorCode.NONE)
     partitions = []
     for index, leader, replicas in places:
         if leader != NO_LEADER and len(replicas) == 1:
@@ -93,7 +93,7 @@ def response(
     controller_id: int,
     topics: Sequence[bytes],
 ) -> bytes:
-    """Return the answer's body. `brokers` has host and port by id, `topics` what `topic` wrote for the same version."""
+    """Return the response's body. `brokers` has host and port by id, `topics` what `topic` returned for this version."""
     flexible = version >= FIRST_FLEXIBLE
     parts = [INT.pack(0)] if version >= 3 else []
     parts.append(count(len(brokers), flexible=flexible))
@@ -111,7 +111,7 @@ def response(
 
 
 def _partition(version: int, index: int, leader: int, replicas: Sequence[int]) -> bytes:
-    """Return a partition that has no leader, or several replicas, of which the leader alone is known to be in sync."""
+    """Return a partition that has no leader, or several replicas; only the leader is known to be in sync."""
     flexible = version >= FIRST_FLEXIBLE
     error = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
     parts = [SHORT.pack(error), INT.pack(index), INT.pack(leader), INT.pack(NO_EPOCH) if version >= 7 else b""]

@@ -1,6 +1,6 @@
-"""OffsetCommit version 1, turned into version 2 by hand: kio begins there, and librdkafka wants 1 advertised. Pure.
+"""OffsetCommit version 1, converted to version 2 by hand. kio begins at version 2, and librdkafka wants 1 advertised. Pure.
 
-Source: Kafka's OffsetCommitRequest.json. The answer is version 2's, byte for byte.
+Source: Kafka's OffsetCommitRequest.json. The response is that of version 2, byte for byte.
 
     group id string · generation int32 · member id string · topics: count int32, each
         name string · partitions: count int32, each
@@ -15,7 +15,7 @@ from .errors import MalformedFrame
 from .primitives import INT, LONG, Body, read_count, read_name, read_string
 
 AS_VERSION = 2
-"""What it is turned into; the answer is the same."""
+"""The version of the converted request; its response serves version 1 too."""
 
 _PLACE = struct.Struct(">iqq")
 _BEFORE_TIME = 4 + 8

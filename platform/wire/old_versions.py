@@ -1,9 +1,9 @@
-"""The oldest versions of admin messages, which kio no longer has: requests completed to the next version up, answers described by
+"""The oldest versions of admin messages, which kio no longer has: requests completed to the next version, responses described by
 hand.
 
-They are advertised because some clients take a server for too old or too new without them (facts, trap 1), and what is advertised
-is served. Each is the next version with something left out, so a request is completed and read as that one, and an answer is made
-from the same mapping.
+They are advertised because some clients take a server without them for too old or too new (facts, trap 1), and every advertised
+version is served. Each is the next version without some fields. So a request is completed and read as the next version, and a
+response is made from the same mapping.
 
     ListOffsets     request  v0 is read by `list_offsets_v0`
                     answer   v0: [name, [partition, error code, [offset]]]
@@ -41,9 +41,9 @@ class OldVersion(NamedTuple):
     read_as: int
     """The version of the request that it is completed to."""
     missing: bytes
-    """What that version has behind the body of this one."""
+    """The bytes that this version lacks at the end."""
     settled: Fields
-    """The fields that it stands for: bytes behind a request are ignored, and must not be taken for them."""
+    """The fields of `missing`, set again: a client's bytes behind its request must not be read as them."""
 
 
 TABLE: Mapping[tuple[int, int], OldVersion] = {
@@ -99,6 +99,6 @@ LAYOUTS: Mapping[tuple[int, int], Layout] = {
         name="DescribeConfigs v0", parts=(number("throttle_time_ms", INT), array_of("results", _RESOURCE))
     ),
 }
-"""Answers that kio has no version for."""
+"""Responses of versions that kio does not have."""
 ANSWERED_AS: Mapping[tuple[int, int], int] = {(DESCRIBE_LOG_DIRS, 0): 1}
-"""Answers that are those of another version, byte for byte."""
+"""Responses that equal those of another version, byte for byte."""

@@ -1,4 +1,4 @@
-"""The few shapes that Kafka's messages are made of, read with bounds and written: strings, arrays, tagged fields, both encodings.
+"""The primitive types of Kafka's messages, read with bounds and written: strings, arrays, tagged fields, in both encodings.
 
 Source: Kafka's protocol guide, "Protocol Primitive Types"; KIP-482 for the compact forms. Readers take (view, at) and return
 (value, at); at the end of the bytes they raise `IndexError` or `struct.error`, and the message's reader turns
@@ -20,9 +20,9 @@ LONG = struct.Struct(">q")
 NO_TAGS = b"\x00"
 
 MOST_COUNT = 1_000_000
-"""Elements of one array, whatever the message and however long: far beyond what anybody sends, and refused before it is read."""
+"""The most elements of one array in any message: far more than any client sends. More are refused before they are read."""
 MOST_TAGS = 10_000
-"""Tagged fields of one structure; Kafka's own messages have at most a handful."""
+"""The most tagged fields of one structure; Kafka's own messages have a handful."""
 
 
 def read_unsigned(view: Body, at: int) -> tuple[int, int]:
@@ -43,7 +43,7 @@ def read_unsigned(view: Body, at: int) -> tuple[int, int]:
 
 
 def read_count(view: Body, at: int, *, flexible: bool, each: int) -> tuple[int, int]:
-    """Return an array's length, -1 for null. Raises `MalformedFrame` when so many, of `each` bytes at least, cannot be there."""
+    """Return an array's length, -1 for null. Raises `MalformedFrame` when its elements, of at least `each` bytes, do not fit."""
     if flexible:
         count, at = read_unsigned(view, at)
         count -= 1
@@ -57,7 +57,7 @@ def read_count(view: Body, at: int, *, flexible: bool, each: int) -> tuple[int, 
 
 
 def read_string(view: Body, at: int, *, flexible: bool) -> tuple[str | None, int]:
-    """Return a string, None for null. Raises `MalformedFrame` for a length that cannot be and for text not in UTF-8."""
+    """Return a string, None for null. Raises `MalformedFrame` for a wrong length and for text that is not UTF-8."""
     if flexible:
         size, at = read_unsigned(view, at)
         size -= 1
@@ -98,7 +98,7 @@ def read_bytes(view: memoryview, at: int, *, flexible: bool) -> tuple[memoryview
 
 
 def read_tags(view: memoryview, at: int) -> tuple[dict[int, memoryview], int]:
-    """Return the tagged fields at `at` by tag, undecoded. Raises `MalformedFrame` for more than there is room for."""
+    """Return the tagged fields at `at` by tag, undecoded. Raises `MalformedFrame` when they do not fit."""
     if view[at] == 0:
         return _NO_TAGS_READ, at + 1
     number, at = read_tag_count(view, at)
@@ -118,7 +118,7 @@ _NO_TAGS_READ: dict[int, memoryview] = {}
 
 
 def read_tag_count(view: Body, at: int) -> tuple[int, int]:
-    """Return how many tagged fields there are. Raises `MalformedFrame` when so many cannot be there, or are too many."""
+    """Return how many tagged fields there are. Raises `MalformedFrame` when they do not fit, or are too many."""
     number, at = read_unsigned(view, at)
     if number > MOST_TAGS:
         raise MalformedFrame(f"{number} tagged fields at byte {at}: at most {MOST_TAGS} are taken")
@@ -128,7 +128,7 @@ def read_tag_count(view: Body, at: int) -> tuple[int, int]:
 
 
 def skip_tags(view: memoryview, at: int) -> int:
-    """Return the byte after the tagged fields at `at`, whatever they are."""
+    """Return the byte after the tagged fields at `at`."""
     return at + 1 if view[at] == 0 else read_tags(view, at)[1]
 
 

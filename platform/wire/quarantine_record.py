@@ -1,7 +1,7 @@
-"""The quarantine record: what could not be used, why, and where it came from. Pure: a dataclass and its JSON, no topic, no clock.
+"""The quarantine record: data that could not be used, with reason and origin. Pure: a dataclass and its JSON, no clock.
 
-It stands in the topic `<topic>.quarantine`; its key is its origin, so that a stage which is run again writes the same key again
-and readers count it once. The payload is kept whole, as base64: it can be mended and sent again.
+The record is in the topic `<topic>.quarantine`. Its key is its origin: a stage that runs again writes the same key again, and
+readers count it once. The payload is kept whole, as base64, so that it can be repaired and sent again.
 """
 
 import base64
@@ -14,11 +14,11 @@ from .errors import WireError
 
 VERSION = 1
 PAYLOAD_LIMIT_BYTES = 512 * 1024
-"""A longer payload is cut to this by `head_of`, so that a record about something too large is itself never too large."""
+"""`head_of` cuts a longer payload to this, so that the record about a too large message is not too large itself."""
 
 Stage = Literal["replay", "sdk", "consumer", "load", "mirror"]
 WindowFrom = Literal["record", "previous", "clock"]
-"""Where the window was read: the record's own time, the record before it, or this machine's clock."""
+"""What dates the window: the record's own time, the record before it, or this machine's clock."""
 
 
 class NotAQuarantineRecord(WireError):
@@ -60,7 +60,7 @@ class QuarantineRecord:
     """One thing that could not be used. `key()` and `to_json()` are the record's key and value in its topic."""
 
     topic: str
-    """The topic it should have gone to, or came from."""
+    """The topic that it was meant for, or came from."""
     stage: Stage
     code: str
     """One word for programs: `unparsable_line`, `schema_mismatch`, `unknown_schema_id`, `corrupt_batch`, …"""
@@ -94,7 +94,7 @@ class QuarantineRecord:
 
     @classmethod
     def from_json(cls, value: bytes | memoryview) -> "QuarantineRecord":
-        """Return the record that `to_json` wrote. Unknown extra names are let pass; raises `NotAQuarantineRecord`."""
+        """Return the record that `to_json` wrote. Unknown names are ignored; raises `NotAQuarantineRecord`."""
         try:
             words = json.loads(bytes(value))
             if words["v"] != VERSION:

@@ -4,8 +4,8 @@
     | value length varint (-1 null) | value | count of headers varint | each: key length varint, key UTF-8, value length varint
     (-1), value
 
-Every varint is zig-zag. Checks no CRC: whoever received the bytes has done it. Both loops are hot; nothing is made but what is
-asked for.
+Every varint is zig-zag. Does not check the CRC: the receiver of the bytes did. Both loops are hot and make no object that the
+caller does not need.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ from .errors import CorruptBatch
 from .varint import read_raw, read_zigzag
 
 MAX_DECOMPRESSED_BYTES = 64 * 1024 * 1024
-"""What a batch may unpack to unless the reader says otherwise: above any broker's limit, far below a machine's memory."""
+"""The default bound of an unpacked batch: above any broker's limit, far below a machine's memory."""
 
 Header = tuple[str, bytes | None]
 
 
 class Record(NamedTuple):
-    """One record, opened. A named tuple for speed: one is made for every record that a consumer sees."""
+    """One record. A named tuple for speed: one is made for every record that a consumer reads."""
 
     offset: int
     timestamp_ms: int
@@ -121,7 +121,7 @@ def iter_records(batch: Buffer, *, max_decompressed_bytes: int = MAX_DECOMPRESSE
             else:
                 headers = ()
                 at += 1
-            # Everything above may have run past the record's end by a lying length: this one check answers for all of them.
+            # A wrong length may have led past the record's end above: this check covers all of them.
             if at != after:
                 raise _wrong(header, f"a record that ends at byte {at} where its length says {after}")
             yield _NEW(Record, (base_offset + delta, timestamp_ms, key, value, headers))
@@ -132,7 +132,7 @@ def iter_records(batch: Buffer, *, max_decompressed_bytes: int = MAX_DECOMPRESSE
 
 
 def iter_timestamps(batch: Buffer, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES) -> Iterator[int]:
-    """Yield each record's timestamp in ms, in order, and make nothing else. Raises `CorruptBatch` as `iter_records` does."""
+    """Yield each record's timestamp in ms, in order. Raises `CorruptBatch` as `iter_records` does."""
     header = read_header(batch)
     if header.is_control:
         return
@@ -178,7 +178,7 @@ def _opened(header: BatchHeader, batch: Buffer, max_bytes: int) -> bytes:
 
 def _headers(header: BatchHeader, data: bytes, at: int, after: int) -> tuple[tuple[Header, ...], int]:
     count, at = read_zigzag(data, at)
-    # A header takes two bytes at least, so a count beyond that is a lie, refused before the loop.
+    # A header takes at least two bytes, so a count beyond that is wrong and is refused before the loop.
     if count < 0 or count > (after - at) // 2:
         raise _wrong(header, f"{count} headers in a record with {after - at} bytes left")
     headers: list[Header] = []

@@ -1,4 +1,4 @@
-"""Record batches: the one door to `batch_header`, `record`, `batch_builder` and `placement`."""
+"""Record batches: the public names of `batch_header`, `record`, `batch_builder` and `batch_placement`."""
 
 from .batch_builder import BatchBuilder
 from .batch_header import (
@@ -12,7 +12,7 @@ from .batch_header import (
     iter_batches,
     read_header,
 )
-from .placement import place
+from .batch_placement import place
 from .record import MAX_DECOMPRESSED_BYTES, Record, iter_records, iter_timestamps
 
 __all__ = [

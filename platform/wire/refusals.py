@@ -1,7 +1,7 @@
-"""Answers that say 'not served' in the shape of any API and version that Kafka has, whether a server knows what it means or not.
+"""Responses that say 'not served', in the format of any API and version that Kafka has.
 
-Only messages that have an error code of their own, in front of all that was asked for, can say so: the code is set, everything
-else is empty. Of the others there is none to write."""
+Only a response with a top-level error code can say so: the code is set, everything else is empty. For other responses there is
+no refusal."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -14,7 +14,7 @@ from . import control
 from .errors import ErrorCode, UnsupportedVersion
 
 REMEMBERED = 1_000
-"""Answers: Kafka has some 300 versions of messages, a stranger may ask for four billion."""
+"""Cached responses. Kafka has some 300 versions of messages; a client may ask for four billion."""
 
 _EMPTY: Mapping[str, Any] = {
     "bool": False, "string": "", "bytes": b"", "records": None, "uuid": None, "float64": 0.0, "error_code": ErrorCode.NONE,
@@ -24,7 +24,7 @@ _EMPTY: Mapping[str, Any] = {
 
 @lru_cache(REMEMBERED)
 def refusal(api_key: int, version: int, error: ErrorCode, why: str) -> tuple[bytes, bool] | None:
-    """Return the answer's body, and whether its header has tagged fields; None where the protocol has no way to say it."""
+    """Return the response's body, and whether its header has tagged fields; None when the response has no error code."""
     try:
         message_type = control.message_type("response", api_key, version)
     except UnsupportedVersion:
@@ -38,7 +38,7 @@ def refusal(api_key: int, version: int, error: ErrorCode, why: str) -> tuple[byt
 
 
 def empty_fields(entity_type: Any) -> dict[str, Any]:
-    """Return every field that must be given, with nothing in it, for `control.encode_response`."""
+    """Return every required field, empty, for `control.encode_response`."""
     values: dict[str, Any] = {}
     for field in fields(entity_type):
         shape = classify_field(field)

@@ -1,6 +1,6 @@
 """Zig-zag varints of Kafka's records. Source: Kafka's `ByteUtils.readVarint`, `writeVarlong`.
 
-The loops over records have the one- and two-byte cases written out in place; what is longer comes here.
+The loops over records handle varints of one and two bytes in place; longer ones are read here.
 """
 
 from .errors import CorruptBatch
@@ -53,4 +53,4 @@ def size_of_unsigned(value: int) -> int:
 
 
 SHORT = tuple(unsigned(value) for value in range(1 << 13))
-"""The varints of 0 to 8191, made once: nearly every length and delta of a record is one of them."""
+"""The varints of 0 to 8191, made once. Nearly every length and delta of a record is one of them."""

@@ -16,19 +16,11 @@ from headrace.wire.errors import ErrorCode
 from headrace.wire.record_batch import BatchHeader, crc_matches, iter_batches, iter_records
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed, RawClient, batch, produce_body
+from tests.support.raw_kafka import create_topic as create_topic
 
 IN_FLIGHT = 5
 """As many as an idempotent producer may have."""
 _NOT_NOW = (OSError, Closed, struct.error)
-
-
-def create_topic(port: int, name: str, partitions: int, settings: dict[str, str]) -> None:
-    """Make a topic and return when it is there."""
-    configs = [{"name": setting, "value": value} for setting, value in settings.items()]
-    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": configs}
-    with RawClient(port) as client:
-        (answer,) = client.ask(19, 7, {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}).topics
-        assert answer.error_code == 0, answer.error_message
 
 
 def new_producer_id(port: int) -> int:

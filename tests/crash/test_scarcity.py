@@ -11,13 +11,13 @@ import pytest
 
 from headrace.broker.log.tools.check import check
 from headrace.broker.log.tools.problem import ProblemKind
-from headrace.local import zookeeper
 from headrace.wire.errors import ErrorCode
 from tests.crash.load import create_topic, placed, read_all
 from tests.crash.small_disk import SmallDisk
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, accepts, eventually, free_port
+from tests.support.processes import accepts, eventually
 from tests.support.raw_kafka import RawClient, batch
+from tests.support.zookeeper import ZooKeeperProcess
 
 TOPICS = {"durable": {"flush.ack": "always", "segment.bytes": "200000"}, "plain": {"segment.bytes": "200000"}}
 
@@ -167,29 +167,17 @@ def highest_descriptor(pid: int) -> int:
     return max(int(name) for name in os.listdir(f"/proc/{pid}/fd"))
 
 
-@pytest.fixture
-def own_zookeeper(tmp_path: Path) -> Iterator[tuple[str, Process]]:
-    """A ZooKeeper that only this test uses, so that it may be killed."""
-    port = free_port()
-    server = Process(zookeeper.command(port, tmp_path / "zookeeper"), tmp_path / "zookeeper" / "log").start()
-    try:
-        eventually(lambda: accepts(port), what="ZooKeeper's port open")
-        yield f"127.0.0.1:{port}/own", server
-    finally:
-        server.kill()
-
-
 @pytest.mark.needs("small disk")
 def test_without_zookeeper_a_full_disk_is_dealt_with_all_the_same_and_a_start_says_who_is_missing(
-    own_zookeeper: tuple[str, Process], disk: SmallDisk
+    own_zookeeper: ZooKeeperProcess, disk: SmallDisk
 ) -> None:
-    address, server = own_zookeeper
+    address = f"{own_zookeeper.address}/own"
     settings = {"zookeeper.connection.timeout.ms": 1_500}
     with BrokerProcess(disk.folder.parent, address, settings=settings) as broker:
         durable, plain = writers(broker)
         with RawClient(broker.port) as client:
             assert plain.write(client) is ErrorCode.NONE
-            server.kill()
+            own_zookeeper.kill()
             assert durable.until_refused(client) is ErrorCode.KAFKA_STORAGE_ERROR
             durable.all_is_there()
             disk.throw_ballast_out()
@@ -200,7 +188,7 @@ def test_without_zookeeper_a_full_disk_is_dealt_with_all_the_same_and_a_start_sa
         last = broker.log.splitlines()[-1]
         assert address.partition("/")[0] in last, last
         assert "Traceback" not in broker.log
-        server.start()
+        own_zookeeper.start()
         eventually(lambda: accepts(int(address.partition("/")[0].partition(":")[2])), what="ZooKeeper back")
         eventually(lambda: starts(broker), within_ms=40_000, what="the broker up again")
         durable.all_is_there()

@@ -19,15 +19,15 @@ from headrace.broker.log.segment.sidecar import decode as decode_sidecar
 from headrace.broker.log.tools.check import check
 from headrace.broker.request_header import FRONT, FRONT_SIZE, body_start
 from headrace.wire import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce, schema_id
+from headrace.wire.batch_placement import place
 from headrace.wire.compression import Codec, decompress
 from headrace.wire.crc32c import crc32c
 from headrace.wire.errors import WireError
 from headrace.wire.fetch_one import masked, offset_in, recognise
-from headrace.wire.placement import place
+from headrace.wire.generators import run_to_end
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.record import iter_records, iter_timestamps
 from headrace.wire.record_batch import crc_matches, iter_batches, read_header
-from headrace.wire.steps import at_once
 
 Target = Callable[[bytes], None]
 
@@ -84,11 +84,11 @@ def control_response(data: bytes) -> None:
 
 
 def commit_v1(data: bytes) -> None:
-    _refused(lambda: at_once(offset_commit_v1.as_v2_in_steps(data)))
+    _refused(lambda: run_to_end(offset_commit_v1.as_v2_in_steps(data)))
 
 
 def list_offsets_oldest(data: bytes) -> None:
-    _refused(lambda: at_once(list_offsets_v0.decode_in_steps(data)))
+    _refused(lambda: run_to_end(list_offsets_v0.decode_in_steps(data)))
 
 
 def request_header(data: bytes) -> None:

@@ -129,6 +129,15 @@ class RawClient:
         return bytes(data)
 
 
+def create_topic(port: int, name: str, partitions: int, settings: dict[str, str]) -> None:
+    """Make a topic and return when it exists."""
+    configs = [{"name": setting, "value": value} for setting, value in settings.items()]
+    topic = {"name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": configs}
+    with RawClient(port) as client:
+        (answer,) = client.ask(19, 7, {"topics": [topic], "timeout_ms": 10_000, "validate_only": False}).topics
+        assert answer.error_code == 0, answer.error_message
+
+
 def frame(api_key: int, version: int, correlation_id: int, body: bytes, client_id: str | None = "raw") -> bytes:
     """Return a whole request frame."""
     content = control.write_request_header(api_key, version, correlation_id, client_id) + body

@@ -1,8 +1,12 @@
-"""The house stands as drawn: every room is importable under its name, and the standard `platform` is not shadowed."""
+"""The house stands as drawn: every room is importable under its name, the standard `platform` is not shadowed, and no suite of
+tests imports from another one.
+"""
 
+import ast
 import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,3 +28,77 @@ def test_import_platform_from_the_root_is_the_standard_library_s() -> None:
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     assert answer.stdout.strip() in ("CPython", "PyPy")
     assert not (ROOT / "platform" / "__init__.py").exists()
+
+
+SHARED_UNTIL_MOVED = {
+    "tests.unit.broker.serving",
+    "tests.unit.broker.log.small_logs",
+    "tests.unit.broker_log.small_logs",
+}
+"""Doubles that other suites still import from where they are. They belong in `tests/support`; then this set is empty."""
+
+
+ONE_SUITE = {"power": "crash"}
+"""`tests/power` holds a block device to the promises of `tests/crash`."""
+
+
+def test_no_suite_imports_from_another_one() -> None:
+    tests = ROOT / "tests"
+    strangers = [
+        f"{path.relative_to(ROOT)} imports {module}: what several suites use lives in tests/support"
+        for path in sorted(tests.rglob("*.py"))
+        for module in modules_of_tests_in(path)
+        if suite_of(module) not in (None, "support", suite_of(module_of(path))) and module not in SHARED_UNTIL_MOVED
+    ]
+    assert strangers == []
+
+
+def test_an_import_from_another_suite_is_found_however_it_is_written() -> None:
+    path = ROOT / "tests" / "unit" / "client" / "test_it.py"
+    source = (
+        "import tests.unit.sdk.logged\n"
+        "from tests.unit import sdk\n"
+        "from ..sdk import conftest\n"
+        "from .batches import batch_of\n"
+        "def test() -> None:\n    from tests.integration.mirror.pair import Pair\n"
+    )
+    found = [(module, suite_of(module)) for module in imported(ast.parse(source), module_of(path))]
+    assert found == [
+        ("tests.unit.sdk.logged", "unit.sdk"),
+        ("tests.unit.sdk", "unit.sdk"),
+        ("tests.unit.sdk.conftest", "unit.sdk"),
+        ("tests.unit.client.batches", "unit.client"),
+        ("tests.integration.mirror.pair", "integration.mirror"),
+    ]
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def suite_of(module: str) -> str | None:
+    """Return the suite that a module of `tests` belongs to: a room of the unit and integration tests, else the folder. None for
+    the programs directly in `tests`.
+    """
+    parts = module.split(".")[1:]
+    if parts[0] in ("unit", "integration"):
+        return ".".join(parts[:2])
+    return ONE_SUITE.get(parts[0], parts[0]) if (ROOT / "tests" / parts[0]).is_dir() else None
+
+
+def modules_of_tests_in(path: Path) -> list[str]:
+    return [module for module in imported(ast.parse(path.read_text()), module_of(path)) if module.startswith("tests.")]
+
+
+def imported(tree: ast.Module, importer: str) -> Iterator[str]:
+    """Yield the full name of every module that is imported anywhere in `tree`, wherever that can be told."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = importer.split(".")[: -node.level] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            folder = ROOT.joinpath(*module.split("."))
+            for name in node.names:
+                is_module = (folder / f"{name.name}.py").exists() or (folder / name.name / "__init__.py").exists()
+                yield f"{module}.{name.name}" if is_module else module

@@ -1,79 +1,53 @@
-"""Takes in the audit topic: every tier's reports, in order, with its own position in the same transaction as what they
-changed.
-"""
-
-import threading
+"""Reads the audit topic: every tier's reports, in order. Its position is written in the transaction of what they changed."""
 
 from ...client.cluster import Cluster
 from ...client.errors import OffsetOutOfRange
 from ...client.fetched import TopicPartition
 from ...client.fetcher import Fetcher
 from ...client.log_offsets import EARLIEST, log_offsets
-from ...errors import HeadraceError
 from ...runtime.clock import Clock
 from ...runtime.layout import AUDIT_TOPIC
-from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ...wire.errors import WireError
 from ...wire.record_batch import iter_records
 from ..publisher import see_to_audit_topic
 from .ledger import Ledger
-from .reader import BACKOFF
+from .reading_thread import ReadingThread
 
 log = get_logger(__name__)
 
 
-class Collector:
+class Collector(ReadingThread):
     """The thread that reads the audit topic of the live cluster."""
 
     def __init__(self, bootstrap: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
-        self._cluster = Cluster(bootstrap, client_id="headrace-audit-collector")
+        super().__init__("audit-collector", Cluster(bootstrap, client_id="headrace-audit-collector"))
         self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms)
         self._ledger = ledger
         self._clock = clock
-        self._stop = StopSignal()
         self._offsets: dict[TopicPartition, int] = {}
-        self._thread = threading.Thread(target=self._run, name="audit-collector", daemon=True)
-        self.failure: str | None = "has not reached the live cluster yet"
-        """Why the audit topic cannot be read now; None while it can."""
+        self.failure = "has not reached the live cluster yet"
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
+    def _read_once(self) -> None:
+        if not self._offsets:
+            self._begin()
+        self._collect()
 
-    def start(self) -> None:
-        self._thread.start()
+    def _begin_again(self) -> None:
+        self._offsets = {}
 
-    def stop(self) -> None:
-        self._stop.set()
-        self._cluster.close()
-        self._thread.join(timeout=10)
+    def _out_of_range(self, error: OffsetOutOfRange) -> None:
+        log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
+        self._offsets[TopicPartition(error.topic, error.partition)] = error.log_start_offset
 
-    def _run(self) -> None:
-        attempt = 0
-        while not self._stop.is_set():
-            try:
-                if not self._offsets:
-                    self._begin()
-                self._collect()
-                if self.failure is not None:
-                    log.info("collecting")
-                self.failure, attempt = None, 0
-            except OffsetOutOfRange as error:
-                log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
-                self._offsets[TopicPartition(error.topic, error.partition)] = error.log_start_offset
-            except Exception as error:  # the thread must outlive whatever the cluster does
-                if self._stop.is_set():
-                    return
-                if attempt == 0:
-                    log.warning("not_collecting", reason=str(error), exc_info=not isinstance(error, HeadraceError))
-                self.failure = str(error)
-                self._offsets = {}
-                self._stop.wait(BACKOFF.wait_ms(attempt))
-                attempt += 1
+    def _tell_recovered(self) -> None:
+        log.info("collecting")
+
+    def _tell_failed(self, error: Exception, *, is_fault: bool) -> None:
+        log.warning("not_collecting", reason=str(error), exc_info=is_fault)
 
     def _begin(self) -> None:
-        """See to it that the topic is there, and find where to go on."""
+        """Make the topic where it is missing, and find the offsets to go on from."""
         see_to_audit_topic(self._cluster, timeout_ms=2_000)
         known = self._ledger.collector_positions()
         partitions = [TopicPartition(AUDIT_TOPIC, partition) for partition in self._cluster.partitions(AUDIT_TOPIC)]

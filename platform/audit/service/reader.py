@@ -4,7 +4,6 @@ Reads any Kafka-wire cluster. Holds no count of its own: what a fetch brought go
 with the position.
 """
 
-import threading
 from collections.abc import Mapping
 
 from ...client.cluster import Cluster
@@ -12,68 +11,43 @@ from ...client.errors import OffsetOutOfRange
 from ...client.fetched import FetchedPartition, TopicPartition
 from ...client.fetcher import Fetcher
 from ...client.log_offsets import EARLIEST, log_offsets
-from ...errors import HeadraceError
-from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
-from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ..counter import WindowCounter
 from ..model.books import PartitionRead, ReadWindow
 from .ledger import Ledger, UnreadableRange, is_audited
+from .reading_thread import ReadingThread
 
 log = get_logger(__name__)
 
-BACKOFF = Backoff(first_ms=100, longest_ms=2_000)
 
-
-class LogReader:
+class LogReader(ReadingThread):
     """The thread that reads one cluster for one tier."""
 
     def __init__(self, tier: str, bootstrap: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
+        super().__init__(f"audit-{tier}", Cluster(bootstrap, client_id=f"headrace-audit-{tier}"))
         self.tier = tier
-        self._cluster = Cluster(bootstrap, client_id=f"headrace-audit-{tier}")
         partition_bytes = ledger.settings.fetch_partition_bytes
         self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes)
         self._ledger = ledger
         self._clock = clock
-        self._stop = StopSignal()
         self._counter = WindowCounter(ledger.settings.window_ms)
         self._known: set[TopicPartition] = set()
         self._discovered_ms: int | None = None
-        self._thread = threading.Thread(target=self._run, name=f"audit-{tier}", daemon=True)
-        self.failure: str | None = None
-        """Why the cluster cannot be read now; None while it can."""
 
-    def start(self) -> None:
-        self._thread.start()
+    def _read_once(self) -> None:
+        self._discover()
+        if not self._read():
+            self._stop.wait(min(200, self._ledger.settings.discover_ms))
 
-    def stop(self) -> None:
-        self._stop.set()
-        self._cluster.close()
-        self._thread.join(timeout=10)
+    def _begin_again(self) -> None:
+        self._discovered_ms = None
 
-    def _run(self) -> None:
-        attempt = 0
-        while not self._stop.is_set():
-            try:
-                self._discover()
-                if not self._read():
-                    self._stop.wait(min(200, self._ledger.settings.discover_ms))
-                if self.failure is not None:
-                    log.info("log_readable_again", tier=self.tier)
-                self.failure, attempt = None, 0
-            except OffsetOutOfRange as error:
-                self._out_of_range(error)
-            except Exception as error:  # a reader that died would look like a tier that lost everything
-                if self._stop.is_set():
-                    return
-                if self.failure is None:
-                    expected = isinstance(error, HeadraceError)
-                    log.warning("log_not_readable", tier=self.tier, reason=str(error), exc_info=not expected)
-                self.failure = str(error)
-                self._discovered_ms = None
-                self._stop.wait(BACKOFF.wait_ms(attempt))
-                attempt += 1
+    def _tell_recovered(self) -> None:
+        log.info("log_readable_again", tier=self.tier)
+
+    def _tell_failed(self, error: Exception, *, is_fault: bool) -> None:
+        log.warning("log_not_readable", tier=self.tier, reason=str(error), exc_info=is_fault)
 
     def _discover(self) -> None:
         """Learn of new topics and partitions now and then."""

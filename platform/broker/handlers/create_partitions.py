@@ -10,10 +10,10 @@ from ...wire import control
 from ...wire.errors import ErrorCode
 from ..errors import NotMorePartitions
 from ..slices import Steps
-from . import placement
+from . import replica_assignment
 from .broker import Broker, required
 from .gathering import STILL_UNDER_WAY, Gathering, outcome_of
-from .placement import MOST_PARTITIONS, Refusal
+from .replica_assignment import MOST_PARTITIONS, Refusal
 from .request import Request
 
 KEY = 37
@@ -25,7 +25,7 @@ def handle(broker: Broker, request: Request) -> Steps:
     """Return the outcome for each topic, once clients may write to its new partitions."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
-    refused, to_extend = yield from placement.sorted_out(
+    refused, to_extend = yield from replica_assignment.sorted_out(
         required(decoded.topics), partial(_refusal, broker), partial(_new_count, broker)
     )
     if decoded.validate_only or not to_extend:
@@ -63,13 +63,13 @@ def _refusal(broker: Broker, topic: Any) -> Refusal | None:
     if count <= present:
         return ErrorCode.INVALID_PARTITIONS, str(NotMorePartitions(name, present, count))
     if count > MOST_PARTITIONS:
-        return placement.too_many(count)
+        return replica_assignment.too_many(count)
     if topic.assignments is None:
         return None
     if len(topic.assignments) != count - present:
         why = f"{len(topic.assignments)} assignments for {count - present} new partitions: give one for each"
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why
-    return placement.fault_of([required(one.broker_ids) for one in topic.assignments], broker.broker_ids)
+    return replica_assignment.fault_of([required(one.broker_ids) for one in topic.assignments], broker.broker_ids)
 
 
 def _answer(version: int, results: Mapping[str, Outcome]) -> Generator[None, None, bytes]:

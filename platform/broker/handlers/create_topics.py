@@ -13,11 +13,11 @@ from ...wire.errors import ErrorCode
 from .. import topic_settings
 from ..catalog import Places
 from ..slices import Steps
-from . import placement
+from . import replica_assignment
 from .broker import Broker, required
 from .config_changes import told, too_many_settings
 from .gathering import STILL_UNDER_WAY, Gathering, code_of
-from .placement import MOST_PARTITIONS, Refusal
+from .replica_assignment import MOST_PARTITIONS, Refusal
 from .request import Request
 
 KEY = 19
@@ -38,7 +38,7 @@ def handle(broker: Broker, request: Request) -> Steps:
     """Return the outcome for each topic, once ZooKeeper has them all."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
-    refused, granted = yield from placement.sorted_out(
+    refused, granted = yield from replica_assignment.sorted_out(
         required(decoded.topics), partial(_refusal, broker), partial(_partition_count, broker)
     )
     results = {name: _result(name, *refusal) for name, refusal in refused.items()}
@@ -105,7 +105,7 @@ def _refusal(broker: Broker, topic: Any) -> Refusal | None:
         if (refusal := _placed_wrongly(broker, topic)) is not None:
             return refusal
     elif topic.num_partitions > MOST_PARTITIONS:
-        return placement.too_many(topic.num_partitions)
+        return replica_assignment.too_many(topic.num_partitions)
     elif topic.num_partitions < 1 and topic.num_partitions != BY_DEFAULT:
         return ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions: give 1 to {MOST_PARTITIONS}"
     if topic.replication_factor not in (BY_DEFAULT, 1):
@@ -120,11 +120,11 @@ def _placed_wrongly(broker: Broker, topic: Any) -> Refusal | None:
             "an assignment by hand stands for both numbers: give -1 partitions and -1 replicas with it",
         )
     if len(topic.assignments) > MOST_PARTITIONS:
-        return placement.too_many(len(topic.assignments))
+        return replica_assignment.too_many(len(topic.assignments))
     by_index = {int(one.partition_index): required(one.broker_ids) for one in topic.assignments}
     if sorted(by_index) != list(range(len(topic.assignments))):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 on, none left out, none twice"
-    return placement.fault_of([by_index[index] for index in sorted(by_index)], broker.broker_ids)
+    return replica_assignment.fault_of([by_index[index] for index in sorted(by_index)], broker.broker_ids)
 
 
 def _made(broker: Broker, name: str, wanted: _Wanted) -> Result:

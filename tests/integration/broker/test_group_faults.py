@@ -17,7 +17,7 @@ from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from headrace.wire import control
 from headrace.wire.errors import ErrorCode
-from tests.integration.broker.test_groups import (
+from tests.integration.broker.group_readers import (
     PARTITIONS,
     SETTINGS,
     KafkaPythonReader,
@@ -28,10 +28,10 @@ from tests.integration.broker.test_groups import (
     produce,
     texts,
 )
-from tests.integration.broker.test_outage import own_zookeeper  # noqa: F401 - a fixture
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
 from tests.support.raw_kafka import RawClient
+from tests.support.zookeeper import ZooKeeperProcess
 
 GROUP, TOPIC = "g", "t"
 COMMITTING = {"auto.commit.interval.ms": 100, "reconnect.backoff.max.ms": 200, "session.timeout.ms": 1_500}
@@ -195,10 +195,9 @@ def test_after_a_restart_old_members_are_unknown_and_the_durable_offsets_are_the
 
 
 def test_a_commit_under_a_hanging_zookeeper_is_not_acknowledged_and_not_waited_for_without_end(
-    own_zookeeper: tuple[str, Process],  # noqa: F811
-    tmp_path: Path,
+    own_zookeeper: ZooKeeperProcess, tmp_path: Path
 ) -> None:
-    address, server = own_zookeeper
+    address = f"{own_zookeeper.address}/own"
     settings = {**SETTINGS, "zookeeper.session.timeout.ms": 1_000}
     with BrokerProcess(tmp_path / "broker", address, settings=settings) as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
@@ -206,7 +205,7 @@ def test_a_commit_under_a_hanging_zookeeper_is_not_acknowledged_and_not_waited_f
         with RawClient(broker.port, timeout_ms=30_000) as client, RawClient(broker.port, timeout_ms=30_000) as other:
             name, generation = joined(client)
             assert committed(client, name, generation, 5) is ErrorCode.NONE
-            os.kill(server.pid, signal.SIGSTOP)
+            os.kill(own_zookeeper.pid, signal.SIGSTOP)
             try:
                 other.send(8, 8, control.encode_request(8, 8, commit(name, generation, 6)))
                 assert committed(client, name, generation, 7).retriable, (
@@ -215,7 +214,7 @@ def test_a_commit_under_a_hanging_zookeeper_is_not_acknowledged_and_not_waited_f
                 body = other.receive(8, 8)[1]
                 assert ErrorCode(int(control.decode_response(8, 8, body).topics[0].partitions[0].error_code)).retriable
             finally:
-                os.kill(server.pid, signal.SIGCONT)
+                os.kill(own_zookeeper.pid, signal.SIGCONT)
             eventually(
                 lambda: committed(client, *joined(client), 9) is ErrorCode.NONE, within_ms=40_000, what="commits durable again"
             )

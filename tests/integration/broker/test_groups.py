@@ -4,21 +4,16 @@ fall silent; the broker dies; administrators look and delete.
 
 import os
 import signal
-import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import confluent_kafka
 import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import GroupSubscribedToTopicError, KafkaConnectionError
+from kafka.errors import GroupSubscribedToTopicError
 from kafka.structs import OffsetAndMetadata
 
 from headrace.client.zk_consumer import ZooKeeperConsumer
@@ -26,23 +21,14 @@ from headrace.client.zk_errors import GroupOfKafkaClients
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, eventually
-from tests.support.raw_kafka import RawClient
+from tests.support.processes import eventually
 
-PARTITIONS = 6
-SETTINGS = {"group.min.session.timeout.ms": 500, "group.initial.rebalance.delay.ms": 200}
-QUICK = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 200, "auto.offset.reset": "earliest"}
+from .group_readers import PARTITIONS, SETTINGS, KafkaPythonReader, Reader, kcat_member, members, produce, read_all, shared, texts
 
 
 @pytest.fixture(scope="module")
-def zookeeper(zookeeper_address: str) -> str:
-    return f"{zookeeper_address}/groups-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture(scope="module")
-def broker(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper, settings=SETTINGS) as running:
-        yield running
+def broker_settings() -> dict[str, object]:
+    return SETTINGS
 
 
 @pytest.fixture
@@ -56,134 +42,6 @@ def topic(broker: BrokerProcess) -> str:
 @pytest.fixture
 def group(topic: str) -> str:
     return f"group-of-{topic}"
-
-
-def produce(broker: BrokerProcess, topic: str, values: Sequence[str]) -> None:
-    """Write value n to partition n modulo their number; all acknowledged on return."""
-    producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "linger.ms": 5})
-    for number, value in enumerate(values):
-        producer.produce(topic, value.encode(), partition=number % PARTITIONS)
-    assert producer.flush(20) == 0
-
-
-def texts(prefix: str, number: int) -> list[str]:
-    return [f"{prefix}-{index}" for index in range(number)]
-
-
-class Reader:
-    """A librdkafka consumer on a thread of its own; `values` is what it got, `partitions` what it has now."""
-
-    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: Any) -> None:
-        self.values: list[str] = []
-        self.partitions: set[int] = set()
-        self.assignments = 0
-        self.revocations = 0
-        self.errors: list[str] = []
-        self._client = confluent_kafka.Consumer(
-            {"bootstrap.servers": broker.address, "group.id": group, "error_cb": self._failed, "log_level": 0, **QUICK, **config}
-        )
-        self._client.subscribe([topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def __enter__(self) -> "Reader":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop, commit, leave the group."""
-        self._stop.set()
-        self._thread.join(20)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            message = self._client.poll(0.05)
-            if message is None:
-                continue
-            if message.error() is None:
-                self.values.append(message.value().decode())
-            else:
-                self.errors.append(message.error().name())
-        self._client.close()
-
-    def _failed(self, error: confluent_kafka.KafkaError) -> None:
-        self.errors.append(error.name())
-
-    def _assigned(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        self.assignments += 1
-        self.partitions |= {one.partition for one in partitions}
-
-    def _revoked(self, consumer: Any, partitions: list[TopicPartition]) -> None:
-        self.revocations += 1
-        self.partitions -= {one.partition for one in partitions}
-
-
-class KafkaPythonReader:
-    """A kafka-python consumer on a thread of its own; `values` is what it got, `partitions` what it has now."""
-
-    def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: Any) -> None:
-        self.values: list[str] = []
-        self.partitions: set[int] = set()
-        self._client_of = partial(
-            KafkaConsumer,
-            topic,
-            bootstrap_servers=broker.address,
-            group_id=group,
-            auto_offset_reset="earliest",
-            session_timeout_ms=3_000,
-            heartbeat_interval_ms=200,
-            **config,
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop, commit, leave the group."""
-        self._stop.set()
-        self._thread.join(20)
-
-    def _run(self) -> None:
-        client = self._client_of()
-        while not self._stop.is_set():
-            try:
-                polled = client.poll(timeout_ms=100)
-            except KafkaConnectionError:  # let out by its poll when it looks for the coordinator of a broker that is down
-                self._stop.wait(0.1)
-                continue
-            for records in polled.values():
-                self.values.extend(record.value.decode() for record in records)
-            self.partitions = {one.partition for one in client.assignment()}
-        client.close()
-
-
-def shared(*readers: Reader) -> Callable[[], bool]:
-    """Return a question: whether the readers have all partitions between them, each at least one, none twice."""
-
-    def ask() -> bool:
-        held = [partition for reader in readers for partition in reader.partitions]
-        return sorted(held) == list(range(PARTITIONS)) and all(reader.partitions for reader in readers)
-
-    return ask
-
-
-def described(broker: BrokerProcess, group: str) -> Any:
-    """Return what the broker says of the group now: asked anew, so that no client's patience with a dead broker counts."""
-    with RawClient(broker.port) as client:
-        return client.ask(15, 5, {"groups": [group], "include_authorized_operations": False}).groups[0]
-
-
-def members(broker: BrokerProcess, group: str) -> list[Any]:
-    """Return the members of the group once it is stable, none before."""
-    found = described(broker, group)
-    return list(found.members) if found.group_state == "Stable" else []
-
-
-def read_all(values: Sequence[str], *readers: Reader) -> Callable[[], bool]:
-    return lambda: {value for reader in readers for value in reader.values} >= set(values)
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -225,14 +83,6 @@ def test_librdkafka_kafka_python_and_kcat_work_in_one_group(
     finally:
         kcat.stop()
         other.close()
-
-
-def kcat_member(broker: BrokerProcess, group: str, topic: str, folder: Path, *config: str) -> Process:
-    """Return a running kcat that reads the topic as a member of the group, a process of its own that outlives a broker."""
-    words = [word for name, value in QUICK.items() for word in ("-X", f"{name}={value}")]
-    extra = [word for one in config for word in ("-X", one)]
-    command = ["kcat", "-b", broker.address, "-u", "-q", "-E", *words, *extra, "-G", group, topic]
-    return Process(command, folder / f"kcat-{uuid.uuid4().hex[:6]}").start()
 
 
 def test_a_killed_members_partitions_go_to_the_others_when_its_session_ends(

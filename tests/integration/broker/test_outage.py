@@ -3,31 +3,16 @@
 import random
 import socket
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 from select import select
 from typing import Any
 
-import pytest
-
-from headrace.local import zookeeper
 from headrace.wire import control
 from headrace.wire.errors import ErrorCode
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, accepts, eventually, free_port
+from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, frame
-
-
-@pytest.fixture
-def own_zookeeper(tmp_path: Path) -> Iterator[tuple[str, Process]]:
-    """A ZooKeeper that only this test uses, so that it may be killed."""
-    port = free_port()
-    server = Process(zookeeper.command(port, tmp_path / "zookeeper"), tmp_path / "zookeeper" / "log").start()
-    try:
-        eventually(lambda: accepts(port), what="ZooKeeper's port open")
-        yield f"127.0.0.1:{port}/own", server
-    finally:
-        server.kill()
+from tests.support.zookeeper import ZooKeeperProcess
 
 
 def metadata(client: RawClient, name: str) -> Any:
@@ -43,16 +28,16 @@ def commit(client: RawClient, offset: int) -> ErrorCode:
 
 
 def test_without_zookeeper_known_topics_are_served_on_and_everything_works_when_it_is_back(
-    own_zookeeper: tuple[str, Process], tmp_path: Path
+    own_zookeeper: ZooKeeperProcess, tmp_path: Path
 ) -> None:
-    address, server = own_zookeeper
+    address = f"{own_zookeeper.address}/own"
     settings = {"zookeeper.session.timeout.ms": 1_000, "topic.creation.wait.ms": 200}
     with BrokerProcess(tmp_path / "broker", address, settings=settings) as broker:
         with RawClient(broker.port, timeout_ms=30_000) as client, RawClient(broker.port, timeout_ms=30_000) as other:
             metadata(client, "clicks")
             assert client.produce("clicks", batch(b"one")).error_code == 0
             assert commit(client, 5) is ErrorCode.NONE
-            server.kill()
+            own_zookeeper.kill()
             assert client.produce("clicks", batch(b"two")).error_code == 0
             assert client.ask(22, 4, {"transactional_id": None, "transaction_timeout_ms": 1_000}).error_code == 0
             assert metadata(client, "new").error_code == ErrorCode.LEADER_NOT_AVAILABLE
@@ -63,7 +48,7 @@ def test_without_zookeeper_known_topics_are_served_on_and_everything_works_when_
             assert select([other.socket], [], [], 0)[0] == [], "the fetches were answered, the commit waits"
             error = control.decode_response(8, 8, other.receive(8, 8)[1]).topics[0].partitions[0].error_code
             assert ErrorCode(int(error)).retriable
-            server.start()
+            own_zookeeper.start()
             eventually(lambda: commit(client, 9) is ErrorCode.NONE, within_ms=40_000, what="commits durable again")
             eventually(lambda: metadata(client, "new").error_code == 0, within_ms=40_000, what="topics made again")
             assert len(client.fetch("clicks", 0).records or b"") > 100

@@ -10,10 +10,9 @@ import pytest
 
 from headrace.broker.log.tools.check import check
 from headrace.wire.record_batch import crc_matches, iter_batches, read_header
-from tests.crash.load import create_topic
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
-from tests.support.raw_kafka import RawClient, batch
+from tests.support.raw_kafka import RawClient, batch, create_topic
 
 SEGMENT_BYTES = 500_000
 BATCH = batch(os.urandom(9_000))

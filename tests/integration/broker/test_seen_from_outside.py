@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,12 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.broker.metrics_page import PREFIX, TABLE
-from headrace.local import zookeeper
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, accepts, eventually, free_port
 from tests.support.raw_kafka import Closed, RawClient, batch, fetch_body, frame
 from tests.support.scraping import Scrape, health
+from tests.support.zookeeper import ZooKeeperProcess
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +24,8 @@ def http_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory, http_port: int) -> Iterator[BrokerProcess]:
-    chroot = f"{zookeeper_address}/seen-{uuid.uuid4().hex[:8]}"
-    settings = {"http.port": http_port, "max.connections": 40, "logging.level": "INFO"}
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), chroot, settings=settings) as running:
-        yield running
+def broker_settings(http_port: int) -> dict[str, object]:
+    return {"http.port": http_port, "max.connections": 40, "logging.level": "INFO"}
 
 
 @pytest.fixture
@@ -211,23 +207,18 @@ def test_alive_and_ready(broker: BrokerProcess, http_port: int) -> None:
     assert Scrape(http_port).sum("ready") == 1
 
 
-def test_ready_follows_zookeeper_away_and_back_while_the_broker_lives(tmp_path: Path) -> None:
-    port, http = free_port(), free_port()
-    server = Process(zookeeper.command(port, tmp_path / "zookeeper"), tmp_path / "zookeeper" / "log").start()
-    try:
-        eventually(lambda: accepts(port), what="ZooKeeper's port open")
-        settings = {"http.port": http, "zookeeper.session.timeout.ms": 1_500}
-        with BrokerProcess(tmp_path / "broker", f"127.0.0.1:{port}/own", settings=settings):
-            assert health(http, "/readyz")[0] == 200
-            server.kill()
-            eventually(lambda: health(http, "/readyz")[0] == 503, what="not ready without ZooKeeper")
-            assert "ZooKeeper session" in health(http, "/readyz")[1]["reasons"][0]
-            assert health(http, "/healthz")[0] == 200, "it lives and serves on"
-            assert Scrape(http).sum("zookeeper_session", state="sure") == 0
-            server.start()
-            eventually(lambda: health(http, "/readyz")[0] == 200, within_ms=40_000, what="ready again")
-    finally:
-        server.kill()
+def test_ready_follows_zookeeper_away_and_back_while_the_broker_lives(tmp_path: Path, own_zookeeper: ZooKeeperProcess) -> None:
+    http = free_port()
+    settings = {"http.port": http, "zookeeper.session.timeout.ms": 1_500}
+    with BrokerProcess(tmp_path / "broker", f"{own_zookeeper.address}/own", settings=settings):
+        assert health(http, "/readyz")[0] == 200
+        own_zookeeper.kill()
+        eventually(lambda: health(http, "/readyz")[0] == 503, what="not ready without ZooKeeper")
+        assert "ZooKeeper session" in health(http, "/readyz")[1]["reasons"][0]
+        assert health(http, "/healthz")[0] == 200, "it lives and serves on"
+        assert Scrape(http).sum("zookeeper_session", state="sure") == 0
+        own_zookeeper.start()
+        eventually(lambda: health(http, "/readyz")[0] == 200, within_ms=40_000, what="ready again")
 
 
 def test_a_start_without_zookeeper_is_alive_says_what_it_waits_for_and_ends_with_1(tmp_path: Path) -> None:

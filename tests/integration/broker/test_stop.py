@@ -10,11 +10,11 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from headrace.broker.log.tools.check import check
-from headrace.local import zookeeper
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, accepts, eventually, free_port
+from tests.support.processes import eventually, free_port
 from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched
 from tests.support.scraping import health
+from tests.support.zookeeper import ZooKeeperProcess
 
 TOPIC = "clicks"
 
@@ -146,24 +146,20 @@ def list_end() -> dict[str, object]:
     return {"replica_id": -1, "isolation_level": 0, "topics": [{"name": TOPIC, "partitions": [partition]}]}
 
 
-def test_a_stop_that_runs_out_of_time_says_what_it_was_at_and_ends_with_3(tmp_path: Path) -> None:
-    port = free_port()
-    server = Process(zookeeper.command(port, tmp_path / "zookeeper"), tmp_path / "zookeeper" / "log").start()
-    try:
-        eventually(lambda: accepts(port), what="ZooKeeper's port open")
-        settings = {"shutdown.timeout.ms": 1_000, "zookeeper.session.timeout.ms": 20_000}
-        with BrokerProcess(tmp_path / "broker", f"127.0.0.1:{port}/x", settings=settings) as broker:
-            create(broker)
-            with RawClient(broker.port) as client:
-                assert client.produce(TOPIC, batch(b"x")).error_code == 0
-            os.kill(server.pid, signal.SIGSTOP)  # it hangs, and with it whoever asks it
-            os.kill(broker.pid, signal.SIGTERM)
-            assert broker.process.wait(10_000) == 3
-            (line,) = [one for one in map(json.loads, broker.log.splitlines()) if one["event"] == "stop_ran_out_of_time"]
-            assert line["doing"]
-            os.kill(server.pid, signal.SIGCONT)
-            broker.restart()
-            with RawClient(broker.port) as client:
-                assert len(client.fetch(TOPIC, 0).records or b"") > 0
-    finally:
-        server.kill()
+def test_a_stop_that_runs_out_of_time_says_what_it_was_at_and_ends_with_3(
+    tmp_path: Path, own_zookeeper: ZooKeeperProcess
+) -> None:
+    settings = {"shutdown.timeout.ms": 1_000, "zookeeper.session.timeout.ms": 20_000}
+    with BrokerProcess(tmp_path / "broker", f"{own_zookeeper.address}/x", settings=settings) as broker:
+        create(broker)
+        with RawClient(broker.port) as client:
+            assert client.produce(TOPIC, batch(b"x")).error_code == 0
+        os.kill(own_zookeeper.pid, signal.SIGSTOP)  # it hangs, and with it whoever asks it
+        os.kill(broker.pid, signal.SIGTERM)
+        assert broker.process.wait(10_000) == 3
+        (line,) = [one for one in map(json.loads, broker.log.splitlines()) if one["event"] == "stop_ran_out_of_time"]
+        assert line["doing"]
+        os.kill(own_zookeeper.pid, signal.SIGCONT)
+        broker.restart()
+        with RawClient(broker.port) as client:
+            assert len(client.fetch(TOPIC, 0).records or b"") > 0

@@ -57,7 +57,7 @@ def test_a_topic_that_cannot_be_is_refused_with_the_brokers_reason(cluster: Clus
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_we_send_librdkafka_reads(real_broker: BrokerProcess, cluster: Cluster, topic: str, codec: Codec) -> None:
+def test_what_we_send_librdkafka_reads(broker: BrokerProcess, cluster: Cluster, topic: str, codec: Codec) -> None:
     producer = Producer(cluster, codec=codec, batch_bytes=4_000)
     for number in range(500):
         producer.send(
@@ -67,9 +67,7 @@ def test_what_we_send_librdkafka_reads(real_broker: BrokerProcess, cluster: Clus
     ours = sorted((r.timestamp_ms, r.key, r.value, r.headers) for records in _read_all(cluster, topic).values() for r in records)
     assert [value for _, _, value, _ in ours] == [b"value %d" % number for number in range(500)]
 
-    rdkafka = confluent_kafka.Consumer(
-        {"bootstrap.servers": real_broker.address, "group.id": "none", "enable.auto.commit": False}
-    )
+    rdkafka = confluent_kafka.Consumer({"bootstrap.servers": broker.address, "group.id": "none", "enable.auto.commit": False})
     rdkafka.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(3)])
     read: list[tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes], ...]]] = []
 
@@ -84,12 +82,12 @@ def test_what_we_send_librdkafka_reads(real_broker: BrokerProcess, cluster: Clus
     assert sorted(read) == ours
 
 
-def test_what_we_send_kafka_python_reads(real_broker: BrokerProcess, cluster: Cluster, topic: str) -> None:
+def test_what_we_send_kafka_python_reads(broker: BrokerProcess, cluster: Cluster, topic: str) -> None:
     producer = Producer(cluster, codec=Codec.GZIP, batch_bytes=4_000)
     for number in range(500):
         producer.send(topic, b"value %d" % number, key=b"k", timestamp_ms=number, headers=[("n", b"%d" % number)])
     producer.close()
-    theirs = KafkaConsumer(bootstrap_servers=real_broker.address, auto_offset_reset="earliest", enable_auto_commit=False)
+    theirs = KafkaConsumer(bootstrap_servers=broker.address, auto_offset_reset="earliest", enable_auto_commit=False)
     theirs.assign([KafkaTopicPartition(topic, partition) for partition in range(3)])
     seen: list[tuple[int, bytes, bytes, tuple[tuple[str, bytes], ...]]] = []
 
@@ -104,13 +102,13 @@ def test_what_we_send_kafka_python_reads(real_broker: BrokerProcess, cluster: Cl
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_other_clients_send_we_read(real_broker: BrokerProcess, cluster: Cluster, topic: str, codec: str) -> None:
-    rdkafka = confluent_kafka.Producer({"bootstrap.servers": real_broker.address, "compression.type": codec})
+def test_what_other_clients_send_we_read(broker: BrokerProcess, cluster: Cluster, topic: str, codec: str) -> None:
+    rdkafka = confluent_kafka.Producer({"bootstrap.servers": broker.address, "compression.type": codec})
     for number in range(300):
         rdkafka.produce(topic, b"rd %d" % number, partition=number % 3, timestamp=5_000 + number)
     assert rdkafka.flush(20) == 0
     # kafka-python brings no library for the other codecs; librdkafka does.
-    theirs = KafkaProducer(bootstrap_servers=real_broker.address, compression_type="gzip" if codec == "gzip" else None)
+    theirs = KafkaProducer(bootstrap_servers=broker.address, compression_type="gzip" if codec == "gzip" else None)
     for number in range(300):
         theirs.send(topic, b"kp %d" % number, partition=number % 3)
     theirs.flush(20)
@@ -170,7 +168,7 @@ def test_deliveries_tell_where_each_batch_is(cluster: Cluster, topic: str) -> No
 
 
 def test_kill_minus_nine_of_the_broker_while_sending_loses_and_doubles_nothing(
-    real_broker: BrokerProcess, cluster: Cluster, topic: str
+    broker: BrokerProcess, cluster: Cluster, topic: str
 ) -> None:
     acknowledged: list[int] = []
     producer = Producer(
@@ -186,31 +184,29 @@ def test_kill_minus_nine_of_the_broker_while_sending_loses_and_doubles_nothing(
             if sent % 50 == 0:
                 time.sleep(0.002)
         held_at_kill = producer.held_records
-        real_broker.kill()
+        broker.kill()
         assert held_at_kill, "the kill must land while something is under way"
         for _ in range(100):
             producer.send(topic, b"%d" % sent, partition=sent % 3, timestamp_ms=sent)
             sent += 1
-        real_broker.launch()
+        broker.launch()
     producer.flush(timeout_ms=60_000)
     producer.close()
     assert sum(acknowledged) == sent
-    real_broker.await_ready()
+    broker.await_ready()
     for partition, records in _read_all(cluster, topic).items():
         assert [record.value for record in records] == [b"%d" % number for number in range(partition, sent, 3)]
 
 
-def test_a_new_producer_after_a_kill_is_never_taken_for_an_old_one(
-    real_broker: BrokerProcess, cluster: Cluster, topic: str
-) -> None:
+def test_a_new_producer_after_a_kill_is_never_taken_for_an_old_one(broker: BrokerProcess, cluster: Cluster, topic: str) -> None:
     ids = set()
     for turn in range(3):
         producer = Producer(cluster)
         producer.send(topic, b"turn %d" % turn, partition=0, timestamp_ms=turn)
         producer.flush(timeout_ms=30_000)
         ids.add(producer.producer_id)
-        real_broker.kill()
-        real_broker.start()
+        broker.kill()
+        broker.start()
         producer.send(topic, b"after %d" % turn, partition=0, timestamp_ms=turn)
         producer.close()
     assert len(ids) == 3

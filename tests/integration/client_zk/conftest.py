@@ -1,4 +1,4 @@
-"""A real broker and ZooKeeper, an independent producer, and consumers that iterate on threads of their own."""
+"""An independent producer, and consumers that iterate on threads of their own."""
 
 import threading
 import uuid
@@ -12,22 +12,7 @@ from headrace.client import admin
 from headrace.client.cluster import Cluster
 from headrace.client.stream_message import Message
 from headrace.client.zk_consumer import ZooKeeperConsumer
-from tests.integration.coordination.conftest import own_server
 from tests.support.broker import BrokerProcess
-
-__all__ = ["own_server"]
-
-
-@pytest.fixture(scope="module")
-def zookeeper(zookeeper_address: str) -> str:
-    """`host:port/chroot` of this module's cluster."""
-    return f"{zookeeper_address}/consumers-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory, zookeeper: str) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper) as running:
-        yield running
 
 
 @pytest.fixture

@@ -19,10 +19,9 @@ from headrace.coordination.errors import ConsumerIdTaken
 from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
 from headrace.wire.record_batch import read_header
-from tests.integration.coordination.conftest import OwnServer
-from tests.integration.coordination.test_session import expire
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
+from tests.support.zookeeper import ZooKeeperProcess, expire
 
 from .conftest import MakeReader, create, produce
 
@@ -187,20 +186,20 @@ def test_a_commit_after_the_session_was_lost_commits_nothing(broker: BrokerProce
 
 
 def test_nothing_is_handed_out_while_zookeeper_is_away_and_all_of_it_when_it_is_back(
-    tmp_path: Path, own_server: OwnServer, reader: MakeReader
+    tmp_path: Path, own_zookeeper: ZooKeeperProcess, reader: MakeReader
 ) -> None:
-    chroot = f"{own_server.address}/c"
+    chroot = f"{own_zookeeper.address}/c"
     with BrokerProcess(tmp_path / "broker", chroot) as broker:
         create(broker.address, "t", 4)
         produce(broker.address, "t", numbered(100))
         one = reader("g", "t", bootstrap=broker.address, hosts=chroot, session_timeout_ms=10_000).start()
         eventually(lambda: len(one.messages) == 100, what="all read")
-        own_server.kill()
+        own_zookeeper.kill()
         eventually(lambda: not one.consumer.may_act, what="unsure")
         produce(broker.address, "t", numbered(100, 100))
         eventually(lambda: one.consumer.queued_bytes > 0, what="fetched and held")
         assert len(one.messages) == 100
-        own_server.start()
+        own_zookeeper.start()
         eventually(lambda: len(one.messages) == 200, what="the rest")
         assert sorted(value or b"" for value in one.values) == numbered(200)
         one.close()

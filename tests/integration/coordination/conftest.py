@@ -1,13 +1,10 @@
-"""Sessions that are closed at the test's end, and a ZooKeeper server of one's own that may be killed."""
+"""Sessions that are closed at the end of the test."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from headrace.coordination.session import Session
-from headrace.local import zookeeper
-from tests.support.processes import Process, accepts, eventually, free_port
 
 OpenSession = Callable[..., Session]
 
@@ -25,27 +22,3 @@ def open_session(zookeeper_chroot: str) -> Iterator[OpenSession]:
     yield open_one
     for session in opened:
         session.close()
-
-
-class OwnServer:
-    """A ZooKeeper server on a port of its own, its data kept over kills."""
-
-    def __init__(self, folder: Path) -> None:
-        self.port = free_port()
-        self.address = f"127.0.0.1:{self.port}"
-        self._process = Process(zookeeper.command(self.port, folder), folder / "log")
-
-    def start(self) -> None:
-        self._process.start()
-        eventually(lambda: accepts(self.port), what="ZooKeeper's port open")
-
-    def kill(self) -> None:
-        self._process.kill()
-
-
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[OwnServer]:
-    server = OwnServer(tmp_path / "zookeeper")
-    server.start()
-    yield server
-    server.kill()

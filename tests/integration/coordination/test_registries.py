@@ -19,9 +19,9 @@ from headrace.coordination.positions import AuditPositions
 from headrace.coordination.producer_ids import BLOCK, ProducerIdBlocks, cluster_id
 from headrace.coordination.topics import TopicRegistry
 from tests.support.processes import eventually
+from tests.support.zookeeper import ZooKeeperProcess, expire
 
-from .conftest import OpenSession, OwnServer
-from .test_session import expire
+from .conftest import OpenSession
 
 
 def test_a_broker_registers_and_is_listed_and_goes_with_its_session(open_session: OpenSession) -> None:
@@ -95,23 +95,23 @@ def test_a_broker_learns_when_a_stranger_took_its_id_while_its_session_was_lost(
     assert isinstance(refused[0], BrokerIdTaken)
 
 
-def test_brokers_of_a_restarted_zookeeper_are_there_again(open_session: OpenSession, own_server: OwnServer) -> None:
-    session = open_session(hosts=own_server.address, session_timeout_ms=10_000)
+def test_brokers_of_a_restarted_zookeeper_are_there_again(open_session: OpenSession, own_zookeeper: ZooKeeperProcess) -> None:
+    session = open_session(hosts=own_zookeeper.address, session_timeout_ms=10_000)
     BrokerRegistry(session).register(1, "127.0.0.1", 9092, "folder-a")
-    own_server.kill()
-    own_server.start()
+    own_zookeeper.kill()
+    own_zookeeper.start()
     eventually(session.is_sure, what="sure again")
     assert [info.broker_id for info in BrokerRegistry(session).list()] == [1]
 
 
 def test_an_ephemeral_node_that_outlives_a_server_restart_does_not_keep_its_broker_out(
-    open_session: OpenSession, own_server: OwnServer
+    open_session: OpenSession, own_zookeeper: ZooKeeperProcess
 ) -> None:
-    former = open_session("former", hosts=own_server.address, session_timeout_ms=10_000)
+    former = open_session("former", hosts=own_zookeeper.address, session_timeout_ms=10_000)
     BrokerRegistry(former).register(1, "127.0.0.1", 9092, "folder-a")
-    own_server.kill()
-    own_server.start()
-    present = open_session("present", hosts=own_server.address)
+    own_zookeeper.kill()
+    own_zookeeper.start()
+    present = open_session("present", hosts=own_zookeeper.address)
     BrokerRegistry(present).register(1, "127.0.0.1", 9092, "folder-a")
     node = present.tree.read("/brokers/ids/1")
     assert node is not None
@@ -298,11 +298,11 @@ def test_two_brokers_taking_blocks_at_once_never_get_the_same_id(open_session: O
     assert all(later - earlier == BLOCK for earlier, later in pairwise(starts))
 
 
-def test_blocks_go_on_after_a_restart_of_broker_and_zookeeper(open_session: OpenSession, own_server: OwnServer) -> None:
-    first = ProducerIdBlocks(open_session(hosts=own_server.address)).next_block()
-    own_server.kill()
-    own_server.start()
-    second = ProducerIdBlocks(open_session(hosts=own_server.address)).next_block()
+def test_blocks_go_on_after_a_restart_of_broker_and_zookeeper(open_session: OpenSession, own_zookeeper: ZooKeeperProcess) -> None:
+    first = ProducerIdBlocks(open_session(hosts=own_zookeeper.address)).next_block()
+    own_zookeeper.kill()
+    own_zookeeper.start()
+    second = ProducerIdBlocks(open_session(hosts=own_zookeeper.address)).next_block()
     assert second.start == first.stop
     assert 0 < second.stop < 1 << 63
 

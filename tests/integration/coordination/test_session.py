@@ -6,8 +6,6 @@ import threading
 import time
 
 import pytest
-from kazoo.client import KazooClient
-from kazoo.handlers.threading import KazooTimeoutError
 
 from headrace.coordination.errors import (
     ConnectionUnsure,
@@ -17,34 +15,13 @@ from headrace.coordination.errors import (
     VersionConflict,
     ZooKeeperUnreachable,
 )
+from headrace.coordination.operations import Check, Create, Delete, Write
 from headrace.coordination.session import Session
 from headrace.coordination.standing import SessionState
-from headrace.coordination.tree import Check, Create, Delete, Write
 from tests.support.processes import eventually, free_port
+from tests.support.zookeeper import ZooKeeperProcess, expire
 
-from .conftest import OpenSession, OwnServer
-
-
-def expire(session: Session) -> None:
-    """End the session as the server would: a second client closes it under its id and password, and return once it is lost."""
-    client, before = session._client, session.generation
-    assert client is not None
-    identity = client.client_id
-    assert identity is not None
-
-    def steal_and_close() -> bool:
-        # The owner may reconnect between the two steps and take its session back, or even while the thief connects: once more.
-        thief = KazooClient(session.hosts.partition("/")[0], client_id=identity)
-        try:
-            thief.start(3)
-        except KazooTimeoutError:
-            pass
-        finally:
-            thief.stop()
-            thief.close()
-        return session.generation > before
-
-    eventually(steal_and_close, within_ms=40_000, what="the session ended")
+from .conftest import OpenSession
 
 
 def test_start_creates_the_chroot_and_is_sure_of_its_session(open_session: OpenSession) -> None:
@@ -121,14 +98,14 @@ def test_an_expired_session_is_lost_then_sure_again_under_a_higher_generation(op
 
 
 def test_a_killed_server_makes_the_session_unsure_and_its_return_makes_it_sure(
-    open_session: OpenSession, own_server: OwnServer
+    open_session: OpenSession, own_zookeeper: ZooKeeperProcess
 ) -> None:
-    session = open_session(hosts=f"{own_server.address}/deep/chroot", session_timeout_ms=10_000)
+    session = open_session(hosts=f"{own_zookeeper.address}/deep/chroot", session_timeout_ms=10_000)
     session.tree.put("/kept", b"1")
     generation = session.generation
-    own_server.kill()
+    own_zookeeper.kill()
     eventually(lambda: not session.is_sure(), what="doubt", within_ms=3_000)
-    own_server.start()
+    own_zookeeper.start()
     eventually(session.is_sure, what="sure again")
     assert session.generation == generation, "the same session: the server remembers it"
     node = session.tree.read("/kept")
@@ -136,9 +113,11 @@ def test_a_killed_server_makes_the_session_unsure_and_its_return_makes_it_sure(
     assert node.data == b"1"
 
 
-def test_a_call_to_a_dead_server_ends_within_its_time_as_unsure(open_session: OpenSession, own_server: OwnServer) -> None:
-    session = open_session(hosts=own_server.address, session_timeout_ms=1_000)
-    own_server.kill()
+def test_a_call_to_a_dead_server_ends_within_its_time_as_unsure(
+    open_session: OpenSession, own_zookeeper: ZooKeeperProcess
+) -> None:
+    session = open_session(hosts=own_zookeeper.address, session_timeout_ms=1_000)
+    own_zookeeper.kill()
     with pytest.raises(ConnectionUnsure) as caught:
         session.tree.read("/x")
     assert caught.value.retriable
@@ -146,11 +125,11 @@ def test_a_call_to_a_dead_server_ends_within_its_time_as_unsure(open_session: Op
         session.tree.create("/x", b"")
 
 
-def test_a_read_outlives_a_restart_of_the_server(open_session: OpenSession, own_server: OwnServer) -> None:
-    session = open_session(hosts=own_server.address, session_timeout_ms=15_000)
+def test_a_read_outlives_a_restart_of_the_server(open_session: OpenSession, own_zookeeper: ZooKeeperProcess) -> None:
+    session = open_session(hosts=own_zookeeper.address, session_timeout_ms=15_000)
     session.tree.put("/x", b"1")
-    own_server.kill()
-    back = threading.Timer(0.5, own_server.start)
+    own_zookeeper.kill()
+    back = threading.Timer(0.5, own_zookeeper.start)
     back.start()
     node = session.tree.read("/x")
     back.join()

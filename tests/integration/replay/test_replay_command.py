@@ -22,8 +22,9 @@ from headrace.sdk import event_schema
 from headrace.wire.quarantine_record import quarantine_topic
 from headrace.wire.record_batch import Record, iter_records
 from headrace.wire.schema_id import unframe
-from tests.integration.replay.conftest import Background, LiveSide
+from tests.integration.replay.conftest import Background
 from tests.support import access_logs
+from tests.support.live_side import LiveSide
 from tests.support.processes import Process, eventually
 
 

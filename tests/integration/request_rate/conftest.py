@@ -1,15 +1,13 @@
-"""One cluster with its schema registry, and processes of the service that may be killed."""
+"""Processes of the service, which a test may kill, and readers of what they wrote."""
 
 import json
 import sys
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import RangeReport
@@ -17,6 +15,7 @@ from headrace.audit.model.ranges import Outcome, Ranges
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
+from tests.support.librdkafka import read_all
 from tests.support.processes import Process, eventually
 from tests.support.registry import RegistryProcess
 
@@ -77,50 +76,11 @@ class Members:
             process.kill()
 
 
-@pytest.fixture(scope="module")
-def zookeeper(zookeeper_address: str) -> str:
-    return f"{zookeeper_address}/rates-{uuid.uuid4().hex[:8]}"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory, zookeeper: str) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess) -> Iterator[RegistryProcess]:
-    with RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address) as running:
-        yield running
-
-
 @pytest.fixture
 def members(tmp_path: Path, zookeeper: str, broker: BrokerProcess, registry: RegistryProcess) -> Iterator[Members]:
     made = Members(tmp_path, zookeeper, broker.address, registry.url)
     yield made
     made.stop_all()
-
-
-def read_all(bootstrap: str, topic: str) -> list[Any]:
-    """Return every message of the topic, read by librdkafka, by assignment, to the end of each partition."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "oracle", "enable.auto.commit": False, "enable.partition.eof": True}
-    )
-    try:
-        waiting = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in waiting])
-        found: list[Any] = []
-        while waiting:
-            message = consumer.poll(10)
-            assert message is not None, f"{topic}: partitions {waiting} did not come to their ends"
-            if message.error() is None:
-                found.append(message)
-            else:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                waiting.discard(message.partition())
-        return found
-    finally:
-        consumer.close()
 
 
 class Books:

@@ -21,10 +21,11 @@ from headrace.coordination.session import Session
 from headrace.schema_registry.client import RegistryClient
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
 from tests.support.broker import BrokerProcess
+from tests.support.librdkafka import read_all
 from tests.support.processes import eventually
 from tests.support.registry import RegistryProcess
 
-from .conftest import Books, Members, read_all
+from .conftest import Books, Members
 
 SCHEMA = {
     "type": "record",

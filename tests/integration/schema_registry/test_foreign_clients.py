@@ -20,9 +20,9 @@ from headrace.schema_registry.client import (
     UnknownSchemaId,
 )
 from headrace.wire.schema_id import frame, unframe
+from tests.support.avro_schemas import field, record
 from tests.support.broker import BrokerProcess
 from tests.support.registry import RegistryProcess
-from tests.unit.schema_registry.schemas import field, record
 
 CLICK = record(field("url", "string"), field("count", "int", 0), name="Click", namespace="shop")
 MONEY = record(field("amount", "long"), name="Money", namespace="shop")

@@ -7,9 +7,9 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from headrace.client.cluster import Cluster
 from headrace.client.read_range import read_range
 from headrace.wire.record_batch import iter_records
+from tests.support.avro_schemas import field, record
 from tests.support.broker import BrokerProcess
 from tests.support.registry import RegistryProcess
-from tests.unit.schema_registry.schemas import field, record
 
 V1 = record(field("a", "int"))
 V2 = record(field("a", "int"), field("b", "int", 0))

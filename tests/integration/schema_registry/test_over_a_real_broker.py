@@ -15,10 +15,10 @@ from headrace.client.read_range import read_range
 from headrace.runtime.status import read_status
 from headrace.schema_registry.client import RegistryClient, RegistryUnavailable
 from headrace.wire.record_batch import iter_records
+from tests.support.avro_schemas import field, record
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 from tests.support.registry import RegistryProcess
-from tests.unit.schema_registry.schemas import field, record
 
 
 def numbered(number: int) -> dict[str, Any]:

@@ -17,14 +17,14 @@ from headrace.client.cluster import Cluster
 from headrace.sdk import EventLogger, event_schema, nullable
 from headrace.wire.quarantine_record import QuarantineRecord
 from tests.integration.sdk.books import acknowledged, records_of, reports_of, stored
-from tests.integration.sdk.conftest import Platform
+from tests.support.live_side import LiveSide
 from tests.support.processes import eventually
 
 SCHEMA = event_schema("Click", [{"name": "number", "type": "int"}, nullable("page", "string")])
 
 
-def _logger(platform: Platform, topic: str, **changes: object) -> EventLogger:
-    settings = {"bootstrap": platform.bootstrap, "registry_url": platform.registry_url, "application": "shop", **changes}
+def _logger(live: LiveSide, topic: str, **changes: object) -> EventLogger:
+    settings = {"bootstrap": live.bootstrap, "registry_url": live.registry_url, "application": "shop", **changes}
     return EventLogger(topic, SCHEMA, **settings)  # type: ignore[arg-type]
 
 
@@ -33,14 +33,12 @@ def topic() -> str:
     return f"clicks-{uuid.uuid4().hex[:8]}"
 
 
-def test_events_are_read_by_confluents_deserializer(platform: Platform, topic: str) -> None:
-    with _logger(platform, topic, server_name="web-1") as logger:
+def test_events_are_read_by_confluents_deserializer(live: LiveSide, topic: str) -> None:
+    with _logger(live, topic, server_name="web-1") as logger:
         for number in range(200):
             assert logger.log({"number": number, "page": f"/{number}"}, event_time_ms=1_431_856_000_000 + number)
-    reading = AvroDeserializer(SchemaRegistryClient({"url": platform.registry_url}))
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": platform.bootstrap, "group.id": "none", "enable.auto.commit": False}
-    )
+    reading = AvroDeserializer(SchemaRegistryClient({"url": live.registry_url}))
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": live.bootstrap, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([confluent_kafka.TopicPartition(topic, partition, 0) for partition in range(3)])
     seen: list[dict[str, object]] = []
 
@@ -59,8 +57,8 @@ def test_events_are_read_by_confluents_deserializer(platform: Platform, topic: s
     assert {event["page"] for event in seen} == {f"/{number}" for number in range(200)}
 
 
-def test_the_books_of_a_clean_end_are_the_logs_own_counts(platform: Platform, cluster: Cluster, topic: str) -> None:
-    with _logger(platform, topic, lateness_ms=None) as logger:
+def test_the_books_of_a_clean_end_are_the_logs_own_counts(live: LiveSide, cluster: Cluster, topic: str) -> None:
+    with _logger(live, topic, lateness_ms=None) as logger:
         for number in range(3_000):
             logger.log({"number": number}, event_time_ms=1_431_856_000_000 + number * 1_000)
         assert not logger.log({"number": "many"}, event_time_ms=1_431_856_000_000)
@@ -73,10 +71,8 @@ def test_the_books_of_a_clean_end_are_the_logs_own_counts(platform: Platform, cl
     assert [record.reason for record in quarantined] == ["field 'number' is 'many' of type str, expected int"]
 
 
-def test_killing_the_broker_while_events_are_sent_loses_and_doubles_none(
-    platform: Platform, cluster: Cluster, topic: str
-) -> None:
-    logger = _logger(platform, topic, batch_bytes=4_000)
+def test_killing_the_broker_while_events_are_sent_loses_and_doubles_none(live: LiveSide, cluster: Cluster, topic: str) -> None:
+    logger = _logger(live, topic, batch_bytes=4_000)
     logged = 0
     stop = threading.Event()
 
@@ -94,14 +90,14 @@ def test_killing_the_broker_while_events_are_sent_loses_and_doubles_none(
         for _ in range(2):
             goal = logged + 2_000
             eventually(lambda goal=goal: logged > goal and logger._producer.held_records > 0)  # type: ignore[misc]
-            platform.broker.kill()
+            live.broker.kill()
             goal = logged + 500
             eventually(lambda goal=goal: logged > goal)  # type: ignore[misc]
-            platform.broker.start()
+            live.broker.start()
     finally:
         stop.set()
         logging_on.join()
-        platform.broker.await_ready()
+        live.broker.await_ready()
     logger.close()
     assert sorted(record.timestamp_ms for record in records_of(cluster, topic)) == [
         1_431_856_000_000 + number * 100 for number in range(logged)
@@ -111,12 +107,12 @@ def test_killing_the_broker_while_events_are_sent_loses_and_doubles_none(
 
 
 def test_an_application_that_forgets_to_close_is_sealed_at_its_exit(
-    platform: Platform, cluster: Cluster, topic: str, tmp_path: Path
+    live: LiveSide, cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
     program = f"""
 from headrace.sdk import EventLogger, event_schema
-logger = EventLogger({topic!r}, event_schema("Click", [{{"name": "number", "type": "int"}}]), bootstrap={platform.bootstrap!r},
-    registry_url={platform.registry_url!r}, application="script")
+logger = EventLogger({topic!r}, event_schema("Click", [{{"name": "number", "type": "int"}}]), bootstrap={live.bootstrap!r},
+    registry_url={live.registry_url!r}, application="script")
 for number in range(50):
     logger.log({{"number": number}})
 """
@@ -126,12 +122,12 @@ for number in range(50):
     assert sum(acknowledged(reports).values()) == 50 == len(records_of(cluster, topic))
 
 
-def test_a_process_that_is_killed_is_never_sealed(platform: Platform, cluster: Cluster, topic: str) -> None:
+def test_a_process_that_is_killed_is_never_sealed(live: LiveSide, cluster: Cluster, topic: str) -> None:
     program = f"""
 import os, signal
 from headrace.sdk import EventLogger, event_schema
-logger = EventLogger({topic!r}, event_schema("Click", [{{"name": "number", "type": "int"}}]), bootstrap={platform.bootstrap!r},
-    registry_url={platform.registry_url!r}, application="script")
+logger = EventLogger({topic!r}, event_schema("Click", [{{"name": "number", "type": "int"}}]), bootstrap={live.bootstrap!r},
+    registry_url={live.registry_url!r}, application="script")
 logger.log({{"number": 1}})
 logger.flush()
 os.kill(os.getpid(), signal.SIGKILL)

@@ -16,15 +16,15 @@ from headrace.runtime.status import read_status
 from headrace.sdk import ACCESS_LOG_SCHEMA
 from headrace.wire.schema_id import unframe
 from tests.integration.sdk.books import acknowledged, records_of, reports_of, stored
-from tests.integration.sdk.conftest import Platform
+from tests.support.live_side import LiveSide
 from tests.support.processes import Process, eventually, free_port
 
 PATHS = ("/", "/about", "/products", "/products/3", "/api/time", "/missing", "/products/99", "/products?page=2&q=%20")
 
 
-def _frontend(platform: Platform, topic: str, folder: Path, port: int) -> Process:
+def _frontend(live: LiveSide, topic: str, folder: Path, port: int) -> Process:
     command = [sys.executable, "-m", "headrace.cli.main", "frontend", "run", "--port", str(port), "--topic", topic]
-    command += ["--bootstrap", platform.bootstrap, "--registry", platform.registry_url]
+    command += ["--bootstrap", live.bootstrap, "--registry", live.registry_url]
     command += ["--schema-cache", str(folder / "schemas"), "--status-file", str(folder / "status.json")]
     return Process(command, folder / "frontend.log")
 
@@ -38,9 +38,9 @@ def _get(url: str) -> tuple[int, bytes]:
             return error.code, error.read()
 
 
-def test_each_request_is_one_event_and_sigterm_seals_the_books(platform: Platform, cluster: Cluster, tmp_path: Path) -> None:
+def test_each_request_is_one_event_and_sigterm_seals_the_books(live: LiveSide, cluster: Cluster, tmp_path: Path) -> None:
     topic, port = f"access-{uuid.uuid4().hex[:8]}", free_port()
-    frontend = _frontend(platform, topic, tmp_path, port).start()
+    frontend = _frontend(live, topic, tmp_path, port).start()
     try:
         eventually(lambda: (read_status(tmp_path / "status.json") or {}).get("state") == "ready", what="the frontend is ready")
         asked: list[tuple[str, int, int]] = []
@@ -78,8 +78,8 @@ def test_each_request_is_one_event_and_sigterm_seals_the_books(platform: Platfor
     assert acknowledged(reports) == stored(cluster, topic)
 
 
-def test_a_port_that_is_taken_is_a_clear_error(platform: Platform, tmp_path: Path) -> None:
-    frontend = _frontend(platform, "never", tmp_path, platform.broker.port).start()
+def test_a_port_that_is_taken_is_a_clear_error(live: LiveSide, tmp_path: Path) -> None:
+    frontend = _frontend(live, "never", tmp_path, live.broker.port).start()
     eventually(lambda: not frontend.is_running())
     assert frontend.stop() == 1
-    assert f"cannot listen on 127.0.0.1:{platform.broker.port}" in frontend.output()
+    assert f"cannot listen on 127.0.0.1:{live.broker.port}" in frontend.output()

@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from headrace.client.cluster import Cluster
-from tests.integration.sdk.conftest import Platform
+from tests.support.live_side import LiveSide
 from tests.support.processes import eventually
 
 APPLICATION = """
@@ -30,9 +30,9 @@ logger.close()
 class Application:
     """A process that logs one event for each line it is given."""
 
-    def __init__(self, folder: Path, platform: Platform, topic: str) -> None:
+    def __init__(self, folder: Path, live: LiveSide, topic: str) -> None:
         self._errors = folder / "stderr"
-        words = [sys.executable, "-c", APPLICATION, platform.bootstrap, platform.registry_url, topic]
+        words = [sys.executable, "-c", APPLICATION, live.bootstrap, live.registry_url, topic]
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stderr=errors, text=True)
 
@@ -51,32 +51,32 @@ class Application:
 
 
 @pytest.fixture
-def broker_away(platform: Platform) -> Iterator[None]:
+def broker_away(live: LiveSide) -> Iterator[None]:
     """The broker is up again behind the test, whatever happens in it."""
     yield
-    if not platform.broker.process.is_running():
-        platform.broker.restart()
+    if not live.broker.process.is_running():
+        live.broker.restart()
 
 
 @pytest.fixture
-def application(tmp_path: Path, platform: Platform) -> Iterator[Application]:
-    made = Application(tmp_path, platform, "outage")
+def application(tmp_path: Path, live: LiveSide) -> Iterator[Application]:
+    made = Application(tmp_path, live, "outage")
     yield made
     made.process.kill()
     made.process.wait()
 
 
 def test_a_broker_that_goes_and_comes_is_told_twice_with_address_and_reason(
-    platform: Platform, broker_away: None, application: Application, cluster: Cluster
+    live: LiveSide, broker_away: None, application: Application, cluster: Cluster
 ) -> None:
     application.log("/before")
     eventually(lambda: "outage" in cluster.topics(), what="the first event's topic")
-    platform.broker.kill()
+    live.broker.kill()
     application.log("/meanwhile")
     (waits,) = eventually(lambda: application.lines("logger_waits"), within_ms=30_000, what="the outage told")
-    assert f"waits_for=the cluster at {platform.bootstrap}" in waits
-    assert f"broker {platform.bootstrap} failed: " in waits
-    platform.broker.restart()
+    assert f"waits_for=the cluster at {live.bootstrap}" in waits
+    assert f"broker {live.bootstrap} failed: " in waits
+    live.broker.restart()
     eventually(lambda: application.lines("logger_goes_on"), within_ms=30_000, what="its end told")
     application.log("/after")
     application.process.communicate(timeout=60)

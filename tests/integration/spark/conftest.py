@@ -1,4 +1,4 @@
-"""A real broker, a real registry, and topics of framed Avro events written by a client that nobody here wrote."""
+"""Topics of framed Avro events, written by a client that nobody here wrote, and the loads of them."""
 
 import io
 import sys
@@ -18,6 +18,7 @@ from headrace.spark.warehouse import Warehouse
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.schema_id import frame
 from tests.support.broker import BrokerProcess
+from tests.support.librdkafka import read_all
 from tests.support.processes import Process
 from tests.support.registry import RegistryProcess
 
@@ -110,41 +111,17 @@ class Stage:
 
     def in_the_log(self) -> list[tuple[int, int, int]]:
         """Return (partition, offset, timestamp_ms) of every record, read by librdkafka."""
-        return [(message.partition(), message.offset(), message.timestamp()[1]) for message in self._messages(self.topic)]
+        return [
+            (message.partition(), message.offset(), message.timestamp()[1])
+            for message in read_all(self.broker.address, self.topic)
+        ]
 
     def quarantined(self) -> dict[bytes, QuarantineRecord]:
         """Return the quarantine by key, as its readers count it."""
         return {
-            message.key(): QuarantineRecord.from_json(message.value()) for message in self._messages(f"{self.topic}.quarantine")
+            message.key(): QuarantineRecord.from_json(message.value())
+            for message in read_all(self.broker.address, f"{self.topic}.quarantine")
         }
-
-    def _messages(self, topic: str) -> list[confluent_kafka.Message]:
-        consumer = confluent_kafka.Consumer(
-            {
-                "bootstrap.servers": self.broker.address,
-                "group.id": "test",
-                "enable.partition.eof": True,
-                "enable.auto.commit": False,
-            }
-        )
-        try:
-            described = consumer.list_topics(topic, timeout=10).topics[topic]
-            partitions = sorted(described.partitions)
-            consumer.assign(
-                [confluent_kafka.TopicPartition(topic, number, confluent_kafka.OFFSET_BEGINNING) for number in partitions]
-            )
-            found, ended = [], 0
-            while ended < len(partitions):
-                message = consumer.poll(10)
-                assert message is not None, f"{topic}: no end of partition"
-                if message.error() is None:
-                    found.append(message)
-                else:
-                    assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
-                    ended += 1
-            return found
-        finally:
-            consumer.close()
 
 
 def event(schema_id: int, schema: Mapping[str, Any], words: Mapping[str, Any]) -> bytes:
@@ -156,18 +133,6 @@ def event(schema_id: int, schema: Mapping[str, Any], words: Mapping[str, Any]) -
 
 def click(schema_id: int, number: int) -> bytes:
     return event(schema_id, CLICK, {"path": f"/{number}", "status": 200 + number % 5})
-
-
-@pytest.fixture(scope="module")
-def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), f"{zookeeper_address}/spark-{uuid.uuid4().hex[:8]}") as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def registry(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryProcess]:
-    with RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address) as registry:
-        yield registry
 
 
 @pytest.fixture

@@ -8,22 +8,10 @@ from hypothesis import strategies as st
 from headrace.audit.counter import WindowCounter
 from headrace.audit.model.windows import window_start_ms
 from headrace.wire.compression import Codec
-from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
+from headrace.wire.record_batch import read_header
+from tests.unit.audit.batches import batch
 
 W = 600_000
-
-
-def batch(
-    timestamps: list[int], *, position: int = 0, codec: Codec = Codec.NONE, bounded: bool = True, producer_id: int = -1
-) -> tuple[BatchHeader, memoryview]:
-    builder = BatchBuilder(codec, producer_id=producer_id, producer_epoch=0, base_sequence=0)
-    for at in timestamps:
-        builder.append(at, None, b"x" * 20)
-    raw = bytearray(builder.build())
-    if not bounded:
-        raw[22] &= 0x7F
-    place(memoryview(raw), position)
-    return read_header(raw), memoryview(raw)
 
 
 @settings(max_examples=100, deadline=None)

@@ -11,14 +11,14 @@ from headrace.audit.model.messages import MAX_WINDOWS, ProducerReport
 from headrace.audit.model.runs import RunKey
 from headrace.audit.publisher import ProducerReporter, ReportNotSent
 from headrace.runtime.clock import ManualClock
+from tests.support.audit_topic import AuditTopic
 
-from .senders import Topic
 from .world import NoJournal
 
 W = 600_000
 
 
-def reporter(topic: Topic, clock: ManualClock | None = None, most_windows: int = 5_000) -> ProducerReporter:
+def reporter(topic: AuditTopic, clock: ManualClock | None = None, most_windows: int = 5_000) -> ProducerReporter:
     return ProducerReporter(instance="host/app/1", sender=topic, clock=clock or ManualClock(5_000), most_windows=most_windows)
 
 
@@ -35,7 +35,7 @@ def acknowledged(reports: list[ProducerReport], topic: str, window: int) -> int:
 
 
 def test_the_first_message_announces_before_anything_is_counted() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     one.announce(["clicks"], [7])
     (said,) = topic.producers
@@ -44,7 +44,7 @@ def test_the_first_message_announces_before_anything_is_counted() -> None:
 
 
 def test_a_beat_tells_only_what_changed_and_tells_it_whole() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     one.acknowledged("clicks", 0, 0, 5)
     one.acknowledged("clicks", 1, W, 2)
@@ -57,7 +57,7 @@ def test_a_beat_tells_only_what_changed_and_tells_it_whole() -> None:
 
 
 def test_named_losses_are_told_and_other_names_are_refused() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     one.lost("clicks", 0, "quarantined")
     one.lost("clicks", 0, "dropped_buffer_full", 4)
@@ -68,7 +68,7 @@ def test_named_losses_are_told_and_other_names_are_refused() -> None:
 
 
 def test_moved_past_never_goes_back() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     one.beat(moved_past_ms=2 * W)
     one.beat(moved_past_ms=W)
@@ -77,7 +77,7 @@ def test_moved_past_never_goes_back() -> None:
 
 
 def test_the_seal_comes_with_the_last_counts_and_ends_the_run() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     one.acknowledged("clicks", 0, 0, 5)
     one.seal_and_close()
@@ -88,7 +88,7 @@ def test_the_seal_comes_with_the_last_counts_and_ends_the_run() -> None:
 
 
 def test_many_windows_come_in_bounded_messages_of_which_only_the_last_seals() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     for at in range(2 * MAX_WINDOWS + 1):
         one.acknowledged("clicks", 0, at * W, 1)
@@ -99,7 +99,7 @@ def test_many_windows_come_in_bounded_messages_of_which_only_the_last_seals() ->
 
 
 def test_counts_survive_a_topic_that_is_away_and_the_gap_is_healed() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     one.announce(["clicks"], [7])
     one.acknowledged("clicks", 0, 0, 5)
@@ -116,7 +116,7 @@ def test_counts_survive_a_topic_that_is_away_and_the_gap_is_healed() -> None:
 
 
 def test_a_message_given_up_later_is_said_again() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
     one.acknowledged("clicks", 0, 0, 5)
     topic.loses = True
@@ -130,7 +130,7 @@ def test_a_message_given_up_later_is_said_again() -> None:
 
 def test_counting_never_waits_for_a_report_that_is_being_sent() -> None:
     """The producer's own thread counts acknowledgements: were it to wait for a send that waits for it, all would stand still."""
-    topic = Topic()
+    topic = AuditTopic()
     one = reporter(topic)
 
     def count_from_another_thread() -> None:
@@ -147,7 +147,7 @@ def test_counting_never_waits_for_a_report_that_is_being_sent() -> None:
 
 
 def test_too_many_windows_begin_a_new_epoch_and_the_epochs_add_up() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     clock = ManualClock(5_000)
     one = reporter(topic, clock, most_windows=3)
     one.announce(["clicks"], [7])

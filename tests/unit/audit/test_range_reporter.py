@@ -12,15 +12,15 @@ from headrace.audit.model.errors import AuditError
 from headrace.audit.model.messages import MAX_WINDOWS, RangeReport, RangeWindow
 from headrace.audit.publisher import RangeReporter, ReportNotSent, UnreportedBacklog
 from headrace.runtime.clock import ManualClock
+from tests.support.audit_topic import AuditTopic, ReportedPositions
 
-from .senders import Positions, Topic
-from .test_counter import batch
+from .batches import batch
 from .world import NoJournal
 
 W = 600_000
 
 
-def reporter(topic: Topic, positions: Positions, most_windows: int = 50_000) -> RangeReporter:
+def reporter(topic: AuditTopic, positions: ReportedPositions, most_windows: int = 50_000) -> RangeReporter:
     return RangeReporter(
         tier="mirror", instance="one", sender=topic, positions=positions, clock=ManualClock(5), most_windows=most_windows
     )
@@ -39,7 +39,7 @@ def counted(reports: list[RangeReport], window: int = 0) -> int:
 
 
 def test_a_tier_announces_itself_before_it_has_read_anything() -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)
     assert one.reported("clicks", 0) is None
     one.begin("clicks", 0, 100)
@@ -51,7 +51,7 @@ def test_a_tier_announces_itself_before_it_has_read_anything() -> None:
 
 
 def test_batches_are_counted_and_reported_range_by_range() -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)
     one.begin("clicks", 0, 0)
     first = batch([1, 2, W], position=0)
@@ -68,7 +68,7 @@ def test_batches_are_counted_and_reported_range_by_range() -> None:
 
 
 def test_a_batch_that_is_partly_counted_already_adds_only_the_rest() -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)
     stored = batch([1, 2, 3, 4], position=0)
     one.begin("clicks", 0, stored[0].base_offset + 2)
@@ -79,7 +79,7 @@ def test_a_batch_that_is_partly_counted_already_adds_only_the_rest() -> None:
 
 
 def test_what_was_counted_while_a_report_was_on_its_way_is_told_by_the_next() -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)
     one.begin("clicks", 0, 0)
     one.add_counts("clicks", 0, 10, {0: 4}, quarantined={0: 1})
@@ -93,7 +93,7 @@ def test_what_was_counted_while_a_report_was_on_its_way_is_told_by_the_next() ->
 
 @pytest.mark.parametrize("loses", [True, False])
 def test_a_report_that_failed_is_told_again_with_what_came_since(loses: bool) -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)
     one.begin("clicks", 0, 0)
     one.add_counts("clicks", 0, 10, {0: 4})
@@ -109,7 +109,7 @@ def test_a_report_that_failed_is_told_again_with_what_came_since(loses: bool) ->
 
 
 def test_a_position_that_could_not_be_noted_makes_the_range_be_told_again() -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)
     one.begin("clicks", 0, 0)
     one.add_counts("clicks", 0, 10, {0: 4})
@@ -123,7 +123,7 @@ def test_a_position_that_could_not_be_noted_makes_the_range_be_told_again() -> N
 
 
 def test_many_windows_come_in_parts_that_count_once_all_are_there() -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)
     one.report("clicks", 0, 0, 10_000, {at * W: RangeWindow(count=1) for at in range(2 * MAX_WINDOWS + 1)})
     assert [len(said.windows) for said in topic.ranges] == [MAX_WINDOWS, MAX_WINDOWS, 1]
@@ -136,7 +136,7 @@ def test_many_windows_come_in_parts_that_count_once_all_are_there() -> None:
 
 
 def test_unreported_windows_are_bounded() -> None:
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions, most_windows=10)
     one.begin("clicks", 0, 0)
     for at in range(10):
@@ -149,7 +149,7 @@ def test_unreported_windows_are_bounded() -> None:
 
 def test_counting_before_begin_is_refused() -> None:
     with pytest.raises(AuditError, match="begin"):
-        reporter(Topic(), Positions()).add_counts("clicks", 0, 5, {})
+        reporter(AuditTopic(), ReportedPositions()).add_counts("clicks", 0, 5, {})
 
 
 @settings(max_examples=100, deadline=None)
@@ -157,7 +157,7 @@ def test_counting_before_begin_is_refused() -> None:
 def test_each_offset_counts_once_through_crashes_and_failures_at_every_step(seed: int) -> None:
     """One record at each offset; the tier is killed and begins again at its noted position, as often as is drawn."""
     drawn = random.Random(seed)
-    topic, positions = Topic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     log = [drawn.randrange(3) * W for _ in range(60)]
     for life in range(60):
         one = reporter(topic, positions)

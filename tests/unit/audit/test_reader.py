@@ -1,7 +1,6 @@
 """The reader of a log, over answers that a fetcher might give."""
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
@@ -9,8 +8,8 @@ from headrace.audit.service.reader import LogReader
 from headrace.client.errors import LeaderUnknown, OffsetOutOfRange
 from headrace.client.fetched import CorruptRange, FetchedPartition, TopicPartition
 
-from .test_counter import batch
-from .test_service import Service
+from .batches import batch
+from .service_parts import Service
 
 W = 600_000
 CLICKS = TopicPartition("clicks", 0)
@@ -50,13 +49,6 @@ def fetched(offset: int, *timestamps: list[int], end: int | None = None, at: int
         log_start_offset=0,
         batches=batches,
     )
-
-
-@pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
-    made = Service(tmp_path / "books.sqlite")
-    yield made
-    made.database.close()
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from headrace.audit.model.errors import MalformedReport
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import Retirement
 from headrace.audit.publisher import retire
+from tests.support.audit_topic import AuditTopic
 
-from .senders import Topic
 from .stories import DEAD_MS, DEADLINE_MS, Story, W
 
 LONG_MS = DEADLINE_MS + 1_000
@@ -105,7 +105,7 @@ def test_the_word_travels_as_json_and_comes_back() -> None:
 
 
 def test_words_that_the_audit_would_not_read_are_refused_before_they_are_sent() -> None:
-    topic = Topic()
+    topic = AuditTopic()
     with pytest.raises(MalformedReport, match="reason"):
         retire(topic, "app", [1], by="anna", reason="x" * 301)
     assert topic.reports == []

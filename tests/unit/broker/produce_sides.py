@@ -11,7 +11,7 @@ from unittest import mock
 from headrace.broker.produce_front import Front
 from headrace.broker.produce_run import Taken
 from headrace.wire import control, produce
-from headrace.wire.steps import at_once
+from headrace.wire.generators import run_to_end
 from tests.support.raw_kafka import frame
 from tests.unit.broker.driven import driven
 
@@ -54,7 +54,7 @@ class Side:
                 partition.bytes_in,
                 list(partition.log.producers._producers.items()),
                 partition.log.segments,
-                at_once(partition.log.largest_timestamp()),
+                run_to_end(partition.log.largest_timestamp()),
             )
             for partition in self.broker.table
         ]

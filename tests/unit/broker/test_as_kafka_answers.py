@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from headrace.broker import topic_settings
-from headrace.broker.handlers import placement
+from headrace.broker.handlers import replica_assignment
 from headrace.broker.handlers.config_changes import Operation
 from headrace.wire.errors import ErrorCode
 from tests.support.raw_kafka import RawClient
@@ -78,7 +78,7 @@ def test_a_wrong_setting_is_told_before_a_wrong_number(client: RawClient) -> Non
 
 def test_a_stranger_among_two_brokers_is_a_wrong_assignment_and_two_known_ones_a_wrong_number() -> None:
     def code(*brokers: int) -> ErrorCode | None:
-        fault = placement.fault_of([list(brokers)], {1, 2})
+        fault = replica_assignment.fault_of([list(brokers)], {1, 2})
         return None if fault is None else fault[0]
 
     assert code(1, 77) == ErrorCode.INVALID_REPLICA_ASSIGNMENT

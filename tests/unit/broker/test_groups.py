@@ -9,8 +9,8 @@ import pytest
 from headrace.broker.catalog import BrokerAddress, Catalog
 from headrace.broker.errors import SettingsRefused
 from headrace.broker.group_desk import limits_of
+from headrace.broker.groups.coordinator_selection import coordinator_of
 from headrace.broker.groups.limits import GroupLimits
-from headrace.broker.groups.placement import coordinator_of
 from headrace.broker.groups.subscription import assignment
 from headrace.broker.settings import from_words
 from headrace.coordination.committed_offset import CommittedOffset

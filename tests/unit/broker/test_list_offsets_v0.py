@@ -9,8 +9,8 @@ import pytest
 from headrace.wire import list_offsets_v0
 from headrace.wire.control import MOST_ELEMENTS
 from headrace.wire.errors import ErrorCode, MalformedFrame
+from headrace.wire.generators import run_to_end
 from headrace.wire.list_offsets_v0 import Wanted
-from headrace.wire.steps import at_once
 from tests.support.raw_kafka import RawClient, batch
 from tests.unit.broker.serving import NOW_MS, ServingBroker
 
@@ -85,14 +85,14 @@ def test_a_deleted_head_is_not_where_a_partition_begins(broker: ServingBroker, c
 
 def test_a_cut_request_is_malformed_at_every_byte() -> None:
     body = request(("clicks", 3, -2, 1), ("t", 0, 5, 2))
-    assert at_once(list_offsets_v0.decode_in_steps(body)) == [("clicks", [Wanted(3, -2, 1)]), ("t", [Wanted(0, 5, 2)])]
+    assert run_to_end(list_offsets_v0.decode_in_steps(body)) == [("clicks", [Wanted(3, -2, 1)]), ("t", [Wanted(0, 5, 2)])]
     for end in range(len(body)):
         with pytest.raises(MalformedFrame):
-            at_once(list_offsets_v0.decode_in_steps(body[:end]))
+            run_to_end(list_offsets_v0.decode_in_steps(body[:end]))
 
 
 @pytest.mark.parametrize("count", [-1, MOST_ELEMENTS])
 def test_no_partitions_array_is_null_or_endless(count: int) -> None:
     body = struct.pack(">ii", -1, 1) + text("t") + struct.pack(">i", count) + bytes(16 * max(count, 0))
     with pytest.raises(MalformedFrame):
-        at_once(list_offsets_v0.decode_in_steps(body))
+        run_to_end(list_offsets_v0.decode_in_steps(body))

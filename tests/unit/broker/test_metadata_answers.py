@@ -9,7 +9,7 @@ from headrace.broker.catalog import BrokerAddress, Catalog, TopicEntry
 from headrace.broker.handlers import metadata
 from headrace.broker.handlers.metadata_answers import MetadataAnswers
 from headrace.wire import control
-from headrace.wire.steps import at_once
+from headrace.wire.generators import run_to_end
 from tests.unit.broker.serving import ServingBroker
 
 
@@ -29,7 +29,7 @@ def broker(tmp_path: Path) -> ServingBroker:
 
 
 def asked(broker: ServingBroker, *names: str) -> dict[str, list[tuple[int, int]]]:
-    body = at_once(metadata._answer(broker.context, 9, list(names) or None))
+    body = run_to_end(metadata._answer(broker.context, 9, list(names) or None))
     topics = control.decode_response(3, 9, body).topics
     return {str(one.name): [(part.partition_index, part.leader_id) for part in one.partitions] for one in topics}
 

@@ -10,7 +10,7 @@ import pytest
 from headrace.coordination.committed_offset import CommittedOffset
 from headrace.wire import control, offset_commit_v1
 from headrace.wire.errors import ErrorCode, MalformedFrame
-from headrace.wire.steps import at_once
+from headrace.wire.generators import run_to_end
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch
 from tests.unit.broker.serving import ServingBroker
@@ -175,12 +175,12 @@ def test_a_cut_commit_of_version_1_is_malformed_at_every_byte() -> None:
     body = (
         b"\0\1g" + struct.pack(">i", -1) + b"\0\0" + struct.pack(">i", 1) + b"\0\1t" + struct.pack(">iiqq", 1, 0, 5, 0) + b"\0\1m"
     )
-    read = control.decode_request(8, 2, at_once(offset_commit_v1.as_v2_in_steps(body)))
+    read = control.decode_request(8, 2, run_to_end(offset_commit_v1.as_v2_in_steps(body)))
     (partition,) = read.topics[0].partitions
     assert (partition.committed_offset, partition.committed_metadata) == (5, "m")
     for end in range(len(body)):
         with pytest.raises(MalformedFrame):
-            at_once(offset_commit_v1.as_v2_in_steps(body[:end]))
+            run_to_end(offset_commit_v1.as_v2_in_steps(body[:end]))
 
 
 @pytest.mark.parametrize("topics", [1, 10])
@@ -191,10 +191,10 @@ def test_a_commit_of_version_1_has_a_bounded_number_of_elements_in_all_its_array
         return b"\0\1g" + struct.pack(">i", -1) + b"\0\0" + struct.pack(">i", topics) + each * topics
 
     most = control.MOST_ELEMENTS
-    read = control.decode_request(8, 2, at_once(offset_commit_v1.as_v2_in_steps(body(most))))
+    read = control.decode_request(8, 2, run_to_end(offset_commit_v1.as_v2_in_steps(body(most))))
     assert sum(1 + len(topic.partitions) for topic in read.topics) == most
     with pytest.raises(MalformedFrame, match=f"elements in an OffsetCommit v1: at most {most}"):
-        at_once(offset_commit_v1.as_v2_in_steps(body(most + topics)))
+        run_to_end(offset_commit_v1.as_v2_in_steps(body(most + topics)))
 
 
 def test_the_offsets_of_a_deleted_topic_are_not_those_of_a_later_one_of_its_name(

@@ -305,7 +305,7 @@ def test_a_brokers_settings_are_shown_read_only_with_source_type_and_doc(client:
     retention, partitions = configs["log.retention.ms"], configs["num.partitions"]
     assert (retention.value, retention.config_source, retention.config_type) == ("77000", 4, 5)
     assert (partitions.value, partitions.config_source) == ("3", 5)
-    assert "Partitions of topics" in partitions.documentation
+    assert "Partitions of a topic" in partitions.documentation
     assert (configs["auto.create.topics.enable"].config_type, configs["listeners"].config_type) == (1, 2)
     assert all(one.documentation for one in configs.values())
     assert shown(client, BROKER, "") == {}

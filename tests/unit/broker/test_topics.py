@@ -233,7 +233,7 @@ def test_a_topics_settings_are_shown_with_their_source(client: RawClient, versio
         "segment.bytes": (str(1 << 30), 5),
     }
     if version >= 3:
-        assert "reached this broker" in shown["retention.ms"].documentation
+        assert "last append at this broker" in shown["retention.ms"].documentation
 
 
 def test_a_brokers_settings_are_shown_and_other_resources_refused(client: RawClient) -> None:

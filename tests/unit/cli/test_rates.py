@@ -9,7 +9,7 @@ import pytest
 from headrace.apps.request_rate_state import PartitionState, StateFolder
 from headrace.cli.main import main
 from tests.support.processes import free_port
-from tests.unit.client.scripted_broker import ScriptedBroker
+from tests.support.scripted_broker import ScriptedBroker
 
 Out = pytest.CaptureFixture[str]
 

@@ -7,7 +7,7 @@ from headrace.client.errors import BrokerError, BrokerUnreachable, InvalidAddres
 from headrace.runtime.clock import ManualClock
 from headrace.wire.errors import ErrorCode
 from tests.support.processes import free_port
-from tests.unit.client.scripted_broker import METADATA, Fault, Partition, ScriptedBroker
+from tests.support.scripted_broker import METADATA, Fault, Partition, ScriptedBroker
 
 
 @given(

@@ -8,7 +8,7 @@ from headrace.client.connection import Connection
 from headrace.client.errors import BadAnswer, BrokerUnreachable, RequestTimedOut, UnsupportedApi
 from headrace.wire import control
 from tests.support.processes import eventually, free_port
-from tests.unit.client.scripted_broker import API_VERSIONS, FETCH, METADATA, Fault, ScriptedBroker
+from tests.support.scripted_broker import API_VERSIONS, FETCH, METADATA, Fault, ScriptedBroker
 
 
 def _ask(connection: Connection) -> set[str]:

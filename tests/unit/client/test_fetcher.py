@@ -22,8 +22,8 @@ from headrace.client.log_offsets import EARLIEST, LATEST, log_offsets
 from headrace.client.read_range import read_range
 from headrace.wire.errors import ErrorCode
 from headrace.wire.record_batch import iter_records
+from tests.support.scripted_broker import FETCH, LIST_OFFSETS, METADATA, Fault, ScriptedBroker
 from tests.unit.client.batches import batch_of
-from tests.unit.client.scripted_broker import FETCH, LIST_OFFSETS, METADATA, Fault, ScriptedBroker
 
 CLICKS = TopicPartition("clicks", 0)
 

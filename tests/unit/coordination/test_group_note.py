@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.coordination.errors import UnreadableNode
-from headrace.coordination.group_note import GroupNote, Readers, judge
+from headrace.coordination.group_note import GroupNote, Readers, decide_expiry
 
 DAY_MS = 86_400_000
 NOW_MS = 1_800_000_000_000
@@ -15,8 +15,8 @@ NEVER_SEEN, SEEN = GroupNote(), GroupNote(has_members=True)
 
 
 def test_without_members_ever_an_offset_expires_a_week_after_its_commit() -> None:
-    verdict = judge(NEVER_SEEN, NOBODY, now_ms=NOW_MS, retention_ms=WEEK_MS)
-    assert (verdict.expired_until_ms, verdict.note, verdict.kept_topics) == (NOW_MS - WEEK_MS, NEVER_SEEN, ())
+    decision = decide_expiry(NEVER_SEEN, NOBODY, now_ms=NOW_MS, retention_ms=WEEK_MS)
+    assert (decision.expired_until_ms, decision.note, decision.kept_topics) == (NOW_MS - WEEK_MS, NEVER_SEEN, ())
 
 
 def test_a_group_that_is_found_empty_is_empty_from_then_on_and_nothing_of_it_has_expired() -> None:
@@ -25,25 +25,27 @@ def test_a_group_that_is_found_empty_is_empty_from_then_on_and_nothing_of_it_has
         (NEVER_SEEN, Readers(had_members=True)),
         (GroupNote(empty_since_ms=1), Readers(had_members=True)),
     ):
-        verdict = judge(note, readers, now_ms=NOW_MS, retention_ms=WEEK_MS)
-        assert (verdict.note, verdict.expired_until_ms) == (GroupNote(empty_since_ms=NOW_MS), None)
+        decision = decide_expiry(note, readers, now_ms=NOW_MS, retention_ms=WEEK_MS)
+        assert (decision.note, decision.expired_until_ms) == (GroupNote(empty_since_ms=NOW_MS), None)
 
 
 @pytest.mark.parametrize(("empty_ms", "has_expired"), [(WEEK_MS - 1, False), (WEEK_MS, True), (5 * WEEK_MS, True)])
 def test_offsets_expire_when_their_group_was_empty_for_the_whole_time(empty_ms: int, has_expired: bool) -> None:
     note = GroupNote(empty_since_ms=NOW_MS - empty_ms)
-    verdict = judge(note, NOBODY, now_ms=NOW_MS, retention_ms=WEEK_MS)
-    assert verdict.note == note
-    assert verdict.expired_until_ms == (NOW_MS - WEEK_MS if has_expired else None)
+    decision = decide_expiry(note, NOBODY, now_ms=NOW_MS, retention_ms=WEEK_MS)
+    assert decision.note == note
+    assert decision.expired_until_ms == (NOW_MS - WEEK_MS if has_expired else None)
 
 
 def test_under_members_only_offsets_of_topics_that_nobody_reads_expire() -> None:
-    verdict = judge(GroupNote(empty_since_ms=1), Readers(has_members=True, topics={"read"}), now_ms=NOW_MS, retention_ms=WEEK_MS)
-    assert (verdict.note, verdict.expired_until_ms, set(verdict.kept_topics)) == (SEEN, NOW_MS - WEEK_MS, {"read"})
+    decision = decide_expiry(
+        GroupNote(empty_since_ms=1), Readers(has_members=True, topics={"read"}), now_ms=NOW_MS, retention_ms=WEEK_MS
+    )
+    assert (decision.note, decision.expired_until_ms, set(decision.kept_topics)) == (SEEN, NOW_MS - WEEK_MS, {"read"})
 
 
 def test_under_members_whose_topics_cannot_be_told_nothing_expires() -> None:
-    assert judge(NEVER_SEEN, Readers(has_members=True), now_ms=NOW_MS, retention_ms=1).expired_until_ms is None
+    assert decide_expiry(NEVER_SEEN, Readers(has_members=True), now_ms=NOW_MS, retention_ms=1).expired_until_ms is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 5_000), st.booleans()), max_size=20), st.integers(1, 4_000))
@@ -55,9 +57,9 @@ def test_no_history_of_looks_expires_an_offset_before_its_group_was_empty_for_th
         now_ms += wait_ms
         if has_members:
             had_members_ms = now_ms
-        verdict = judge(note, Readers(has_members=has_members), now_ms=now_ms, retention_ms=retention_ms)
-        note = GroupNote.read("/g", verdict.note.to_bytes())
-        if verdict.expired_until_ms is not None and had_members_ms is not None:
+        decision = decide_expiry(note, Readers(has_members=has_members), now_ms=now_ms, retention_ms=retention_ms)
+        note = GroupNote.read("/g", decision.note.to_bytes())
+        if decision.expired_until_ms is not None and had_members_ms is not None:
             assert now_ms - had_members_ms >= retention_ms
 
 

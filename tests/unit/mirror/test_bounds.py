@@ -2,8 +2,6 @@
 
 import pytest
 
-from headrace.audit.model.codec import decode
-from headrace.audit.model.messages import RangeReport
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
 from headrace.client.cluster import Cluster
@@ -16,34 +14,9 @@ from headrace.runtime.clock import ManualClock
 from headrace.wire.errors import ErrorCode
 from headrace.wire.produce import ProduceResponsePartition
 from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
+from tests.support.audit_topic import AuditTopic, ReportedPositions
 
 NAME = TopicPartition("clicks", 0)
-
-
-class AuditTopic:
-    """Takes reports and remembers them."""
-
-    def __init__(self) -> None:
-        self.reports: list[RangeReport] = []
-
-    def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
-        report = decode(value)
-        assert isinstance(report, RangeReport)
-        self.reports.append(report)
-
-    def flush(self, timeout_ms: int) -> None:
-        pass
-
-
-class Positions:
-    def __init__(self) -> None:
-        self.held: dict[tuple[str, str, int], int] = {}
-
-    def read(self, tier: str, topic: str, partition: int) -> int | None:
-        return self.held.get((tier, topic, partition))
-
-    def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
-        self.held[tier, topic, partition] = offset
 
 
 def batch_at(offset: int, timestamp_ms: int) -> tuple[BatchHeader, memoryview]:
@@ -55,7 +28,7 @@ def batch_at(offset: int, timestamp_ms: int) -> tuple[BatchHeader, memoryview]:
 
 
 def test_more_windows_than_may_wait_are_reported_before_reading_goes_on() -> None:
-    topic, positions = AuditTopic(), Positions()
+    topic, positions = AuditTopic(), ReportedPositions()
     clock = ManualClock(1_000)
     reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=positions, clock=clock, most_windows=3)
     cluster = Cluster("127.0.0.1:1")
@@ -73,8 +46,8 @@ def test_more_windows_than_may_wait_are_reported_before_reading_goes_on() -> Non
         offset = batches[-1][0].next_offset
     forwarder._count(NAME, batches)
     reporter.publish()
-    assert [len(report.windows) for report in topic.reports] == [3, 3, 2]
-    assert positions.held["mirror", "clicks", 0] == offset
+    assert [len(report.windows) for report in topic.ranges] == [3, 3, 2]
+    assert positions.noted["mirror", "clicks", 0] == offset
 
 
 @pytest.mark.parametrize(

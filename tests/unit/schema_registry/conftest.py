@@ -1,4 +1,4 @@
-"""The registry's API over a topic in memory."""
+"""The registry's API over a topic in memory, and a double of the registry for its client."""
 
 import json
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from headrace.schema_registry.service.registry import SchemaRegistry
 from headrace.schema_registry.service.web import application
 from tests.unit.schema_registry.document import check_answer
 from tests.unit.schema_registry.memory_store import MemoryStore
+from tests.unit.schema_registry.registry_double import RegistryDouble
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -53,3 +54,12 @@ def store() -> MemoryStore:
 def api(store: MemoryStore) -> Iterator[Api]:
     with TestClient(application(SchemaRegistry(store), store), raise_server_exceptions=False) as client:  # type: ignore[arg-type]
         yield Api(client, store)
+
+
+@pytest.fixture
+def registry() -> Iterator[RegistryDouble]:
+    double = RegistryDouble()
+    try:
+        yield double
+    finally:
+        double.stop()

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.schema_registry.service import refusals
 from headrace.schema_registry.service.http_exchange import BODY_LIMIT_BYTES, MEDIA_TYPES, negotiated
+from tests.support.avro_schemas import array, enum, field, record
 from tests.unit.schema_registry.conftest import Api
-from tests.unit.schema_registry.schemas import array, enum, field, record
 
 V1 = record(field("a", "int"))
 V2 = record(field("a", "int"), field("b", "int", 0))

@@ -1,9 +1,6 @@
 """The client's memory, its folder, and what it makes of answers and silences. The registry is a double on a real socket."""
 
 import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from headrace.schema_registry.client import (
 from headrace.schema_registry.client.registry_client import RETRY_AFTER_MS, UNKNOWN_AFTER_MS
 from headrace.schema_registry.client.schema_cache import CacheFolder, Remembered
 from tests.support.processes import free_port
+from tests.unit.schema_registry.registry_double import RegistryDouble
 
 ERRORS = {
     "incompatible": (409, 409, IncompatibleSchema, False),
@@ -29,51 +27,6 @@ ERRORS = {
     "store": (500, 50001, RegistryUnavailable, True),
     "timeout": (500, 50002, RegistryUnavailable, True),
 }
-
-
-class RegistryDouble:
-    """Answers what `answers` holds for 'METHOD path', and notes what was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.bodies: list[Any] = []
-        self.answers: dict[str, tuple[int, Any]] = {}
-        double = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
-                asked = f"{self.command} {self.path}"
-                double.asked.append(asked)
-                length = int(self.headers.get("Content-Length", 0))
-                double.bodies.append(json.loads(self.rfile.read(length)) if length else None)
-                status, words = double.answers.get(asked, (404, {"error_code": 40403, "message": "Schema not found"}))
-                body = words if isinstance(words, bytes) else json.dumps(words).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_GET = do_POST = do_PUT = _answer
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def stop(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-@pytest.fixture
-def registry() -> Iterator[RegistryDouble]:
-    double = RegistryDouble()
-    try:
-        yield double
-    finally:
-        double.stop()
 
 
 REGISTER = "POST /subjects/a-value/versions"

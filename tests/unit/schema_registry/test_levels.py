@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.schema_registry.model.compatibility import CompatibilityLevel, Version, breaches
-from tests.unit.schema_registry.schemas import field, parsed, record
+from tests.support.avro_schemas import field, parsed, record
 
 V1 = record(field("a", "int"))
 V2 = record(field("a", "int"), field("b", "int", 0))

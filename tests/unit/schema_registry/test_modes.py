@@ -9,9 +9,9 @@ from headrace.schema_registry.model.mode import Mode
 from headrace.schema_registry.service.records import ModeRecord, SchemaRecord, decode, encode
 from headrace.schema_registry.service.registry import SchemaRegistry
 from headrace.schema_registry.service.state import RegistryState
+from tests.support.avro_schemas import field, record
 from tests.unit.schema_registry.conftest import Api
 from tests.unit.schema_registry.memory_store import MemoryStore
-from tests.unit.schema_registry.schemas import field, record
 
 V1 = record(field("a", "int"))
 V2 = record(field("a", "int"), field("b", "int", 0))

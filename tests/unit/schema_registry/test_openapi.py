@@ -12,9 +12,9 @@ from headrace.schema_registry.service import refusals
 from headrace.schema_registry.service.openapi import OPERATIONS, document
 from headrace.schema_registry.service.registry import SchemaRegistry
 from headrace.schema_registry.service.web import table
+from tests.support.avro_schemas import field, record
 from tests.unit.schema_registry.conftest import Api
 from tests.unit.schema_registry.memory_store import MemoryStore
-from tests.unit.schema_registry.schemas import field, record
 
 V1 = record(field("a", "int"))
 

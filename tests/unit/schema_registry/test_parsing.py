@@ -11,7 +11,7 @@ from headrace.schema_registry.model.avro_parser import TEXT_LIMIT_BYTES
 from headrace.schema_registry.model.reference import Reference
 from headrace.schema_registry.model.schema import parse_schema
 from headrace.schema_registry.model.self_contained import DEPTH_LIMIT
-from tests.unit.schema_registry.schemas import array, enum, field, fixed, record
+from tests.support.avro_schemas import array, enum, field, fixed, record
 
 WRONG = [
     ("no JSON", "{", "no JSON"),

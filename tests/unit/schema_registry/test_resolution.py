@@ -6,7 +6,7 @@ import pytest
 
 from headrace.schema_registry.errors import InvalidSchema
 from headrace.schema_registry.model.resolution import INCOMPATIBILITY_LIMIT, incompatibilities
-from tests.unit.schema_registry.schemas import array, enum, field, fixed, map_of, parsed, record
+from tests.support.avro_schemas import array, enum, field, fixed, map_of, parsed, record
 
 READABLE = [
     # (what, reader, writer)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.schema_registry.model.resolution import incompatibilities
 from headrace.schema_registry.model.schema import parse_schema
-from tests.unit.schema_registry.schemas import array, enum, field, fixed, map_of, record
+from tests.support.avro_schemas import array, enum, field, fixed, map_of, record
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 ZERO: dict[str, Any] = {

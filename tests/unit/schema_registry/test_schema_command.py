@@ -1,23 +1,12 @@
 """`headrace schema`: results on stdout, reasons on stderr, exit codes. Asked of the double registry."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headrace.cli.main import main
-from tests.unit.schema_registry.test_client import RegistryDouble
-
-
-@pytest.fixture
-def registry() -> Iterator[RegistryDouble]:
-    double = RegistryDouble()
-    try:
-        yield double
-    finally:
-        double.stop()
-
+from tests.unit.schema_registry.registry_double import RegistryDouble
 
 VERSION = {"subject": "a-value", "version": 2, "id": 7, "schema": '"int"'}
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.client.errors import BufferFull
 from headrace.runtime.clock import ManualClock
 from headrace.sdk.open_windows import OpenWindows
-from headrace.sdk.quarantine import Quarantine
+from headrace.sdk.quarantine import RejectedEvents
 from headrace.wire.quarantine_record import ProcessOrigin, QuarantineRecord
 
 
@@ -19,7 +19,7 @@ class FullProducer:
 def test_a_flood_without_room_is_counted_whole_and_told_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
     lost: list[tuple[str, int, str, int]] = []
     clock = ManualClock()
-    quarantine = Quarantine("clicks", FullProducer(), OpenWindows(1_000), lambda *one: lost.append(one), clock)  # type: ignore[arg-type]
+    quarantine = RejectedEvents("clicks", FullProducer(), OpenWindows(1_000), lambda *one: lost.append(one), clock)  # type: ignore[arg-type]
     for sequence in range(50):
         quarantine.put(
             QuarantineRecord(

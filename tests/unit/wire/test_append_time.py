@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
 from headrace.wire.append_time import stamp
+from headrace.wire.batch_placement import recomputed_crc
 from headrace.wire.compression import Codec
-from headrace.wire.placement import recomputed_crc
 from headrace.wire.record_batch import crc_matches, iter_records, read_header
 from tests.unit.wire.records import RECORDS, Drawn, batch_of, small_batch
 

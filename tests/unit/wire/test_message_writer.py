@@ -12,9 +12,9 @@ from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTuple
 from headrace.broker.api_table import SUPPORTED
 from headrace.wire import control, old_versions
 from headrace.wire.errors import MalformedFrame
+from headrace.wire.generators import run_to_end
 from headrace.wire.message_types import message_type
 from headrace.wire.message_writer import layout_of, write_in_steps
-from headrace.wire.steps import at_once
 from tests.support import kio_messages
 
 SERVED = [
@@ -71,14 +71,14 @@ def test_every_message_is_written_as_kio_writes_it(api: tuple[int, int]) -> None
         for _ in range(20):
             message = filled(entity_type, rng)
             expected = kio_messages.written(kio_messages.made(side, *api, message))  # type: ignore[arg-type]
-            assert at_once(write_in_steps(layout_of(entity_type), message, [])) == expected, (side, message)
+            assert run_to_end(write_in_steps(layout_of(entity_type), message, [])) == expected, (side, message)
 
 
 def test_arrays_may_come_one_by_one_and_errors_in_them_are_told() -> None:
     layout, errors = layout_of(message_type("response", 42, 2)), list[int]()
     codes = [0, 69, 3]
     results = ({"group_id": "g", "error_code": code} for code in codes)
-    written = at_once(write_in_steps(layout, {"throttle_time_ms": 0, "results": results}, errors))
+    written = run_to_end(write_in_steps(layout, {"throttle_time_ms": 0, "results": results}, errors))
     assert [int(result.error_code) for result in control.decode_response(42, 2, written).results] == codes
     assert errors == [69, 3]
 
@@ -92,8 +92,8 @@ def test_an_element_may_be_made_in_steps() -> None:
         return result
 
     plain = {"throttle_time_ms": 0, "results": each}
-    expected = at_once(write_in_steps(layout, plain, []))
-    assert at_once(write_in_steps(layout, {**plain, "results": [made(one) for one in each]}, [])) == expected
+    expected = run_to_end(write_in_steps(layout, plain, []))
+    assert run_to_end(write_in_steps(layout, {**plain, "results": [made(one) for one in each]}, [])) == expected
 
 
 def test_a_null_where_none_may_stand_is_refused_by_name() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from bench.measures import sparse_log
 from bench.peers.disk_bytes import allocated_bytes_of
-from headrace.wire.placement import recomputed_crc
+from headrace.wire.batch_placement import recomputed_crc
 from headrace.wire.record_batch import read_header
 from tests.support.raw_kafka import batch
 

@@ -127,7 +127,7 @@ def test_a_real_limit_of_the_system_is_met_in_the_same_way(tmp_path: Path) -> No
         log.append(batch(b"room again"), NOW_MS)
         print(len(fetched(log)) - appended)
     """
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[4]
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], cwd=root, capture_output=True, text=True, timeout=60
     )

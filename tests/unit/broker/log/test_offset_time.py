@@ -10,8 +10,8 @@ from headrace.broker.log import FolderFault, PartitionLog, offset_time
 from headrace.broker.log.offset_time import RECORDS_A_STEP, Found
 from headrace.broker.log.segment.segment_name import file_name
 from headrace.wire.compression import Codec
+from headrace.wire.generators import run_to_end
 from headrace.wire.record_batch import iter_records
-from headrace.wire.steps import at_once
 from tests.support.small_logs import MAY_2015_MS, NOW_MS, batch, fetched, open_log
 
 pytestmark = pytest.mark.usefixtures("no_fsync")
@@ -28,21 +28,21 @@ def test_each_time_finds_the_first_record_then_or_later(tmp_path: Path) -> None:
     for log_ in (log, open_log(tmp_path, index_interval_bytes=1)):
         for timestamp_ms in range(850, 1_550, 7):
             expected = next(((r.offset, r.timestamp_ms) for r in records if r.timestamp_ms >= timestamp_ms), None)
-            assert at_once(log_.offset_for_time(timestamp_ms)) == expected
+            assert run_to_end(log_.offset_for_time(timestamp_ms)) == expected
         largest = max(records, key=lambda record: record.timestamp_ms)
-        assert at_once(log_.largest_timestamp()) == (largest.offset, largest.timestamp_ms)
+        assert run_to_end(log_.largest_timestamp()) == (largest.offset, largest.timestamp_ms)
 
 
 def test_an_empty_log_has_no_time(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    assert (at_once(log.offset_for_time(0)), at_once(log.largest_timestamp())) == (None, None)
+    assert (run_to_end(log.offset_for_time(0)), run_to_end(log.largest_timestamp())) == (None, None)
 
 
 def test_years_old_events_are_found_by_their_own_time(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     log.append(batch(b"a", b"b", timestamp_ms=MAY_2015_MS), NOW_MS)
-    assert at_once(log.offset_for_time(MAY_2015_MS + 1)) == (log.log_end_offset - 1, MAY_2015_MS + 1)
-    assert at_once(log.offset_for_time(NOW_MS)) is None
+    assert run_to_end(log.offset_for_time(MAY_2015_MS + 1)) == (log.log_end_offset - 1, MAY_2015_MS + 1)
+    assert run_to_end(log.offset_for_time(NOW_MS)) is None
 
 
 def test_a_batch_whose_records_cannot_be_read_is_found_by_its_first_offset(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_a_batch_whose_records_cannot_be_read_is_found_by_its_first_offset(tmp_p
     unreadable = batch(b"b", b"c", timestamp_ms=100)
     unreadable[22] |= 4  # says zstd
     log.append(unreadable, NOW_MS)
-    assert at_once(log.offset_for_time(101)) == (log.log_end_offset - 2, 101)
+    assert run_to_end(log.offset_for_time(101)) == (log.log_end_offset - 2, 101)
 
 
 def test_a_batch_that_would_take_too_much_memory_is_found_by_its_first_offset(
@@ -60,9 +60,9 @@ def test_a_batch_that_would_take_too_much_memory_is_found_by_its_first_offset(
     log = open_log(tmp_path)
     log.append(batch(b"x" * 100_000, b"y", timestamp_ms=100, codec=Codec.ZSTD), NOW_MS)
     end = log.log_end_offset
-    assert at_once(log.offset_for_time(101)) == (end - 1, 101)
+    assert run_to_end(log.offset_for_time(101)) == (end - 1, 101)
     monkeypatch.setattr(offset_time, "OPENED_BYTES", 10_000)
-    assert at_once(log.offset_for_time(101)) == (end - 2, 101)
+    assert run_to_end(log.offset_for_time(101)) == (end - 2, 101)
 
 
 def test_a_batch_of_very_many_records_is_found_by_its_first_offset_unopened(
@@ -71,9 +71,9 @@ def test_a_batch_of_very_many_records_is_found_by_its_first_offset_unopened(
     log = open_log(tmp_path)
     log.append(batch(b"a", b"b", b"c", timestamp_ms=100, codec=Codec.ZSTD), NOW_MS)
     end = log.log_end_offset
-    assert at_once(log.offset_for_time(101)) == (end - 2, 101)
+    assert run_to_end(log.offset_for_time(101)) == (end - 2, 101)
     monkeypatch.setattr(offset_time, "OPENED_RECORDS", 2)
-    assert at_once(log.offset_for_time(101)) == (end - 3, 102)
+    assert run_to_end(log.offset_for_time(101)) == (end - 3, 102)
 
 
 def steps_of(search: Found) -> tuple[int, tuple[int, int] | None]:
@@ -130,7 +130,7 @@ def test_a_segment_that_is_deleted_in_a_pause_is_passed_over(four_closed: Partit
     for _ in range(pauses):
         next(search)
     four_closed.advance_start(4 * 69, NOW_MS)
-    assert at_once(search) == (5 * 69 - 1, NOW_MS + 4)
+    assert run_to_end(search) == (5 * 69 - 1, NOW_MS + 4)
 
 
 def test_a_segment_that_is_gone_though_nobody_deleted_it_is_a_fault_of_the_folder(
@@ -138,4 +138,4 @@ def test_a_segment_that_is_gone_though_nobody_deleted_it_is_a_fault_of_the_folde
 ) -> None:
     (tmp_path / file_name(0)).unlink()
     with pytest.raises(FolderFault, match="No such file"):
-        at_once(four_closed.offset_for_time(NOW_MS))
+        run_to_end(four_closed.offset_for_time(NOW_MS))

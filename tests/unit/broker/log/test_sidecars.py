@@ -10,8 +10,8 @@ import pytest
 from headrace.broker.log import PartitionLog
 from headrace.broker.log.segment import boot_id
 from headrace.broker.log.segment.sidecar import SidecarDamaged, decode
+from headrace.wire.generators import run_to_end
 from headrace.wire.record_batch import read_header
-from headrace.wire.steps import at_once
 from tests.support.small_logs import (
     DAY_MS,
     NOW_MS,
@@ -140,8 +140,8 @@ def test_a_missing_sidecar_of_an_old_segment_is_made_again_off_the_way_and_no_fe
         assert fetched(open_log(tmp_path, segment_bytes=300), max_bytes=max_bytes) == made
     for offset in range(0, log.log_end_offset, 7):
         assert fetched(open_log(tmp_path, segment_bytes=300), from_offset=offset) == fetched(log, from_offset=offset)
-    assert at_once(again.offset_for_time(NOW_MS)) == at_once(log.offset_for_time(NOW_MS))
-    assert at_once(again.largest_timestamp()) == at_once(log.largest_timestamp())
+    assert run_to_end(again.offset_for_time(NOW_MS)) == run_to_end(log.offset_for_time(NOW_MS))
+    assert run_to_end(again.largest_timestamp()) == run_to_end(log.largest_timestamp())
     checkpointed(scrubbed(again))
     assert (tmp_path / f"{0:020d}.index").exists()
     assert again.segments[0].end_offset == log.segments[0].end_offset

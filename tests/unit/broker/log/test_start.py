@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.broker.log import DeletedSegment, FolderFault, LogUnusable, OffsetOutOfRange, PartitionLog
 from headrace.broker.log.tools.check import check
-from headrace.wire.steps import at_once
+from headrace.wire.generators import run_to_end
 from tests.support.small_logs import DAY_MS, NOW_MS, batch, fetched, open_log, values
 
 
@@ -163,12 +163,12 @@ def test_times_are_looked_up_from_the_start_on(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     late = log.append(batch(b"late", timestamp_ms=NOW_MS + 1_000), NOW_MS)
     early = log.append(batch(b"a", b"b", b"c", timestamp_ms=NOW_MS), NOW_MS)
-    assert at_once(log.largest_timestamp()) == (late.base_offset, NOW_MS + 1_000)
+    assert run_to_end(log.largest_timestamp()) == (late.base_offset, NOW_MS + 1_000)
     log.advance_start(late.next_offset, NOW_MS)
-    assert at_once(log.largest_timestamp()) == (early.base_offset + 2, NOW_MS + 2)
-    assert at_once(log.offset_for_time(NOW_MS + 500)) is None
+    assert run_to_end(log.largest_timestamp()) == (early.base_offset + 2, NOW_MS + 2)
+    assert run_to_end(log.offset_for_time(NOW_MS + 500)) is None
     log.advance_start(early.base_offset + 1, NOW_MS)
-    assert at_once(log.offset_for_time(NOW_MS)) == (early.base_offset + 1, NOW_MS + 1)
+    assert run_to_end(log.offset_for_time(NOW_MS)) == (early.base_offset + 1, NOW_MS + 1)
 
 
 @given(st.lists(st.integers(0, 600), max_size=6), st.integers(64, 700))

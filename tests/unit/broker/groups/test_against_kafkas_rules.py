@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.broker.groups.messages import JoinAnswer, Leaver, ProtocolOffer, SyncAnswer
-from tests.unit.broker_groups.kafkas_rules import PARKED, Answer, KafkasGroup
-from tests.unit.broker_groups.scene import Asked, Scene
+from tests.unit.broker.groups.kafkas_rules import PARKED, Answer, KafkasGroup
+from tests.unit.broker.groups.scene import Asked, Scene
 
 STEP_MS = 250
 """How often both are told the time."""

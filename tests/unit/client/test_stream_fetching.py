@@ -13,7 +13,7 @@ from headrace.client.stream_fetching import FetchLoop, in_order, reset_point
 from headrace.client.stream_items import Batch, Notice, Skip
 from headrace.client.stream_state import StreamState
 
-from .batches import T0, answer, stored
+from .fetched_partitions import T0, answer, stored
 
 Answer = Callable[[Mapping[TopicPartition, int]], list[FetchedPartition]]
 

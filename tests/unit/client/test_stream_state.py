@@ -11,7 +11,7 @@ from headrace.client.stream_items import Batch, Notice, NoticeKind, Skip
 from headrace.client.stream_state import StreamState
 from tests.support.processes import eventually
 
-from .batches import T0, T1, stored
+from .fetched_partitions import T0, T1, stored
 
 
 def always() -> bool:

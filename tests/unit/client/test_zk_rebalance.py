@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from headrace.client.fetched import TopicPartition
 from headrace.client.zk_rebalance import moves
 
-from .batches import T0, T1
+from .fetched_partitions import T0, T1
 
 sets = st.sets(st.builds(TopicPartition, st.just("t"), st.integers(0, 6)))
 

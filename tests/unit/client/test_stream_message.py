@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from headrace.audit.counter import WindowCounter
 from headrace.client.stream_message import OpenBatch
 
-from .batches import T0, stored
+from .fetched_partitions import T0, stored
 
 
 def test_messages_come_in_order_and_the_last_one_ends_where_the_batch_does() -> None:

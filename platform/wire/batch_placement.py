@@ -1,8 +1,8 @@
-"""Giving a batch its place in a byte-addressed log: the twelve header bytes that a broker sets, none of them under the CRC.
+"""Placing a batch in a byte-addressed log: the twelve header bytes that a broker sets. None of them is under the CRC.
 
 A batch that begins at byte position P takes `advance = max(bytes, records)` offsets, and its base offset is
-`P + advance - records`: its last record stands right before the position of the next batch, so that a client's own arithmetic
-(last offset + 1) lands there. Opens no batch. Source: decision 1.
+`P + advance - records`. So the last record's offset is one less than the position of the next batch, and a client that computes
+last offset + 1 lands there. Opens no batch. Source: decision 1.
 """
 
 import struct
@@ -39,5 +39,5 @@ def place(batch: bytearray | memoryview, position: int, leader_epoch: int = 0) -
 
 
 def recomputed_crc(batch: Buffer) -> int:
-    """Return the CRC that the whole of `batch` ought to carry."""
+    """Return the CRC that `batch` should carry."""
     return crc32c(memoryview(batch)[CRC_COVERS_FROM:])

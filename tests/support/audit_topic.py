@@ -1,4 +1,4 @@
-"""The audit topic and the position book of a test, in memory; both can be made to fail."""
+"""The audit topic and the reported positions, in memory. Both can be made to fail."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from headrace.audit.model.messages import ProducerReport, RangeReport, Report
 from headrace.runtime.layout import AUDIT_TOPIC
 
 
-class Topic:
+class AuditTopic:
     """Takes reports as `client.Producer` would. `refuses` makes a flush fail, its messages lost or arrived all the same."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Topic:
         return [report for report in self.reports if isinstance(report, RangeReport)]
 
 
-class Positions:
+class ReportedPositions:
     """Offsets by (tier, topic, partition)."""
 
     def __init__(self) -> None:

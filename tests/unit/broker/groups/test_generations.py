@@ -1,15 +1,8 @@
 """From one generation of a group to the next: joins, shares, departures, silence."""
 
-import pytest
-
 from headrace.broker.groups.messages import Leaver, ProtocolOffer
-from headrace.broker.groups.vote import chosen
 from headrace.wire.errors import ErrorCode
-from tests.unit.broker_groups.scene import RANGE, Scene
-
-
-def offers(*names: str) -> list[ProtocolOffer]:
-    return [ProtocolOffer(name, name.encode()) for name in names]
+from tests.unit.broker.groups.scene import Scene
 
 
 def test_a_newcomer_of_today_first_gets_an_id_and_joins_with_it() -> None:
@@ -201,64 +194,6 @@ def test_a_commit_keeps_a_session_alive_like_a_heartbeat() -> None:
     assert scene.pass_ms(1_000) == [a]
 
 
-def test_a_sync_for_another_protocol_than_the_groups_is_refused() -> None:
-    scene = Scene()
-    scene.join()
-    assert scene.sync("m-1", 1, protocol="sticky").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert scene.sync("m-1", 1, protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert scene.sync("m-1", 1, protocol="range", protocol_type="consumer").error is ErrorCode.NONE
-
-
-# -- the vote ----------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("members", "winner"),
-    [
-        ([["range", "sticky"], ["sticky", "range"], ["sticky", "range"]], "sticky"),
-        ([["range", "sticky"], ["sticky", "range"]], "range"),
-        ([["new", "range"], ["range"]], "range"),
-        ([["a"], ["b"]], None),
-        ([], None),
-    ],
-)
-def test_the_protocol_that_most_members_like_best_wins_of_those_that_all_offer(
-    members: list[list[str]], winner: str | None
-) -> None:
-    assert chosen([offers(*names) for names in members]) == winner
-
-
-def test_who_has_nothing_in_common_with_the_group_stays_out_and_disturbs_nobody() -> None:
-    scene = Scene()
-    (a,) = scene.stable(1)
-    assert scene.join(offers=offers("sticky")).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert scene.join(protocol_type="connect").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert scene.join(offers=[]).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert scene.join(protocol_type="").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert scene.heartbeat(a, 1) is ErrorCode.NONE
-
-
-def test_a_member_alone_may_change_to_another_protocol_altogether() -> None:
-    scene = Scene()
-    (a,) = scene.stable(1)
-    assert scene.join(a, offers=offers("sticky")).answer.protocol == "sticky"
-    assert scene.join(a, offers=offers("work"), protocol_type="connect").answer.protocol_type == "connect"
-
-
-def test_members_change_over_to_a_new_protocol_one_after_the_other() -> None:
-    scene = Scene()
-    a, b = scene.stable(2)
-    scene.join(a, offers=offers("sticky", "range"))
-    first = scene.join(b)
-    assert first.answer.protocol == "range"
-    scene.join(b, offers=offers("sticky"))
-    assert scene.join(a, offers=offers("sticky", "range")).answer.protocol == "sticky"
-    assert scene.join(a, offers=offers("range")).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-
-
-# -- the first generation gathers ----------------------------------------
-
-
 def test_members_that_start_together_make_one_generation() -> None:
     scene = Scene(initial_rebalance_delay_ms=500)
     first = scene.join()
@@ -295,65 +230,6 @@ def test_a_member_that_leaves_while_the_group_gathers_is_answered() -> None:
     assert [one.member_id for one in second.answer.members] == ["b-2"]
 
 
-# -- connections die while an answer is owed ------------------------------------
-
-
-def test_a_member_whose_connection_dies_while_it_waits_stays_until_its_session_ends() -> None:
-    scene = Scene()
-    a, b = scene.stable(2, session_ms=10_000)
-    gone = scene.join(a)
-    scene.abandon(gone)
-    other = scene.join(b)
-    assert other.answer.generation == 3, "it had asked to be in, so nobody waits for it"
-    assert gone.is_parked
-    back = scene.join(a)
-    assert back.answer.generation == 3, "the answer that it could not hear"
-    scene.sync(other.answer.leader_id, 3, {a: b"1", b: b"2"})
-    assert scene.heartbeat(a, 3) is ErrorCode.NONE
-    scene.pass_ms(10_000)
-    assert scene.members() == []
-
-
-def test_a_dead_members_session_counts_from_the_loss_of_its_connection() -> None:
-    scene = Scene()
-    a, b = scene.stable(2, session_ms=10_000)
-    gone = scene.join(a)
-    scene.pass_ms(5_000)
-    scene.heartbeat(b, 2)
-    scene.abandon(gone)
-    scene.pass_ms(9_999)
-    scene.heartbeat(b, 2)
-    assert a in scene.members()
-    assert scene.pass_ms(1) == [a]
-
-
-def test_who_hears_the_answer_leads_rather_than_one_whose_connection_died() -> None:
-    scene = Scene()
-    a, b = scene.stable(2)
-    scene.abandon(scene.join(a))
-    assert scene.join(b).answer.leader_id == b
-
-
-def test_an_old_clients_newcomer_that_cannot_know_its_id_goes_with_its_connection() -> None:
-    scene = Scene(initial_rebalance_delay_ms=500)
-    gone = scene.join()
-    scene.abandon(gone)
-    assert (scene.members(), scene.coordinator.held_bytes) == ([], 0)
-
-
-def test_a_sync_whose_connection_died_can_be_asked_again() -> None:
-    scene = Scene()
-    a, b = scene.stable(2)
-    scene.join(a)
-    scene.join(b)
-    scene.abandon(scene.sync(b, 3))
-    scene.sync(a, 3, {b: b"2"})
-    assert scene.sync(b, 3).answer.assignment == b"2"
-
-
-# -- what belongs to others -------------------------------------
-
-
 def test_groups_that_another_broker_takes_over_are_forgotten_and_who_waits_is_told() -> None:
     scene = Scene()
     a, b = scene.stable(2)
@@ -364,81 +240,6 @@ def test_groups_that_another_broker_takes_over_are_forgotten_and_who_waits_is_to
     assert waits.error is ErrorCode.NOT_COORDINATOR
     assert scene.heartbeat(b, 2) is ErrorCode.UNKNOWN_MEMBER_ID
     assert scene.members("ours") == ["m-3"]
-
-
-# -- bounds -------------------------------------------------
-
-
-@pytest.mark.parametrize("session_ms", [0, 5_999, 1_800_001, -1])
-def test_a_session_timeout_out_of_bounds_is_refused(session_ms: int) -> None:
-    assert Scene().join(session_ms=session_ms).error is ErrorCode.INVALID_SESSION_TIMEOUT
-
-
-def test_a_full_group_takes_no_more_members_but_lets_its_own_rejoin() -> None:
-    scene = Scene(members_per_group=2)
-    a, _ = scene.stable(2)
-    assert scene.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert scene.join(id_first=True).error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert scene.join(a).is_parked
-
-
-def test_ids_that_were_given_out_count_as_members_of_a_full_group() -> None:
-    scene = Scene(members_per_group=2)
-    for _ in range(2):
-        scene.join(id_first=True)
-    assert scene.join(id_first=True).error is ErrorCode.GROUP_MAX_SIZE_REACHED
-
-
-def test_there_are_no_more_groups_than_allowed_and_a_deserted_one_makes_room() -> None:
-    scene = Scene(groups=2)
-    scene.join(group="a")
-    scene.join(group="b")
-    assert scene.join(group="c").error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert scene.leave("m-1", group="a") is ErrorCode.NONE
-    assert scene.join(group="c").error is ErrorCode.NONE
-
-
-def test_members_metadata_is_bounded_over_all_groups() -> None:
-    scene = Scene(bytes=100_000)
-    fat = [ProtocolOffer("range", b"x" * 40_000)]
-    assert scene.join(group="a", offers=fat).error is ErrorCode.NONE
-    assert scene.join(group="b", offers=fat).error is ErrorCode.NONE
-    assert scene.join(group="c", offers=fat).error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    scene.leave("m-1", group="a")
-    assert scene.join(group="c", offers=fat).error is ErrorCode.NONE
-
-
-def test_ids_that_are_given_out_count_towards_the_memory_of_all_groups() -> None:
-    scene = Scene(bytes=100_000, members_per_group=100_000)
-    asked = [scene.join(id_first=True).error for _ in range(1_000)]
-    assert asked[0] is ErrorCode.MEMBER_ID_REQUIRED
-    assert asked[-1] is ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert scene.coordinator.held_bytes <= 101_000
-
-
-def test_shares_that_do_not_fit_are_refused_to_all_and_the_group_goes_on() -> None:
-    scene = Scene(bytes=100_000)
-    a, b = scene.stable(2)
-    scene.join(a)
-    scene.join(b)
-    waits = scene.sync(b, 3)
-    leads = scene.sync(a, 3, {a: b"x" * 200_000})
-    assert (leads.error, waits.error) == (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR)
-    assert scene.heartbeat(b, 3) is ErrorCode.REBALANCE_IN_PROGRESS
-
-
-def test_a_member_with_more_protocols_than_anybody_has_is_refused() -> None:
-    many = [ProtocolOffer(str(number), b"") for number in range(101)]
-    assert Scene().join(offers=many).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert Scene().join(offers=[*many[:99], *RANGE]).error is ErrorCode.NONE
-
-
-def test_a_name_too_long_for_an_older_clients_answer_is_refused_to_whoever_brings_it() -> None:
-    long = "x" * 1_001
-    assert Scene().join(offers=offers(long)).error is ErrorCode.INVALID_REQUEST
-    assert Scene().join(instance=long).error is ErrorCode.INVALID_REQUEST
-    assert Scene().join(protocol_type=long).error is ErrorCode.INVALID_REQUEST
-    assert Scene().join(instance=long[1:], offers=offers(long[1:])).error is ErrorCode.NONE
 
 
 def test_groups_that_lost_their_members_are_told_once_and_those_that_have_some_again_are_not() -> None:
@@ -458,13 +259,6 @@ def test_groups_that_lost_their_members_are_told_once_and_those_that_have_some_a
     assert scene.coordinator.take_deserted() == frozenset()
     scene.pass_ms(10_001)
     assert scene.coordinator.take_deserted() == {"back"}
-
-
-def test_of_groups_that_come_and_go_as_many_are_remembered_as_may_be_there_at_once() -> None:
-    scene = Scene(groups=5)
-    for number in range(100):
-        scene.leave(scene.join(group=f"g{number}").answer.member_id, group=f"g{number}")
-    assert scene.coordinator.take_deserted() == {f"g{number}" for number in range(5)}
 
 
 def test_members_that_leave_in_one_request_are_gone_before_the_others_go_on() -> None:

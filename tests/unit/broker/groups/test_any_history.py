@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from headrace.broker.groups.group import Group
 from headrace.broker.groups.messages import JoinedMember, ProtocolOffer
 from headrace.wire.errors import ErrorCode
-from tests.unit.broker_groups.scene import Asked, Scene
+from tests.unit.broker.groups.scene import Asked, Scene
 
 SESSION_MS, REBALANCE_MS, DELAY_MS = 10_000, 30_000, 500
 STEP_MS = 250

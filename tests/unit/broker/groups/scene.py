@@ -12,6 +12,10 @@ from headrace.wire.errors import ErrorCode
 RANGE = (ProtocolOffer("range", b"for range"),)
 
 
+def offers(*names: str) -> list[ProtocolOffer]:
+    return [ProtocolOffer(name, name.encode()) for name in names]
+
+
 class Asked:
     """A join or sync: `answers` has what came back, at most one."""
 

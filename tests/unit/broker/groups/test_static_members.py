@@ -3,7 +3,7 @@
 from headrace.broker.groups.messages import ProtocolOffer
 from headrace.broker.groups.subscription import subscription
 from headrace.wire.errors import ErrorCode
-from tests.unit.broker_groups.scene import Scene
+from tests.unit.broker.groups.scene import Scene
 
 
 def test_a_static_member_that_returns_keeps_its_share_and_nobody_else_notices() -> None:

@@ -1,0 +1,32 @@
+"""One node of ZooKeeper's tree, as it was read. Pure."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node's value and what ZooKeeper keeps about it."""
+
+    data: bytes
+    version: int
+    owner_session: int
+    """The session that an ephemeral node belongs to; 0 for a persistent one."""
+    modified_ms: int
+    """The time of the last write, by ZooKeeper's clock. A write of the same value counts."""
+    created_zxid: int
+    """The number of the transaction that made the node. A node that was removed and made again has another number."""
+    created_ms: int
+
+
+def node_of(found: Any) -> Node:
+    """Return the node of kazoo's pair (value, standing)."""
+    data, stat = found
+    return Node(
+        data=data or b"",
+        version=stat.version,
+        owner_session=stat.ephemeralOwner,
+        modified_ms=stat.mtime,
+        created_zxid=stat.czxid,
+        created_ms=stat.ctime,
+    )

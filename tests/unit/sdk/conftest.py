@@ -1,0 +1,53 @@
+"""A scripted broker, a scripted registry, and loggers on them that end with the test."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headrace.client.errors import DeliveryFailed, FlushTimedOut
+from headrace.schema_registry.client import IncompatibleSchema
+from headrace.sdk import EventLogger, NotSealed
+from tests.support.scripted_broker import ScriptedBroker
+from tests.unit.sdk.logged import SCHEMA, WINDOW_MS, Make
+from tests.unit.sdk.scripted_registry import ScriptedRegistry
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    made = ScriptedBroker({"clicks": 2, "clicks.quarantine": 1})
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def registry() -> Iterator[ScriptedRegistry]:
+    made = ScriptedRegistry()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def make(broker: ScriptedBroker, registry: ScriptedRegistry) -> Iterator[Make]:
+    made: list[EventLogger] = []
+
+    def make(**changes: Any) -> EventLogger:
+        settings: dict[str, Any] = {
+            "bootstrap": broker.address,
+            "registry_url": registry.url,
+            "application": "shop",
+            "server_name": "web-1",
+            "window_ms": WINDOW_MS,
+            "report_every_ms": 20,
+            "linger_ms": 1,
+            **changes,
+        }
+        made.append(EventLogger("clicks", SCHEMA, **settings))
+        return made[-1]
+
+    yield make
+    for logger in made:
+        try:
+            logger.close(timeout_ms=0)
+        except (NotSealed, FlushTimedOut, DeliveryFailed, IncompatibleSchema):
+            pass
