@@ -23,32 +23,32 @@ from ..runtime.clock import Clock, SystemClock
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
-from .api_table import SUPPORTED, TABLE
-from .checkpoints import Checkpoints
-from .cold_reads import ColdReads
-from .descriptors import share_out
 from .errors import BrokerError
-from .group_desk import GroupDesk
-from .group_traces import GroupTraces
+from .event_loop.loop import Loop
+from .event_loop.worker import Worker
+from .groups.group_service import GroupDesk
+from .groups.offset_commits import OffsetDesk
+from .groups.offset_retention import OffsetRetention
+from .groups.producer_id_allocator import ProducerIdDesk
+from .groups.stored_groups import GroupTraces
+from .handlers.api_table import SUPPORTED, TABLE
 from .handlers.broker import Broker
-from .http_server import HttpServer
-from .identity import FolderLock, identify
-from .kernel_flush import kernel_flush
-from .loop import Loop
-from .memory_return import MemoryReturn
+from .handlers.request_template import Front
+from .handlers.router import Router
 from .metrics import UNKNOWN_API
-from .observer import Observer, Parts
-from .offset_desk import OffsetDesk
-from .offset_retention import OffsetRetention
-from .partitions import PartitionTable
-from .produce_front import Front
-from .producer_id_desk import ProducerIdDesk
-from .router import Router
-from .server import Server
-from .settings import BrokerSettings
-from .topic_keeper import TopicKeeper
-from .upkeep import FLUSH_THREADS, Upkeep
-from .worker import Worker
+from .monitoring.http_server import HttpServer
+from .monitoring.monitoring_pages import Observer, Parts
+from .network.descriptors import share_out
+from .network.memory_return import MemoryReturn
+from .network.server import Server
+from .partitions.checkpoints import Checkpoints
+from .partitions.cold_reads import ColdReads
+from .partitions.identity import FolderLock, identify
+from .partitions.kernel_flush import kernel_flush
+from .partitions.maintenance import FLUSH_THREADS, Upkeep
+from .partitions.partition import PartitionTable
+from .partitions.topics import TopicKeeper
+from .settings.broker_settings import BrokerSettings
 
 log = get_logger(__name__)
 

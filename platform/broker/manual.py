@@ -8,9 +8,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import metrics_page, topic_settings
-from .api_table import TABLE, Api
-from .setting_table import NUMBERS, SYNONYMS, WORDS
+from .handlers.api_table import TABLE, Api
+from .monitoring import metrics_page
+from .settings import topic_settings
+from .settings.definitions import NUMBERS, SYNONYMS, WORDS
 
 _PLACE = re.compile(r"(<!-- (?!end)(?P<name>[a-z ]+) -->\n)(?:.*?\n)??(<!-- end -->)", re.DOTALL)
 _ASIDE_FIRST = re.compile(r"^(\([^)]*\))[:,]? *(.*)$")

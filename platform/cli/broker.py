@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from ..broker import settings as broker_settings
 from ..broker.errors import SettingsRefused
-from ..broker.setting_sources import Said
-from ..broker.settings import BrokerSettings
+from ..broker.settings import broker_settings as broker_settings
+from ..broker.settings.broker_settings import BrokerSettings
+from ..broker.settings.sources import Said
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal, end_at_latest

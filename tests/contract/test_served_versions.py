@@ -75,10 +75,10 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from headrace.broker import topic_settings
-from headrace.broker.api_table import TABLE
+from headrace.broker.handlers.api_table import TABLE
+from headrace.broker.settings.broker_settings import topic_settings
 from tests.support.raw_kafka import batch
-from tests.unit.broker.serving import ServingBroker
+from tests.support.serving_broker import ServingBroker
 
 TOPIC = "clicks"
 

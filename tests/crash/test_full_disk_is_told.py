@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.disk_room import LEAST_BYTES
+from headrace.broker.partitions.disk_room import LEAST_BYTES
 from headrace.local import probes
 from headrace.local.process_table import Probe
 from headrace.wire.errors import ErrorCode

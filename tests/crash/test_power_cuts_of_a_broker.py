@@ -10,7 +10,7 @@ from tests.crash.disk_operations import Mark
 from tests.crash.fates import AnyKept, Fate
 from tests.crash.promises import BATCHES, DURABLE, TOPICS, all_is_kept, nothing_promised, tell_all
 from tests.crash.recorded_disk import RecordedDisk
-from tests.unit.broker.serving import ServingBroker
+from tests.support.serving_broker import ServingBroker
 
 SEED = 20_261_121
 

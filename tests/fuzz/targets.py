@@ -10,14 +10,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headrace.broker.api_table import SUPPORTED
 from headrace.broker.groups.subscription import subscribed_topics
+from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.broker.log import LogConfig, PartitionLog
 from headrace.broker.log.errors import LogError, OldFormat
 from headrace.broker.log.segment.sidecar import SidecarDamaged
 from headrace.broker.log.segment.sidecar import decode as decode_sidecar
 from headrace.broker.log.tools.check import check
-from headrace.broker.request_header import FRONT, FRONT_SIZE, body_start
+from headrace.broker.network.request_header import FRONT, FRONT_SIZE, body_start
 from headrace.wire import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce, schema_id
 from headrace.wire.batch_placement import place
 from headrace.wire.compression import Codec, decompress

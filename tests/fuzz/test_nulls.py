@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTupleField, classify_field, get_field_tag
 
-from headrace.broker.api_table import TABLE
+from headrace.broker.handlers.api_table import TABLE
 from headrace.wire import control
 from headrace.wire.errors import UnsupportedVersion
 from tests.support.raw_kafka import frame
-from tests.unit.broker.serving import ServingBroker
+from tests.support.serving_broker import ServingBroker
 
 TOPIC = "clicks"
 BY_HAND = (0, 1)

@@ -30,14 +30,6 @@ def test_import_platform_from_the_root_is_the_standard_library_s() -> None:
     assert not (ROOT / "platform" / "__init__.py").exists()
 
 
-SHARED_UNTIL_MOVED = {
-    "tests.unit.broker.serving",
-    "tests.unit.broker.log.small_logs",
-    "tests.unit.broker_log.small_logs",
-}
-"""Doubles that other suites still import from where they are. They belong in `tests/support`; then this set is empty."""
-
-
 ONE_SUITE = {"power": "crash"}
 """`tests/power` holds a block device to the promises of `tests/crash`."""
 
@@ -48,7 +40,7 @@ def test_no_suite_imports_from_another_one() -> None:
         f"{path.relative_to(ROOT)} imports {module}: what several suites use lives in tests/support"
         for path in sorted(tests.rglob("*.py"))
         for module in modules_of_tests_in(path)
-        if suite_of(module) not in (None, "support", suite_of(module_of(path))) and module not in SHARED_UNTIL_MOVED
+        if suite_of(module) not in (None, "support", suite_of(module_of(path)))
     ]
     assert strangers == []
 

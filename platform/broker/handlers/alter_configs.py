@@ -6,8 +6,8 @@ changes single settings."""
 from collections.abc import Mapping
 from typing import Any
 
-from .. import topic_settings
-from ..slices import Steps
+from ..event_loop.response_generators import Steps
+from ..settings import topic_settings
 from .broker import Broker
 from .config_changes import Plan, carry_out
 from .request import Request

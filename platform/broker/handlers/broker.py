@@ -12,22 +12,22 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ...wire.errors import ErrorCode, MalformedFrame
-from ..catalog import Catalog, Places
-from ..cold_reads import ColdReads
-from ..group_desk import GroupDesk
-from ..group_traces import GroupTraces
-from ..known_fetches import KnownFetches
-from ..later import Chunks, Later
-from ..loop import Loop
+from ..event_loop.deferred_response import Chunks, Later
+from ..event_loop.loop import Loop
+from ..event_loop.response_generators import Slices
+from ..event_loop.worker import Worker
+from ..groups.group_service import GroupDesk
+from ..groups.offset_commits import OffsetDesk
+from ..groups.producer_id_allocator import ProducerIdDesk
+from ..groups.stored_groups import GroupTraces
 from ..metrics import BrokerMetrics
-from ..offset_desk import OffsetDesk
-from ..partitions import Partition, PartitionTable
-from ..producer_id_desk import ProducerIdDesk
-from ..settings import BrokerSettings
-from ..slices import Slices
-from ..topics_by_id import TopicsById
-from ..worker import Worker
+from ..partitions.catalog import Catalog, Places
+from ..partitions.cold_reads import ColdReads
+from ..partitions.partition import Partition, PartitionTable
+from ..settings.broker_settings import BrokerSettings
+from .fetch_request_cache import KnownFetches
 from .metadata_answers import MetadataAnswers
+from .topics_by_id import TopicsById
 
 Answer = bytes | Chunks | Later | None
 Done = Callable[[bool | Exception], None]

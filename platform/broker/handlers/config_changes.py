@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
-from .. import settings as broker_settings
-from .. import topic_settings
-from ..slices import Steps
+from ..event_loop.response_generators import Steps
+from ..settings import broker_settings as broker_settings
+from ..settings import topic_settings
 from .broker import Broker, required
-from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
+from .fan_in import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
 from .request import Request
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8

@@ -9,10 +9,10 @@ from typing import Any
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..errors import NotMorePartitions
-from ..slices import Steps
+from ..event_loop.response_generators import Steps
 from . import replica_assignment
 from .broker import Broker, required
-from .gathering import STILL_UNDER_WAY, Gathering, outcome_of
+from .fan_in import STILL_UNDER_WAY, Gathering, outcome_of
 from .replica_assignment import MOST_PARTITIONS, Refusal
 from .request import Request
 

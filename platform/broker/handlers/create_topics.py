@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
-from .. import topic_settings
-from ..catalog import Places
-from ..slices import Steps
+from ..event_loop.response_generators import Steps
+from ..partitions.catalog import Places
+from ..settings import topic_settings
 from . import replica_assignment
 from .broker import Broker, required
 from .config_changes import told, too_many_settings
-from .gathering import STILL_UNDER_WAY, Gathering, code_of
+from .fan_in import STILL_UNDER_WAY, Gathering, code_of
 from .replica_assignment import MOST_PARTITIONS, Refusal
 from .request import Request
 

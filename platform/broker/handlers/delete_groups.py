@@ -6,8 +6,8 @@ from collections.abc import Generator, Mapping
 from ...coordination.group_directory import Deletion
 from ...wire import control
 from ...wire.errors import ErrorCode
-from ..later import Later
-from ..slices import Steps
+from ..event_loop.deferred_response import Later
+from ..event_loop.response_generators import Steps
 from .broker import Broker, required
 from .group_id import MOST_NAMED, refusal
 from .request import Request

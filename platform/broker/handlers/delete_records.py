@@ -10,11 +10,11 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..event_loop.response_generators import Steps
 from ..log import DeletedSegment, LogError, StartJob, erase_now
-from ..partitions import Partition
-from ..slices import Steps
+from ..partitions.partition import Partition
 from .broker import Broker, required
-from .gathering import Gathering
+from .fan_in import Gathering
 from .request import Request
 
 KEY = 21

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
-from ..slices import Steps
+from ..event_loop.response_generators import Steps
 from .broker import Broker, required
-from .gathering import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
+from .fan_in import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
 from .request import Request
 
 KEY = 20

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...wire import control, topic_name
 from ...wire.errors import ErrorCode
-from .. import topic_settings
-from ..setting_table import NUMBERS
-from ..slices import Steps
-from ..topic_settings import ConfigSource, ConfigType
+from ..event_loop.response_generators import Steps
+from ..settings import topic_settings
+from ..settings.definitions import NUMBERS
+from ..settings.topic_settings import ConfigSource, ConfigType
 from .broker import Broker, required
 from .config_changes import BROKER, TOPIC
 from .request import Request

@@ -10,10 +10,10 @@ from typing import Any
 from ...coordination.group_directory import GroupTrace
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..event_loop.deferred_response import Later
+from ..event_loop.response_generators import Steps
 from ..groups.group import Group, GroupState
 from ..groups.subscription import CONSUMER, assignment, subscription
-from ..later import Later
-from ..slices import Steps
 from .broker import Broker, required
 from .group_id import MOST_NAMED, refusal
 from .request import Request

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from ..slices import Steps
+from ..event_loop.response_generators import Steps
 from .broker import Broker, required
 from .request import Request
 

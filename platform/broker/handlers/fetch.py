@@ -14,11 +14,11 @@ from ...wire import fetch
 from ...wire.errors import ErrorCode
 from ...wire.fetch_one import FetchOne, offset_in
 from ..errors import FrameRefused
-from ..known_fetches import LARGEST_BYTES
-from ..later import Chunks, Later, Slice
+from ..event_loop.deferred_response import Chunks, Later, Slice
 from ..log import FolderFault
-from ..partitions import Partition
+from ..partitions.partition import Partition
 from .broker import Answer, Broker
+from .fetch_request_cache import LARGEST_BYTES
 from .request import Request
 
 KEY = fetch.API_KEY

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from ..slices import Steps
+from ..event_loop.response_generators import Steps
 from .batch_rules import NO_TRANSACTIONS
 from .broker import Broker, required
 from .group_id import MOST_NAMED

@@ -6,9 +6,9 @@ list and subtract from it. There is one list, `cleanup.policy`, and it takes one
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .. import topic_settings
-from ..slices import Steps
-from ..topic_settings import ConfigType
+from ..event_loop.response_generators import Steps
+from ..settings import topic_settings
+from ..settings.topic_settings import ConfigType
 from .broker import Broker
 from .config_changes import Operation, Plan, carry_out
 from .request import Request

@@ -5,7 +5,7 @@ and the old id's sequences stay as they are. An id without an epoch, or an epoch
 
 from ...wire import control
 from ...wire.errors import ErrorCode
-from ..later import Later
+from ..event_loop.deferred_response import Later
 from .broker import Broker, respond
 from .request import Request
 

@@ -6,9 +6,9 @@ response has the other members."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..event_loop.response_generators import Steps
 from ..groups.coordinator import MOST_OFFERS
 from ..groups.messages import JoinAnswer, JoinRequest, ProtocolOffer
-from ..slices import Steps
 from .broker import Broker, required
 from .group_id import refusal
 from .request import Request

@@ -5,8 +5,8 @@ from typing import Any
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..event_loop.response_generators import Steps
 from ..groups.messages import Leaver
-from ..slices import Steps
 from .broker import Broker, required
 from .group_id import refusal
 from .request import Request

@@ -7,10 +7,10 @@ from collections.abc import Generator, Mapping
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..event_loop.deferred_response import Later
+from ..event_loop.response_generators import Steps
 from ..groups.group import GroupState
 from ..groups.subscription import CONSUMER
-from ..later import Later
-from ..slices import Steps
 from .broker import Broker, required
 from .request import Request
 

@@ -17,9 +17,9 @@ from typing import Any
 from ...wire import control, list_offsets_v0
 from ...wire.errors import ErrorCode
 from ...wire.list_offsets_v0 import Wanted
+from ..event_loop.response_generators import Steps
 from ..log import FolderFault
-from ..partitions import Partition
-from ..slices import Steps
+from ..partitions.partition import Partition
 from . import offset_for_leader_epoch
 from .broker import Broker, required
 from .request import Request

@@ -14,9 +14,9 @@ from ...wire.answer_bytes import AnswerBytes
 from ...wire.control import MOST_ELEMENTS
 from ...wire.errors import ErrorCode, MalformedFrame
 from ...wire.primitives import read_count, read_name, read_string, skip_tags
-from ..catalog import Catalog, TopicEntry
-from ..later import Later
-from ..slices import Steps
+from ..event_loop.deferred_response import Later
+from ..event_loop.response_generators import Steps
+from ..partitions.catalog import Catalog, TopicEntry
 from .broker import Broker
 from .request import Request
 

@@ -1,6 +1,6 @@
 """Metadata responses to give again, and the topics in them. Lives on the loop thread."""
 
-from ..catalog import Catalog, TopicEntry
+from ..partitions.catalog import Catalog, TopicEntry
 
 Pieces = dict[str, tuple[TopicEntry, bytes]]
 """By name: the entry that a topic was written from, and its bytes in a response."""

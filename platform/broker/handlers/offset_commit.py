@@ -11,9 +11,9 @@ from typing import Any
 from ...coordination.committed_offset import CommittedOffset
 from ...wire import control, offset_commit_v1
 from ...wire.errors import ErrorCode
-from ..later import Later
-from ..offset_desk import Position
-from ..slices import Steps
+from ..event_loop.deferred_response import Later
+from ..event_loop.response_generators import Steps
+from ..groups.offset_commits import Position
 from .broker import Broker, required
 from .group_id import refusal
 from .list_offsets import EARLIEST, LATEST

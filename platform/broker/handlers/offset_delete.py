@@ -9,11 +9,11 @@ from ...coordination.group_directory import GroupTrace
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..errors import Overloaded
+from ..event_loop.deferred_response import Later
+from ..event_loop.response_generators import Steps
 from ..groups.group import Group
+from ..groups.offset_commits import Position
 from ..groups.subscription import CONSUMER, subscribed_topics
-from ..later import Later
-from ..offset_desk import Position
-from ..slices import Steps
 from .broker import Broker, required, respond
 from .group_id import refusal
 from .request import Request

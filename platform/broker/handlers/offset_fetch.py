@@ -10,9 +10,9 @@ from ...coordination.committed_offset import CommittedOffset
 from ...wire import control
 from ...wire.errors import ErrorCode
 from ..errors import Overloaded
-from ..later import Later
-from ..offset_desk import Offsets, Position
-from ..slices import Steps
+from ..event_loop.deferred_response import Later
+from ..event_loop.response_generators import Steps
+from ..groups.offset_commits import Offsets, Position
 from .broker import Broker, required
 from .group_id import refusal
 from .request import Request

@@ -18,7 +18,7 @@ from ...wire.errors import CorruptBatch, ErrorCode, MalformedFrame
 from ...wire.primitives import INT, SHORT, count, read_bytes, read_count, read_name, string
 from ...wire.record_batch import HEADER_SIZE, BatchHeader, crc_matches, iter_batches, read_header
 from ..errors import FrameRefused
-from ..later import Later
+from ..event_loop.deferred_response import Later
 from ..log import (
     Appended,
     AppendFailed,
@@ -34,7 +34,7 @@ from ..log import (
     SequenceCheck,
 )
 from ..log.producer_state import FRESH
-from ..partitions import Partition
+from ..partitions.partition import Partition
 from .batch_rules import NO_TRANSACTIONS, Fault, fault_of
 from .broker import Broker
 from .request import Request

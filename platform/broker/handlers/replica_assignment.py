@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
 
 from ...wire.errors import ErrorCode
-from .gathering import NAMED_TWICE
+from .fan_in import NAMED_TWICE
 
 Refusal = tuple[ErrorCode, str]
 

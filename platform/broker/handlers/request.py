@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ..request_header import client_id
+from ..network.request_header import client_id
 
 
 class Request:

@@ -3,8 +3,8 @@ when the member's assignment is known."""
 
 from ...wire import control
 from ...wire.errors import ErrorCode
+from ..event_loop.response_generators import Steps
 from ..groups.messages import SyncAnswer, SyncRequest
-from ..slices import Steps
 from .broker import Broker, required
 from .group_id import refusal
 from .request import Request

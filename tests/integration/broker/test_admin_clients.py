@@ -27,7 +27,7 @@ from kafka.admin import ConfigResourceType, KafkaAdminClient
 from kafka.admin import NewPartitions as PythonPartitions
 from kafka.admin import NewTopic as PythonTopic
 
-from headrace.broker.api_table import TABLE
+from headrace.broker.handlers.api_table import TABLE
 from headrace.wire import control, produce
 from headrace.wire.refusals import empty_fields
 from tests.support.broker import BrokerProcess

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.broker.app import BrokerProcess
-from headrace.broker.settings import from_words
+from headrace.broker.settings.broker_settings import from_words
 from headrace.client.zk_consumer import ZooKeeperConsumer
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.broker.metrics_page import PREFIX, TABLE
+from headrace.broker.monitoring.metrics_page import PREFIX, TABLE
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, accepts, eventually, free_port

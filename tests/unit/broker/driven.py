@@ -4,8 +4,8 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.broker.connection import Connection
-from tests.unit.broker.serving import ServingBroker
+from headrace.broker.network.connection import Connection
+from tests.support.serving_broker import ServingBroker
 
 MOST_TURNS = 1_000
 

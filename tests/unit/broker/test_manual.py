@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from headrace.broker import manual
-from headrace.broker.setting_table import NUMBERS, WORDS
-from headrace.broker.settings import known_names
+from headrace.broker.settings.broker_settings import known_names
+from headrace.broker.settings.definitions import NUMBERS, WORDS
 
 DOCS = Path(__file__).parents[3] / "docs"
 

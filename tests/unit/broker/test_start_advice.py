@@ -32,7 +32,7 @@ def test_an_address_that_cannot_be_listened_on_is_told_with_what_to_do(error: OS
 def with_open_files(limit: int) -> "subprocess.CompletedProcess[str]":
     code = (
         f"import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
-        "from headrace.runtime.logs import configure\nfrom headrace.broker.descriptors import share_out\n"
+        "from headrace.runtime.logs import configure\nfrom headrace.broker.network.descriptors import share_out\n"
         "configure('b')\nprint(share_out())\n"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTupleField, classify_field, is_optional
 
-from headrace.broker.api_table import SUPPORTED
+from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.wire import control, old_versions
 from headrace.wire.errors import MalformedFrame
 from headrace.wire.generators import run_to_end

@@ -1,0 +1,1 @@
+"""The event loop: epoll, timers, worker threads, deferred responses, and long work in slices."""

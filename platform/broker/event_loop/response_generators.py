@@ -1,0 +1,176 @@
+"""Runs handlers that are generators, a slice of time each turn, so that a long response does not keep the loop. Lives on the loop
+thread.
+
+A generator pauses at every `yield`. When its slice is over it goes on in the next turn. Generators run one after the other, in
+the order in which they came, so that only one response is large in memory. Requests that wait are bounded by their bytes. Knows
+no API. Trap: between two pauses the loop serves nobody else. A generator must not copy, sort or read a whole message between
+them."""
+
+from collections import deque
+from collections.abc import Generator
+from typing import NamedTuple
+
+from ..errors import FrameRefused
+from ..metrics import clock_ns
+from .deferred_response import Chunk, Chunks, Later
+from .loop import Loop
+
+SLICE_NS = 2_000_000
+MOST_WAITING_BYTES = 64 << 20
+"""Bytes of requests that have had their first slice and wait for the next."""
+
+Steps = Generator[None, None, bytes | Later]
+"""Returns a response or a pending one. It yields wherever the loop may serve others."""
+
+
+class Slices:
+    """Runs generators."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._jobs: deque[_Job] = deque()
+        self._is_posted = False
+        self.waiting_bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many wait for their next slice."""
+        return len(self._jobs)
+
+    def answer(self, steps: Steps, request_bytes: int) -> bytes | Later:
+        """Return the answer of `steps` to a request of so many bytes: at once where one slice is enough, else a Later.
+
+        Raises: FrameRefused when too much waits already; what `steps` raise in their first slice. What they raise later closes
+        the connection that waits, as it would have done at once.
+        """
+        outcome = _slice(steps)
+        if outcome is not None:
+            return outcome
+        if self.waiting_bytes + request_bytes > MOST_WAITING_BYTES:
+            steps.close()
+            why = f"long requests of {self.waiting_bytes} bytes wait already (at most {MOST_WAITING_BYTES}): ask for less at once"
+            raise FrameRefused(f"{why}, or later", "overloaded")
+        later = _Following(self._loop)
+        self._put(_Job(steps, later, request_bytes))
+        return later
+
+    def complete(self, later: Later, steps: Generator[None, None, bytes]) -> None:
+        """Complete a pending answer with the bytes that `steps` return, at once where one slice is enough."""
+        job = _Job(steps, later, 0)
+        if later.ended:
+            steps.close()
+        elif (outcome := _attempt(steps)) is not None:
+            _give(later, outcome)
+        else:
+            self._put(job)
+
+    def _put(self, job: "_Job") -> None:
+        self._jobs.append(job)
+        self.waiting_bytes += job.request_bytes
+        self._post()
+
+    def _post(self) -> None:
+        if self._jobs and not self._is_posted:
+            self._is_posted = True
+            self._loop.post(self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_posted = False
+        job = self._jobs[0]
+        outcome = None if job.later.ended else _attempt(job.steps)
+        if outcome is not None or job.later.ended:
+            self._jobs.popleft()
+            self.waiting_bytes -= job.request_bytes
+            job.steps.close()
+        self._post()
+        if outcome is not None:
+            _give(job.later, outcome)
+
+
+class _Job(NamedTuple):
+    steps: Generator[None, None, bytes | Later]
+    later: Later
+    request_bytes: int
+
+
+class _Following(Later):
+    """A pending answer of steps. Where the steps return a Later, it follows that one."""
+
+    __slots__ = ("_inner", "_is_hurried", "_loop")
+
+    def __init__(self, loop: Loop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._inner: Later | None = None
+        self._is_hurried = False
+
+    def follow(self, inner: Later) -> None:
+        if inner.answer is not None:
+            self.complete(inner.answer)
+            return
+        self._inner = inner
+        inner.attach(self.complete)
+        if inner.deadline_ms is not None:
+            self._loop.call_at(inner.deadline_ms, self.expire)
+        if self._is_hurried:
+            inner.hurry()
+
+    def expire(self) -> None:
+        if self._inner is not None:
+            self._inner.expire()
+
+    def hurry(self) -> None:
+        self._is_hurried = True
+        if self._inner is not None:
+            self._inner.hurry()
+
+    def abandon(self) -> None:
+        if self._inner is not None:
+            self._inner.abandon()
+        super().abandon()
+
+
+class _Fault:
+    """Stands in the place of an answer whose steps have failed. Sending it raises the error, which closes the connection."""
+
+    def __init__(self, why: Exception) -> None:
+        self._why = why
+
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def fd(self) -> int:
+        raise self._why
+
+    @property
+    def position(self) -> int:
+        return 0
+
+
+def _slice(steps: Steps) -> bytes | Later | None:
+    """Return the steps' result, None where they go on."""
+    until_ns = clock_ns() + SLICE_NS
+    try:
+        next(steps)
+        while clock_ns() < until_ns:
+            next(steps)
+    except StopIteration as end:
+        made: bytes | Later = end.value
+        return made
+    return None
+
+
+def _attempt(steps: Steps) -> bytes | Later | Chunk | None:
+    try:
+        return _slice(steps)
+    except Exception as error:
+        return _Fault(error)
+
+
+def _give(later: Later, outcome: bytes | Later | Chunk) -> None:
+    if isinstance(outcome, Later):
+        assert isinstance(later, _Following)
+        later.follow(outcome)
+    else:
+        chunks: Chunks = (outcome,)
+        later.complete(chunks)

@@ -1,0 +1,222 @@
+"""The group protocol on the loop thread: brings requests, time and lost connections to the coordinator, and its answers back.
+
+Decides nothing: `groups.coordinator` does. A join or a sync that has to wait is a `Later`; while groups live here, a tick every
+`TICK_MS` carries out what is due. Groups are kept in memory only, so a restart of the broker loses them, and clients join anew.
+"""
+
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from typing import Generic, TypeVar
+
+from ...runtime.logs import get_logger
+from ...wire.errors import ErrorCode
+from ..event_loop.deferred_response import Chunks, Later
+from ..event_loop.loop import Loop
+from ..event_loop.rate_limited_log import RateLimitedLog
+from ..settings.broker_settings import BrokerSettings
+from .coordinator import Coordinator
+from .coordinator_selection import coordinator_of
+from .group import Group
+from .limits import GroupLimits
+from .messages import JoinAnswer, JoinRequest, Leaver, SyncAnswer, SyncRequest
+from .readers import GroupReaders
+
+log = get_logger(__name__)
+
+TICK_MS = 50
+LONGEST_NAME_IN_ID = 100
+MEMBERS_NAMED = 5
+"""How many members one line of the log names."""
+
+A = TypeVar("A", JoinAnswer, SyncAnswer)
+
+AskForPaperMembers = Callable[[str, Callable[[bool], None], Callable[[Exception], None]], bool]
+"""Has ZooKeeper asked whether consumers of the paper's kind live in a group, then the one function called, or the other with why
+it cannot be told. Returns False when too much waits already.
+"""
+
+
+class GroupDesk:
+    """Serves the handlers of the group APIs. `broker_ids` returns the brokers of the cluster as they are known now."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        settings: BrokerSettings,
+        broker_ids: Callable[[], Collection[int]],
+        ask_for_paper_members: AskForPaperMembers,
+    ) -> None:
+        self._loop = loop
+        self._ask_for_paper_members = ask_for_paper_members
+        self._coordinator = Coordinator(limits_of(settings), new_member_id)
+        self._broker_id = settings.broker_id
+        self._broker_ids = broker_ids
+        self._brokers_seen: frozenset[int] = frozenset()
+        self._notices = RateLimitedLog(log, lambda: loop.now_ms)
+        self._is_ticking = False
+        self._is_delivering = False
+
+    def __len__(self) -> int:
+        """Return how many groups have members here."""
+        return len(self._coordinator)
+
+    @property
+    def member_count(self) -> int:
+        return self._coordinator.member_count
+
+    def coordinator_id(self, group_id: str) -> int:
+        """Return which broker coordinates the group."""
+        return coordinator_of(group_id, {self._broker_id, *self._broker_ids()})
+
+    def is_ours(self, group_id: str) -> bool:
+        return self.coordinator_id(group_id) == self._broker_id
+
+    def get(self, group_id: str) -> Group | None:
+        """Return a group with members, to look at."""
+        return self._coordinator.get(group_id)
+
+    def all(self) -> Collection[Group]:
+        return self._coordinator.all()
+
+    def readers(self, group_id: str, *, had_members: bool) -> GroupReaders:
+        """Return who reads in a group now, whether or not it is here."""
+        return GroupReaders.of(self._coordinator.get(group_id), had_members=had_members)
+
+    def take_deserted(self) -> frozenset[str]:
+        """Return the groups that lost all their members since the last call."""
+        return self._coordinator.take_deserted()
+
+    def join(self, request: JoinRequest, encode: Callable[[JoinAnswer], bytes]) -> bytes | Later:
+        """Return the encoded answer, or a Later for it.
+
+        The first one of a group waits until ZooKeeper has told that no consumers of the paper's kind live in it: they would
+        read, and commit, the same.
+        """
+        gone = JoinAnswer(error=ErrorCode.NOT_COORDINATOR, member_id=request.member_id)
+        parked = _Parked(self, request.group_id, encode, gone)
+        if request.member_id or self._coordinator.get(request.group_id) is not None:
+            return self._answered(self._coordinator.join(request, parked.answer, self._loop.now_ms), parked)
+
+        def refuse(error: ErrorCode) -> None:
+            parked.answer(JoinAnswer(error=error, member_id=request.member_id))
+
+        def told(has_paper_members: bool) -> None:
+            if has_paper_members:
+                self._notices.warning("group_has_paper_members", group=request.group_id, refused=request.client_id)
+                refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            elif not parked.later.ended:
+                answer = self._coordinator.join(request, parked.answer, self._loop.now_ms)
+                if answer is not None:
+                    parked.answer(answer)
+                self._go_on()
+
+        def not_told(error: Exception) -> None:
+            refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+        if not self._ask_for_paper_members(request.group_id, told, not_told):
+            return encode(JoinAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id))
+        return parked.later
+
+    def sync(self, request: SyncRequest, encode: Callable[[SyncAnswer], bytes]) -> bytes | Later:
+        """Return the encoded answer, or a Later for it."""
+        parked = _Parked(self, request.group_id, encode, SyncAnswer(error=ErrorCode.NOT_COORDINATOR))
+        return self._answered(self._coordinator.sync(request, parked.answer, self._loop.now_ms), parked)
+
+    def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Note that a member lives; return what it is to know."""
+        return self._coordinator.heartbeat(group_id, generation, member_id, instance_id, self._loop.now_ms)
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
+        """Let members go; return what became of each."""
+        errors = self._coordinator.leave(group_id, leavers, self._loop.now_ms)
+        self._deliver()
+        return errors
+
+    def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Return whether this client may commit offsets for the group now."""
+        return self._coordinator.may_commit(group_id, generation, member_id, instance_id, self._loop.now_ms)
+
+    def abandoned(self, group_id: str, ticket: Callable[[A], None]) -> None:
+        """The connection of a parked request is gone."""
+        self._coordinator.abandon(group_id, ticket, self._loop.now_ms)
+        self._deliver()
+
+    def _answered(self, answer: A | None, parked: "_Parked[A]") -> bytes | Later:
+        self._go_on()
+        return parked.later if answer is None else parked.encode(answer)
+
+    def _go_on(self) -> None:
+        if len(self._coordinator) and not self._is_ticking:
+            self._is_ticking = True
+            self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)
+        self._deliver()
+
+    def _tick(self) -> None:
+        self._hand_over()
+        for group_id, member_ids in self._coordinator.tick(self._loop.now_ms):
+            # Clients decide how many groups and members there are: neither lines nor their length may follow that.
+            named = member_ids[:MEMBERS_NAMED]
+            self._notices.warning("group_members_silent", group=group_id, count=len(member_ids), members=named)
+        self._deliver()
+        self._is_ticking = len(self._coordinator) > 0
+        if self._is_ticking:
+            self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)
+
+    def _hand_over(self) -> None:
+        brokers = frozenset(self._broker_ids())
+        if brokers != self._brokers_seen:
+            self._brokers_seen = brokers
+            for group_id in self._coordinator.hand_over(self.is_ours):
+                self._notices.warning("group_handed_over", group=group_id, to_broker=self.coordinator_id(group_id))
+
+    def _deliver(self) -> None:
+        # An answer may bring the client's next request in at once, and that one's answers: they come after those before them.
+        if self._is_delivering:
+            return
+        self._is_delivering = True
+        try:
+            while replies := self._coordinator.replies:
+                ticket, answer = replies.pop(0)
+                ticket(answer)
+        finally:
+            self._is_delivering = False
+
+
+class _Parked(Generic[A]):
+    """A request that may have to wait, and the way its answer takes."""
+
+    def __init__(self, desk: GroupDesk, group_id: str, encode: Callable[[A], bytes], gone: A) -> None:
+        self.encode: Callable[[A], bytes] = encode
+        self.later = Later(at_deadline=self._cut_short, abandoned=self._abandoned)
+        self._desk = desk
+        self._group_id = group_id
+        self._gone: A = gone
+
+    def answer(self, answer: A) -> None:
+        """The coordinator's ticket."""
+        self.later.complete((self.encode(answer),))
+
+    def _cut_short(self) -> Chunks:
+        # The broker stops, or the peer sends no more: it is to look for its coordinator again.
+        self._abandoned()
+        return (self.encode(self._gone),)
+
+    def _abandoned(self) -> None:
+        self._desk.abandoned(self._group_id, self.answer)
+
+
+def limits_of(settings: BrokerSettings) -> GroupLimits:
+    """Return the limits that a broker's settings give."""
+    return GroupLimits(
+        initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        min_session_timeout_ms=settings.group_min_session_timeout_ms,
+        max_session_timeout_ms=settings.group_max_session_timeout_ms,
+        members_per_group=settings.group_max_size,
+        groups=settings.groups_max,
+        bytes=settings.groups_max_bytes,
+    )
+
+
+def new_member_id(name: str) -> str:
+    """Return an id that no member had before, recognisable by the client's name."""
+    return f"{name[:LONGEST_NAME_IN_ID]}-{uuid.uuid4()}"

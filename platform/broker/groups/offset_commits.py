@@ -1,0 +1,171 @@
+"""Where consumers' committed offsets go in and out: the offset registry in ZooKeeper, asked on the worker's thread.
+
+Commits that arrive while a write is under way wait and go together with the next one, the last value of each partition only.
+A commit is answered when ZooKeeper has it. Bounded by the number of commits that wait and by what they take in memory."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from ...coordination.committed_offset import CommittedOffset
+from ...errors import HeadraceError
+from ...runtime.logs import get_logger
+from ..errors import Overloaded
+from ..event_loop.chunked_job import submit_in_pieces
+from ..event_loop.worker import Worker
+
+log = get_logger(__name__)
+
+CAPACITY = 10_000
+"""Commits that may wait."""
+CAPACITY_BYTES = 64 << 20
+"""What they may take, roughly."""
+OFFSET_BYTES = 300
+"""What one offset takes besides its metadata."""
+
+GROUPS_READ_AT_ONCE = 50
+"""Of one fetch that asks for many: commits wait behind these."""
+
+Position = tuple[str, int]
+"""Topic and partition."""
+Offsets = Mapping[Position, CommittedOffset]
+
+
+class OffsetStore(Protocol):
+    """What is used of `coordination.consumers.OffsetRegistry`."""
+
+    def read(self, group: str, partitions: Sequence[Position] | None) -> Offsets: ...
+
+    def commit(self, offsets: Mapping[str, Offsets]) -> None: ...
+
+    def forget(self, group: str, partitions: Collection[Position]) -> Collection[Position]: ...
+
+    def forget_topics(self, topics: Collection[str]) -> None: ...
+
+
+class _Commit:
+    __slots__ = ("done", "group", "offsets", "size_bytes")
+
+    def __init__(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None]) -> None:
+        self.group, self.offsets, self.done = group, offsets, done
+        self.size_bytes = sum(OFFSET_BYTES + len(one.metadata) for one in offsets.values())
+
+
+class OffsetDesk:
+    """Commits, reads and forgets offsets for handlers; everything but the store's calls happens on the loop thread."""
+
+    def __init__(self, store: OffsetStore, worker: Worker) -> None:
+        self._store = store
+        self._worker = worker
+        self._waiting: list[_Commit] = []
+        self._waiting_bytes = 0
+        self._is_writing = False
+
+    def commit(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None]) -> bool:
+        """Have the offsets written, then `done(None)`, or `done(error)`. Return False when too many wait: nothing will
+        happen.
+        """
+        commit = _Commit(group, offsets, done)
+        if len(self._waiting) >= CAPACITY or self._waiting_bytes + commit.size_bytes > CAPACITY_BYTES:
+            return False
+        self._waiting.append(commit)
+        self._waiting_bytes += commit.size_bytes
+        self._write_next()
+        return True
+
+    def fetch(
+        self,
+        wanted: Mapping[str, Sequence[Position] | None],
+        done: Callable[[Mapping[str, Offsets | Exception]], None],
+        failed: Callable[[Exception], None],
+    ) -> bool:
+        """Have groups' offsets of these partitions (None: of all) read, each group for itself. Return False when the worker is
+        overloaded.
+        """
+
+        def read(groups: Sequence[str]) -> dict[str, Offsets | Exception]:
+            found: dict[str, Offsets | Exception] = {}
+            for group in groups:
+                try:
+                    found[group] = self._store.read(group, wanted[group])
+                except Exception as error:
+                    if _is_away(error):
+                        raise
+                    found[group] = error
+            return found
+
+        return submit_in_pieces(self._worker, list(wanted), read, done, failed, at_once=GROUPS_READ_AT_ONCE)
+
+    def forget(
+        self,
+        group: str,
+        partitions: Collection[Position],
+        done: Callable[[Collection[Position]], None],
+        failed: Callable[[Exception], None],
+    ) -> bool:
+        """Have offsets removed, then `done` with those that were there. Return False when the worker is overloaded."""
+        return self._worker.submit(lambda: self._store.forget(group, partitions), done, failed)
+
+    def forget_topics(self, topics: Collection[str]) -> None:
+        """Have all groups' offsets of deleted topics removed. What cannot be done is logged: they do no harm but to a later
+        topic of that name, whose readers begin where these say.
+        """
+
+        # What waits would be written after the removal.
+        for commit in self._waiting:
+            commit.offsets = {position: one for position, one in commit.offsets.items() if position[0] not in topics}
+
+        def failed(error: Exception) -> None:
+            log.warning("offsets_of_deleted_topics_stay", topics=sorted(topics)[:10], count=len(topics), why=str(error))
+
+        if not self._worker.submit(lambda: self._store.forget_topics(topics), lambda done: None, failed):
+            failed(Overloaded())
+
+    def _write_next(self) -> None:
+        if self._is_writing or not self._waiting:
+            return
+        batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        merged = coalesced([(commit.group, commit.offsets) for commit in batch])
+
+        def write() -> dict[str, Exception]:
+            try:
+                self._store.commit(merged)
+            except Exception as error:
+                if len(merged) == 1 or _is_away(error):
+                    return dict.fromkeys(merged, error)
+            else:
+                return {}
+            errors: dict[str, Exception] = {}
+            for group, offsets in merged.items():
+                try:
+                    self._store.commit({group: offsets})
+                except Exception as error:
+                    errors[group] = error  # one group's fault is not another's
+            return errors
+
+        def finished(errors: Mapping[str, Exception]) -> None:
+            self._is_writing = False
+            for group, error in errors.items():
+                log.warning("offsets_not_committed", group=group, why=str(error))
+            for commit in batch:
+                commit.done(errors.get(commit.group))
+            self._write_next()
+
+        def refused(error: Exception) -> None:
+            finished(dict.fromkeys(merged, error))
+
+        self._is_writing = True
+        if not self._worker.submit(write, finished, refused):
+            refused(Overloaded())
+
+
+def _is_away(error: Exception) -> bool:
+    """Return whether ZooKeeper is away: asking it again for each group would keep everybody waiting that many times as long."""
+    return isinstance(error, HeadraceError) and error.retriable
+
+
+def coalesced(commits: Sequence[tuple[str, Offsets]]) -> dict[str, dict[Position, CommittedOffset]]:
+    """Return the offsets to write, by group: of several for one partition the last that was committed. Pure."""
+    merged: dict[str, dict[Position, CommittedOffset]] = {}
+    for group, offsets in commits:
+        merged.setdefault(group, {}).update(offsets)
+    return merged

@@ -1,0 +1,34 @@
+"""Fetches of one partition that were seen before: a consumer sends the same request again and again, at other offsets.
+
+Lives on the loop thread. Bounded in number and by the size of each request. When it is full it forgets all and learns anew."""
+
+from ...wire.fetch import FetchRequest
+from ...wire.fetch_one import FetchOne, masked, recognise
+
+MOST_KNOWN = 4_096
+LARGEST_BYTES = 512
+"""A longer request is decoded in full each time."""
+
+
+class KnownFetches:
+    """Requests by version and masked bytes."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, bytes], FetchOne] = {}
+        self.parked_partitions = 0
+        """How many partitions all parked fetches wait at, together. The fetch handler counts them."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, version: int, body: bytes) -> FetchOne | None:
+        """Return what is remembered of `body`, None for a new one. Hot: once a fetch."""
+        return self._known.get((version, masked(version, body)))
+
+    def learn(self, version: int, body: bytes, request: FetchRequest) -> None:
+        """Remember that `body` decodes to `request`."""
+        one = recognise(version, body, request) if len(body) <= LARGEST_BYTES else None
+        if one is not None:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[version, masked(version, body)] = one

@@ -1,0 +1,171 @@
+"""What Produce requests have in common from one to the next, so that it is decoded once. For `produce_run`.
+
+`Front`: requests to one topic. `Shape`: requests that are equally long. `Place`: how one partition's appends are answered.
+
+    size int32, key int16 = 0, version int16 | correlation id | front: client id … topic, count of partitions = 1
+    | partition int32 | lead: records length, base offset int64, length int32, leader epoch int32, magic int8 | CRC int32
+    | kind: attributes int16, last offset delta int32 | base timestamp int64 | maximum timestamp int64
+    | producer id int64, epoch int16, sequence int32 | record count int32 | records | no tags (9 on)
+"""
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ...wire import produce
+from ...wire.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
+from ...wire.errors import ErrorCode, WireError
+from ...wire.primitives import INT, count, read_name, string
+from ..network.request_header import FRONT as REQUEST_FRONT
+from ..network.request_header import body_start
+from ..partitions.partition import Partition
+from .batch_rules import fault_of
+
+LONGEST_PREFIX = 1_024
+"""A request whose client id and topic are longer together goes the general way."""
+
+_LEAD = struct.Struct(">qiib")
+"""Base offset, length, leader epoch, magic: the beginning of a batch, up to its CRC."""
+_KIND = struct.Struct(">Hi")
+PLACED = struct.Struct(">qiibI")
+"""A batch's first 21 bytes. They include the twelve that a broker sets; the CRC covers all bytes behind them."""
+_HEAD = struct.Struct(">ii")
+_API = struct.Struct(">hh")
+_LARGEST_INT32 = (1 << 31) - 1
+
+
+class Shape(NamedTuple):
+    """What requests have in common that are equally long and alike up to the CRC."""
+
+    word: bytes
+    lead: bytes
+    kind: bytes
+    frame_bytes: int
+    size_bytes: int
+    """The batch's size."""
+    record_count: int
+    """As the last offset delta has it."""
+
+
+NO_SHAPE = Shape(b"", b"", b"", 0, 0, 0)
+
+
+class Place:
+    """A partition, and how an append to it is answered in one version."""
+
+    __slots__ = ("_log_start_offset", "_ready", "flexible", "partition", "version")
+
+    def __init__(self, partition: Partition, version: int) -> None:
+        self.partition = partition
+        self.version = version
+        self.flexible = version >= produce.FIRST_FLEXIBLE
+        self._log_start_offset: int | None = None
+        self._ready: tuple[Callable[..., bytes], int, bytes, bytes] = (bytes, 0, b"", b"")
+
+    def ready(self) -> tuple[Callable[..., bytes], int, bytes, bytes]:
+        """Return a function that packs a response (size, correlation id, middle, base offset, rest), and its size, middle and
+        rest."""
+        log_start_offset = self.partition.log.log_start_offset
+        if log_start_offset != self._log_start_offset:
+            flexible, partition = self.flexible, self.partition
+            body = self._body(0, log_start_offset, None)
+            at = 2 * len(count(1, flexible=flexible)) + len(string(partition.topic, flexible=flexible)) + 4 + 2
+            header = b"\0" if flexible else b""
+            middle, rest = header + body[:at], body[at + 8 :]
+            self._ready = (struct.Struct(f">ii{len(middle)}sq{len(rest)}s").pack, 4 + len(header) + len(body), middle, rest)
+            self._log_start_offset = log_start_offset
+        return self._ready
+
+    def answer(self, correlation_id: int, base_offset: int) -> bytes:
+        """Return the response to one request."""
+        pack, size, middle, rest = self.ready()
+        return pack(size, correlation_id, middle, base_offset, rest)
+
+    def refusal(self, correlation_id: int, reason: str) -> bytes:
+        """Return the response to a request whose flush failed."""
+        body = self._body(ErrorCode.KAFKA_STORAGE_ERROR, -1, reason)
+        header = b"\0" if self.flexible else b""
+        return _HEAD.pack(4 + len(header) + len(body), correlation_id) + header + body
+
+    def _body(self, error_code: int, log_start_offset: int, message: str | None) -> bytes:
+        one = produce.ProduceResponsePartition(self.partition.index, error_code, -1, -1, log_start_offset, message)
+        return produce.encode_response(
+            self.version, produce.ProduceResponse([produce.ProduceResponseTopic(self.partition.topic, [one])])
+        )
+
+
+Key = tuple[int, int, bytes]
+"""Version, how many bytes the records' length takes, and all bytes from the client id to the count of partitions."""
+
+
+class Front:
+    """What requests to one topic have in common that are alike up to the partition."""
+
+    __slots__ = ("acks", "length_bytes", "places", "prefix", "shape", "size", "topic", "unpack", "version")
+
+    def __init__(self, key: Key, topic: str, acks: int, places: dict[int, Place]) -> None:
+        self.version, self.length_bytes, self.prefix = key
+        self.topic = topic
+        self.acks = acks
+        self.places = places
+        layout = struct.Struct(f">8si{len(self.prefix)}si{self.length_bytes + _LEAD.size}sI6s8xq14si")
+        self.unpack = layout.unpack_from
+        self.size = layout.size
+        self.shape: Shape | None = None
+
+
+def read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
+    """Return the key, topic and acks of the request at `buffer[start]`, None where no run takes it or it is malformed."""
+    try:
+        return _read_front(buffer, start, end)
+    except (WireError, struct.error, IndexError):
+        return None
+
+
+def _read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
+    size, _, version, _, client_id_length = REQUEST_FRONT.unpack_from(buffer, start)
+    frame = buffer[start : min(start + 4 + size, end)]
+    if not produce.MIN_VERSION <= version <= produce.MAX_VERSION:
+        return None
+    flexible = version >= produce.FIRST_FLEXIBLE
+    at = body_start(frame, client_id_length, flexible=flexible)
+    one, none = count(1, flexible=flexible), string(None, flexible=flexible)
+    acks_at = at + len(none)
+    topics_at = acks_at + 6
+    acks = int.from_bytes(frame[acks_at : acks_at + 2], "big", signed=True)
+    if frame[at:acks_at] != none or acks not in (-1, 0, 1) or frame[topics_at : topics_at + len(one)] != one:
+        return None
+    topic, at = read_name(frame, topics_at + len(one), flexible=flexible)
+    if frame[at : at + len(one)] != one:
+        return None
+    at += len(one)
+    length_bytes = 4
+    if flexible:
+        length_bytes = 1
+        while frame[at + 4 + length_bytes - 1] > 0x7F:
+            length_bytes += 1
+    if at > LONGEST_PREFIX or length_bytes > 4:
+        return None
+    return (version, length_bytes, bytes(frame[12:at])), topic, acks
+
+
+def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | None:
+    """Return the shape that a request's first bytes say, None where no run takes it."""
+    flexible = front.version >= produce.FIRST_FLEXIBLE
+    base_offset, length, _, magic = _LEAD.unpack_from(lead, front.length_bytes)
+    size_bytes = length + LENGTH_PREFIX_SIZE
+    attributes, delta = _KIND.unpack(kind)
+    record_count = delta + 1
+    frame_bytes = front.size - HEADER_SIZE + size_bytes + (3 if flexible else 0)
+    if (
+        magic != MAGIC
+        or base_offset < 0
+        or size_bytes < HEADER_SIZE
+        or record_count > size_bytes  # A compressed batch with more records than bytes leaves a hole: the general path's.
+        or frame_bytes - 4 > _LARGEST_INT32
+        or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, front.version)
+        or lead[: front.length_bytes] != count(size_bytes, flexible=flexible)
+        or fault_of(attributes, size_bytes, record_count, delta, of_mirror=False) is not None
+    ):
+        return None
+    return Shape(word, lead, kind, frame_bytes, size_bytes, record_count)

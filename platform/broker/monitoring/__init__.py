@@ -1,0 +1,1 @@
+"""What a running broker shows: metrics, health and the HTTP pages."""

@@ -1,0 +1,185 @@
+"""A very small HTTP server for metrics and health: a few pages, GET and HEAD, one thread.
+
+Bounds: `CONNECTIONS`, `REQUEST_BYTES`, `DEADLINE_MS` a connection. When all connections are taken, the oldest is closed for a new
+one, so that idle peers never keep a health check out. Each response ends its connection. Knows no page's content. Source: RFC
+9112, the part that this needs. The standard library's server imports a mail parser and starts a thread a peer."""
+
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ...runtime.clock import SystemClock
+from ...runtime.logs import get_logger
+from ..errors import AddressInUse
+from ..event_loop.rate_limited_log import RateLimitedLog
+
+log = get_logger(__name__)
+
+CONNECTIONS = 32
+REQUEST_BYTES = 8 * 1024
+DEADLINE_MS = 5_000
+LOOK_EVERY_MS = 500
+_REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 431: "Header Fields Too Large"}
+_REASONS |= {500: "Internal Server Error", 503: "Service Unavailable"}
+
+
+class Page(NamedTuple):
+    """What is answered."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+Pages = Mapping[str, Callable[[], Page]]
+"""By path. Called on the server's thread."""
+
+
+class _Connection:
+    __slots__ = ("answer", "deadline", "request", "socket")
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self.deadline = time.monotonic() + DEADLINE_MS / 1000
+        self.request = b""
+        self.answer = b""
+
+
+class HttpServer:
+    """Serves `pages` between `start` and `stop`."""
+
+    def __init__(self, host: str, port: int, pages: Pages) -> None:
+        self._host, self._wanted_port, self._pages = host, port, pages
+        self._selector = selectors.DefaultSelector()
+        self._connections: dict[int, _Connection] = {}
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._is_stopping = False
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._listener: socket.socket | None = None
+        self._faults = RateLimitedLog(log, SystemClock().monotonic_ms)
+
+    @property
+    def port(self) -> int:
+        """The port listened on; known after `start`."""
+        assert self._listener is not None, "not started"
+        port: int = self._listener.getsockname()[1]
+        return port
+
+    def start(self) -> None:
+        """Listen, and answer from now on. Raises: AddressInUse."""
+        try:
+            family = socket.getaddrinfo(self._host, self._wanted_port, type=socket.SOCK_STREAM)[0][0]
+            self._listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._listener.bind((self._host, self._wanted_port))
+            self._listener.listen(CONNECTIONS)
+        except OSError as error:
+            raise AddressInUse.because(
+                "cannot serve metrics and health",
+                (self._host, self._wanted_port),
+                error,
+                host_said_by="http.host",
+                port_said_by="--http-port",
+            ) from error
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer no more and close everything."""
+        self._is_stopping = True
+        os.eventfd_write(self._wake, 1)
+        self._thread.join(DEADLINE_MS / 1000)
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            for key, _ in self._selector.select(LOOK_EVERY_MS / 1000):
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif (connection := self._connections.get(key.fd)) is not None:
+                    self._serve(connection)
+            now = time.monotonic()
+            for late in [one for one in self._connections.values() if now >= one.deadline]:
+                self._close(late)
+        for connection in list(self._connections.values()):
+            self._close(connection)
+        assert self._listener is not None
+        self._listener.close()
+        self._selector.close()
+
+    def _accept(self) -> None:
+        assert self._listener is not None
+        try:
+            connected, _ = self._listener.accept()
+        except OSError as error:
+            if not isinstance(error, BlockingIOError):
+                self._faults.warning("http_accept_failed", why=str(error))
+                time.sleep(LOOK_EVERY_MS / 1000)  # no descriptor is left: without a pause the loop would spin
+            return
+        connected.setblocking(False)
+        if len(self._connections) >= CONNECTIONS:
+            self._close(min(self._connections.values(), key=lambda one: one.deadline))
+        self._connections[connected.fileno()] = _Connection(connected)
+        self._selector.register(connected, selectors.EVENT_READ)
+
+    def _close(self, connection: _Connection) -> None:
+        del self._connections[connection.socket.fileno()]
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+
+    def _serve(self, connection: _Connection) -> None:
+        try:
+            if not connection.answer:
+                received = connection.socket.recv(REQUEST_BYTES)
+                connection.request += received
+                if not received:
+                    self._close(connection)
+                    return
+                if (answer := self._answer(connection.request)) is None:
+                    return
+                connection.answer = answer
+                self._selector.modify(connection.socket, selectors.EVENT_WRITE)
+                connection.deadline = time.monotonic() + DEADLINE_MS / 1000
+            sent = connection.socket.send(connection.answer)
+            connection.answer = connection.answer[sent:]
+            if not connection.answer:
+                self._close(connection)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._close(connection)
+
+    def _answer(self, request: bytes) -> bytes | None:
+        """Return the answer to a whole request, None while more of it must come."""
+        if b"\r\n\r\n" not in request and b"\n\n" not in request:
+            return None if len(request) <= REQUEST_BYTES else _response(_text(431, "the request's header is too long"), "GET")
+        words = request.split(b"\n", 1)[0].decode("latin-1").split()
+        if len(words) != 3 or not words[2].startswith("HTTP/"):
+            return _response(_text(400, "this is no HTTP request"), "GET")
+        method, path = words[0], words[1].partition("?")[0]
+        if method not in ("GET", "HEAD"):
+            return _response(_text(405, "GET and HEAD are answered"), method)
+        page = self._pages.get(path)
+        if page is None:
+            return _response(_text(404, f"there is {', '.join(self._pages)}"), method)
+        try:
+            return _response(page(), method)
+        except Exception as error:
+            self._faults.error("page_failed", path=path, exc_info=True)
+            return _response(_text(500, repr(error)), method)
+
+
+def _text(status: int, words: str) -> Page:
+    return Page(status, "text/plain; charset=utf-8", f"{words}\n".encode())
+
+
+def _response(page: Page, method: str) -> bytes:
+    head = (
+        f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n"
+        f"Content-Length: {len(page.body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("latin-1") + (b"" if method == "HEAD" else page.body)

@@ -1,0 +1,265 @@
+"""The `/metrics` page: every metric of the broker with its name and meaning, made from the loop's numbers when somebody asks.
+
+Names follow Prometheus' rules: one prefix, base units, `_total` on counters, what is summed over means something. The words are
+Kafka's (`docs/BROKER.md` says which JMX name is which). Bounded: beyond so many partitions only topics are told apart, beyond so
+many topics only the first ones; the rest is summed under an empty label. The library is imported with the first page: it is
+no part of what a start waits for."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ... import __version__
+from ...wire.errors import ErrorCode
+from ..metrics import BrokerMetrics, Durations
+from .http_server import Page
+from .metrics_snapshot import PartitionReading, Snapshot
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
+PREFIX = "headrace_broker_"
+CONNECTION_REASONS = ("accept_failed", "no_descriptors_left", "too_many_connections")
+"""Events under which a connection is turned away; every other refusal is of something that came over one."""
+FRAME_REASONS = (
+    "acks_0",
+    "answer_cut",
+    "malformed",
+    "not_served",
+    "request_too_slow",
+    "size",
+    "unfinished_requests_too_large",
+    "unread_answers_too_large",
+)
+"""Shown from the start, at 0, so that a rate can be taken of the first. Others may come besides."""
+_FINEST, _COARSEST = 13, 34
+"""Buckets shown: from 2**13 ns (8 µs) to 2**34 ns (17 s)."""
+
+
+class Family(NamedTuple):
+    """One line of the page's table."""
+
+    kind: str
+    labels: tuple[str, ...]
+    doc: str
+
+
+TABLE: Mapping[str, Family] = {
+    "info": Family("gauge", ("version", "broker_id"), "Always 1. The labels identify this broker."),
+    "ready": Family("gauge", (), "1 while /readyz answers 200."),
+    "loop_answered": Family(
+        "gauge", (), "1 if the event loop answered this scrape in time. 0: the metrics of the loop are missing."
+    ),
+    "loop_lag_seconds": Family("histogram", (), "Delay of the event loop's timers: the minimum wait of every request."),
+    "messages_in_total": Family("counter", ("topic",), "Records appended."),
+    "bytes_in_total": Family("counter", ("topic",), "Bytes of record batches appended, as stored."),
+    "bytes_out_total": Family("counter", ("topic",), "Bytes of record batches sent to fetches."),
+    "cold_fetches_total": Family("counter", (), "Fetches that waited for the disk, because the data was not in the page cache."),
+    "cold_read_bytes_total": Family("counter", (), "Bytes read from the disk for them."),
+    "requests_total": Family("counter", ("api",), "Requests answered."),
+    "request_duration_seconds": Family(
+        "histogram", ("api",), "Time from the complete request to the complete response, including the wait of a parked fetch."
+    ),
+    "request_errors_total": Family("counter", ("api", "error"), "Error codes in responses. Each code of a response counts."),
+    "partitions": Family("gauge", ("topic",), "Partitions on this broker."),
+    "log_size_bytes": Family("gauge", ("topic", "partition"), "Size of the log's files."),
+    "log_start_offset": Family("gauge", ("topic", "partition"), "First offset that can be fetched."),
+    "log_end_offset": Family("gauge", ("topic", "partition"), "Position of the next batch."),
+    "high_watermark": Family("gauge", ("topic", "partition"), "End of what consumers see."),
+    "log_unflushed_bytes": Family("gauge", ("topic", "partition"), "Bytes in the log that are not flushed."),
+    "log_flush_duration_seconds": Family("histogram", (), "Time of each flush of a log."),
+    "log_flush_failures_total": Family("counter", (), "Failed flushes. The log then accepts no more appends."),
+    "logs_failed": Family("gauge", (), "Logs that accept no more appends."),
+    "log_bad_ranges": Family("gauge", (), "Damaged ranges in logs, which are never served."),
+    "recovery_cut_bytes": Family("gauge", (), "Bytes of torn tails that were cut when the logs were opened."),
+    "data_free_bytes": Family("gauge", (), "Free bytes on the file system of the data folder."),
+    "connections": Family("gauge", (), "Open connections."),
+    "connections_accepted_total": Family("counter", (), "Connections accepted."),
+    "connections_refused_total": Family("counter", ("reason",), "Connections refused when they were opened."),
+    "frames_rejected_total": Family("counter", ("reason",), "Requests that closed their connection."),
+    "fetches_parked": Family("gauge", (), "Fetches that wait for data."),
+    "request_bytes_in_flight": Family("gauge", (), "Memory of incomplete requests."),
+    "response_bytes_in_flight": Family("gauge", (), "Response bytes that clients have not read, including file data."),
+    "groups": Family("gauge", ("state",), "Consumer groups by state."),
+    "group_members": Family("gauge", (), "Members of all groups."),
+    "zookeeper_session": Family("gauge", ("state",), "1 for the state of the session: sure, unsure or lost."),
+    "zookeeper_sessions_lost_total": Family("counter", (), "Sessions that ended unexpectedly."),
+}
+"""Every metric but the process's own (`process_*`, of the library), without the prefix."""
+
+
+class Source(NamedTuple):
+    """Where the page gets its numbers."""
+
+    broker_id: int
+    data: Path
+    partitions_max: int
+    metrics: BrokerMetrics
+    api_names: Mapping[int, str]
+    accepted: Callable[[], int]
+    rejections: Callable[[], Mapping[str, int]]
+    flushes: Callable[[], tuple[Durations, int]]
+    """How long they took, and how many failed."""
+    cold_reads: Callable[[], tuple[int, int]]
+    """Fetches and bytes."""
+    session: Callable[[], tuple[str, int]]
+    """The ZooKeeper session's state, and how many were lost."""
+    is_ready: Callable[[], bool]
+    snapshot: Callable[[], Snapshot | None]
+
+
+Samples = Mapping[str, list[tuple[tuple[str, ...], float | Durations]]]
+"""By name: label values and value."""
+
+
+class MetricsPage:
+    """Made once, asked on one thread."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._registry: CollectorRegistry | None = None
+
+    def __call__(self) -> Page:
+        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+
+        if self._registry is None:
+            registry = CollectorRegistry()
+            ProcessCollector(registry=registry)
+            registry.register(self)
+            self._registry = registry
+        return Page(200, CONTENT_TYPE_LATEST, generate_latest(self._registry))
+
+    def describe(self) -> list["Metric"]:
+        """What the library asks for at registration: nothing, or it would take a scrape to find out."""
+        return []
+
+    def collect(self) -> Iterator["Metric"]:
+        """Return the families in the table's order."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        source = self._source
+        samples = {**of_process(source), **of_snapshot(source.snapshot(), source.partitions_max)}
+        for name, (kind, labels, doc) in TABLE.items():
+            if name not in samples:
+                continue
+            family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+            if kind == "histogram":
+                family = HistogramMetricFamily(PREFIX + name, doc, labels=labels)
+                for values, durations in samples[name]:
+                    assert isinstance(durations, Durations)
+                    family.add_metric(values, buckets(durations), durations.sum_ns / 1e9)
+            else:
+                family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(PREFIX + name, doc, labels=labels)
+                for values, value in samples[name]:
+                    assert not isinstance(value, Durations)
+                    family.add_metric(values, value)
+            yield family
+
+
+def of_process(source: Source) -> Samples:
+    """Return what may be read at any time, whatever the loop does."""
+    metrics = source.metrics
+    asked = [(source.api_names.get(key, str(key)), api) for key, api in list(metrics.apis.items()) if api.latency.count]
+    refusals = dict(source.rejections())
+    frames = {*FRAME_REASONS, *refusals} - {*CONNECTION_REASONS}
+    flushes, failed_flushes = source.flushes()
+    cold_fetches, cold_bytes = source.cold_reads()
+    state, lost = source.session()
+    disk = os.statvfs(source.data)
+    return {
+        "info": [((__version__, str(source.broker_id)), 1)],
+        "ready": [((), float(source.is_ready()))],
+        "loop_lag_seconds": [((), metrics.loop_lag)],
+        "cold_fetches_total": [((), cold_fetches)],
+        "cold_read_bytes_total": [((), cold_bytes)],
+        "requests_total": [((name,), api.latency.count) for name, api in asked],
+        "request_duration_seconds": [((name,), api.latency) for name, api in asked],
+        "request_errors_total": [
+            ((source.api_names.get(key, str(key)), error_name(code)), count)
+            for key, api in list(metrics.apis.items())
+            for code, count in list(api.errors.items())
+        ],
+        "log_flush_duration_seconds": [((), flushes)],
+        "log_flush_failures_total": [((), failed_flushes)],
+        "data_free_bytes": [((), disk.f_bavail * disk.f_frsize)],
+        "connections_accepted_total": [((), source.accepted())],
+        "connections_refused_total": [((one,), refusals.get(one, 0)) for one in CONNECTION_REASONS],
+        "frames_rejected_total": [((one,), refusals.get(one, 0)) for one in sorted(frames)],
+        "fetches_parked": [((), metrics.parked_fetches)],
+        "zookeeper_session": [((one,), float(one == state)) for one in ("sure", "unsure", "lost")],
+        "zookeeper_sessions_lost_total": [((), lost)],
+    }
+
+
+def of_snapshot(snapshot: Snapshot | None, partitions_max: int) -> Samples:
+    """Return what the loop told. Pure."""
+    if snapshot is None:
+        return {"loop_answered": [((), 0)]}
+    partitions = snapshot.partitions
+    by_topic = grouped(partitions, partitions_max)
+    logs = (
+        by_partition(partitions) if len(partitions) <= partitions_max else [((topic, ""), of) for topic, of in by_topic.items()]
+    )
+    states: dict[str, int] = {}
+    for state, _ in snapshot.groups:
+        states[state] = states.get(state, 0) + 1
+
+    def of_topics(value: Callable[[PartitionReading], int]) -> list[tuple[tuple[str, ...], float | Durations]]:
+        return [((topic,), sum(map(value, readings))) for topic, readings in by_topic.items()]
+
+    def of_logs(value: Callable[[PartitionReading], int]) -> list[tuple[tuple[str, ...], float | Durations]]:
+        return [(labels, sum(map(value, readings))) for labels, readings in logs]
+
+    return {
+        "loop_answered": [((), 1)],
+        "messages_in_total": of_topics(lambda one: one.messages_in),
+        "bytes_in_total": of_topics(lambda one: one.bytes_in),
+        "bytes_out_total": of_topics(lambda one: one.bytes_out),
+        "partitions": of_topics(lambda one: 1),
+        "log_size_bytes": of_logs(lambda one: one.size_bytes),
+        "log_start_offset": of_logs(lambda one: one.start_offset),
+        "log_end_offset": of_logs(lambda one: one.end_offset),
+        "high_watermark": of_logs(lambda one: one.high_watermark),
+        "log_unflushed_bytes": of_logs(lambda one: one.end_offset - one.flushed_offset),
+        "logs_failed": [((), sum(one.has_failed for one in partitions))],
+        "log_bad_ranges": [((), sum(one.bad_ranges for one in partitions))],
+        "recovery_cut_bytes": [((), sum(one.cut_bytes for one in partitions))],
+        "connections": [((), snapshot.connections)],
+        "request_bytes_in_flight": [((), snapshot.input_bytes)],
+        "response_bytes_in_flight": [((), snapshot.output_bytes)],
+        "groups": [((state,), count) for state, count in sorted(states.items())],
+        "group_members": [((), sum(members for _, members in snapshot.groups))],
+    }
+
+
+def grouped(partitions: Iterable[PartitionReading], topics_max: int) -> dict[str, list[PartitionReading]]:
+    """Return the partitions by topic, those of topics beyond the first so many together under no name."""
+    by_topic: dict[str, list[PartitionReading]] = {}
+    for one in partitions:
+        topic = one.topic if one.topic in by_topic or len(by_topic) < topics_max else ""
+        by_topic.setdefault(topic, []).append(one)
+    return by_topic
+
+
+def by_partition(partitions: Iterable[PartitionReading]) -> list[tuple[tuple[str, str], list[PartitionReading]]]:
+    return [((one.topic, str(one.partition)), [one]) for one in partitions]
+
+
+def buckets(durations: Durations) -> list[tuple[str, float]]:
+    """Return upper bounds in seconds and cumulative counts, as the exposition format has them."""
+    counts = list(durations.buckets)
+    shown, so_far = [], sum(counts[:_FINEST])
+    for power in range(_FINEST, _COARSEST + 1):
+        so_far += counts[power]
+        shown.append((repr(2**power / 1e9), float(so_far)))
+    return [*shown, ("+Inf", float(so_far + sum(counts[_COARSEST + 1 :])))]
+
+
+def error_name(code: int) -> str:
+    """Return the error's name in Kafka's table."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

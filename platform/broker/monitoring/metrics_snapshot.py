@@ -1,0 +1,107 @@
+"""One reading of the loop's own state: partitions, connections, groups. For another thread, which waits a bounded time.
+
+The loop owns this state, so the reading runs on the loop's thread, a part each turn. Each partition costs a microsecond or
+two."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from ..event_loop.loop import Loop, monotonic_ms
+from ..partitions.partition import Partition, PartitionTable
+
+PARTITIONS_A_TURN = 100
+
+
+class PartitionReading(NamedTuple):
+    """One partition as it was."""
+
+    topic: str
+    partition: int
+    messages_in: int
+    bytes_in: int
+    bytes_out: int
+    size_bytes: int
+    start_offset: int
+    end_offset: int
+    high_watermark: int
+    flushed_offset: int
+    bad_ranges: int
+    cut_bytes: int
+    """Bytes that recovery cut off when the log was opened."""
+    has_failed: bool
+
+
+class Snapshot(NamedTuple):
+    """What was there."""
+
+    partitions: list[PartitionReading]
+    connections: int
+    input_bytes: int
+    output_bytes: int
+    groups: list[tuple[str, int]]
+    """State and number of members of each consumer group."""
+    loop_ms: int
+    """How long the loop took to begin."""
+
+
+class Connections(Protocol):
+    """What is used of the server."""
+
+    @property
+    def connection_count(self) -> int: ...
+
+    @property
+    def input_bytes(self) -> int: ...
+
+    @property
+    def output_bytes(self) -> int: ...
+
+
+Groups = Callable[[], Iterable[tuple[str, int]]]
+
+
+def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups, *, within_ms: int) -> Snapshot | None:
+    """Return a snapshot, None when the loop does not answer in time. From any thread but the loop's."""
+    taken: list[Snapshot] = []
+    done = threading.Event()
+    asked_ms = monotonic_ms()
+    readings: list[PartitionReading] = []
+    came_ms: list[int] = []
+
+    def begin() -> None:
+        came_ms.append(monotonic_ms() - asked_ms)
+        go_on(list(table))
+
+    def go_on(partitions: list[Partition]) -> None:
+        readings.extend(map(_reading, partitions[:PARTITIONS_A_TURN]))
+        if rest := partitions[PARTITIONS_A_TURN:]:
+            if monotonic_ms() - asked_ms <= within_ms:  # after that nobody waits
+                loop.post(lambda: go_on(rest))
+            return
+        taken.append(
+            Snapshot(readings, server.connection_count, server.input_bytes, server.output_bytes, list(groups()), came_ms[0])
+        )
+        done.set()
+
+    loop.post(begin)
+    return taken[0] if done.wait(within_ms / 1000) else None
+
+
+def _reading(partition: Partition) -> PartitionReading:
+    log = partition.log
+    return PartitionReading(
+        partition.topic,
+        partition.index,
+        partition.messages_in,
+        partition.bytes_in,
+        partition.bytes_out,
+        log.size_bytes,
+        log.log_start_offset,
+        log.log_end_offset,
+        partition.high_watermark,
+        log.flushed_offset,
+        len(log.bad_ranges),
+        log.recovery.cut_bytes,
+        log.failure is not None,
+    )

@@ -1,0 +1,163 @@
+"""Answers the whole frames in what a connection has received, in order, as far as they may be answered now.
+
+Knows one thing of APIs: Produce requests come in runs. The dispatch takes a run at once, or answers a single frame. Reads and
+sends nothing. Lives on the loop thread. Hot: once a read, its loop once a run or a request."""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from ..errors import FrameRefused
+from ..event_loop.deferred_response import Chunks, Later
+from ..metrics import clock_ns
+from .input_gathering import InputGathering
+from .request_header import FRONT, FRONT_SIZE, SMALLEST_FRAME
+from .response_queue import PendingAnswers
+from .send_queue import Outbox
+
+PRODUCE = 0
+LONGEST_CARRIED = 64 * 1024
+"""When a frame was cut and is longer than this, its rest is received behind its kept beginning. The beginning of a shorter frame
+is copied back to the scratch buffer (1 us for 10 KB)."""
+TURN_NS = 2_000_000
+"""How long one connection's requests, but for Produce, may keep the loop. Without it sixty connections that asked for all
+settings, thousands of times in a read, kept the loop for 70 s. A lone request costs no look at the clock."""
+MOST_PENDING = 1_000
+"""Produce responses, of single requests or whole runs, that wait for the disk on one connection."""
+
+Template = TypeVar("Template")
+"""What the dispatch keeps from one run of a connection to the next. The connection holds it and never looks into it."""
+Answer = bytes | Chunks | Later | None
+
+
+class Dispatch(Protocol[Template]):
+    """Answers frames (the router)."""
+
+    def largest(self, api_key: int) -> int:
+        """Return the longest frame that is taken for this API, its size field not counted."""
+        ...
+
+    def take_run(
+        self, template: Template | None, buffer: memoryview, start: int, end: int, peer: str
+    ) -> tuple[Template | None, int, Sequence[Answer]]:
+        """Answer the Produce requests in `buffer[start:end]` that can be taken together, perhaps none.
+
+        Return the template for the next call, where the first byte is that was not taken, and whole response frames in order.
+        Raises as `answer`.
+        """
+        ...
+
+    def answer(
+        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
+    ) -> Answer:
+        """Return the whole response frame, None where none is sent. `frame` includes its size field and is valid during the call.
+
+        A Later is completed with the whole response frame. Raises: WireError, FrameRefused; the connection is then closed.
+        """
+        ...
+
+
+class FrameRunner(Generic[Template]):
+    """The requests of one connection. `give_way` is called when others are to have their turn before the rest is answered."""
+
+    __slots__ = (
+        "_dispatch",
+        "_gathering",
+        "_give_way",
+        "_is_stopped",
+        "_outbox",
+        "_output_max_bytes",
+        "_peer",
+        "_pending",
+        "_template",
+        "is_held",
+    )
+
+    def __init__(
+        self,
+        dispatch: Dispatch[Template],
+        pending: PendingAnswers,
+        outbox: Outbox,
+        gathering: InputGathering,
+        *,
+        peer: str,
+        output_max_bytes: int,
+        give_way: Callable[[], None],
+    ) -> None:
+        self._dispatch = dispatch
+        self._pending = pending
+        self._outbox = outbox
+        self._gathering = gathering
+        self._peer = peer
+        self._output_max_bytes = output_max_bytes
+        self._give_way = give_way
+        self._template: Template | None = None
+        self._is_stopped = False
+        self.is_held = False
+        """Whether the next request waits until no response is pending."""
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self._is_stopped = True
+
+    def may_run(self) -> bool:
+        """Return whether a request may be answered now."""
+        pending = self._pending
+        return not (
+            self.is_held
+            or self._is_stopped
+            or self._outbox.waiting_bytes + pending.expected_bytes > self._output_max_bytes
+            or len(pending.laters) >= MOST_PENDING
+        )
+
+    def is_backlogged(self) -> bool:
+        """Return whether too many bytes of responses wait already."""
+        return self._outbox.waiting_bytes + self._pending.expected_bytes > self._output_max_bytes
+
+    def run(self, buffer: memoryview, start: int, end: int) -> int:
+        """Answer the whole frames in `buffer[start:end]`, until one is pending; return where the first unused byte is."""
+        dispatch, pending, peer = self._dispatch, self._pending, self._peer
+        until_ns = 0
+        while end - start >= FRONT_SIZE:
+            size, api_key, version, correlation_id, client_id_length = FRONT.unpack_from(buffer, start)
+            frame_end = start + 4 + size
+            if frame_end > end or size < SMALLEST_FRAME:
+                self._check_size(size, api_key)
+                if size < LONGEST_CARRIED:
+                    self._gathering.saw(0, 0)
+                return start
+            if api_key == PRODUCE:
+                self._template, after, answers = dispatch.take_run(self._template, buffer, start, end, peer)
+                if after > start:
+                    self._gathering.saw(after - start, (after - start) // (frame_end - start))
+                    start = after
+                    for answer in answers:
+                        pending.give(answer)
+                    if not self.may_run():
+                        return start
+                    continue
+            elif pending.laters:
+                self.is_held = True
+                return start
+            may_yield = api_key != PRODUCE and end - frame_end >= FRONT_SIZE
+            if may_yield and until_ns == 0:
+                until_ns = clock_ns() + TURN_NS
+            frame = buffer[start:frame_end]
+            answer = dispatch.answer(frame, api_key, version, correlation_id, client_id_length, peer)
+            start = frame_end
+            if pending.give(answer):
+                self.is_held = api_key != PRODUCE
+            if not self.may_run():
+                return start
+            if may_yield and clock_ns() > until_ns:
+                self._give_way()
+                return start
+        if end - start >= 4:
+            self._check_size(int.from_bytes(buffer[start : start + 4], "big", signed=True), None)
+        return start
+
+    def _check_size(self, size: int, api_key: int | None) -> None:
+        if size < SMALLEST_FRAME:
+            raise FrameRefused(f"a frame of {size} bytes: the smallest request has {SMALLEST_FRAME}", "size")
+        largest = self._dispatch.largest(0 if api_key is None else api_key)
+        if size > largest:
+            raise FrameRefused(f"a frame of {size} bytes where {largest} are taken (setting socket.request.max.bytes)", "size")

@@ -1,0 +1,1 @@
+"""Partitions as clients see them, topics, open logs, flushes and cold reads."""

@@ -1,0 +1,143 @@
+"""Which logs go to the disk next: flushes are asked for on the loop's thread and run in the kernel or on the disk threads.
+
+Group commit comes of this: a log has one flush under way at a time, it takes all that is in the log when it begins, and whoever
+asks while it runs gathers for the next. An idle log's begins at the end of the loop's turn, so that it takes all that this turn
+appended; no timer plays a part. What waits is bounded by the number of partitions. When a flush is needed is decided elsewhere.
+
+Never two at once for one log: the system tells of a failed write once, and the other flush would report success for lost data."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from ...runtime.logs import get_logger
+from ..event_loop.loop import Loop
+from ..event_loop.worker import Worker
+from ..log import FlushJob, LogError
+from ..metrics import Durations, clock_ns
+from .kernel_flush import KernelFlush
+from .partition import Partition
+
+log = get_logger(__name__)
+
+RETRY_MS = 1_000
+"""After this long a flush that could not even begin (no file descriptor left, say) is tried again."""
+
+
+class _Lane:
+    """Partitions that wait for one worker, in the order of asking."""
+
+    __slots__ = ("_kernel", "due", "running_count", "worker")
+
+    def __init__(self, worker: Worker, kernel: KernelFlush | None = None) -> None:
+        self.worker = worker
+        self._kernel = kernel
+        self.due: OrderedDict[Partition, None] = OrderedDict()
+        self.running_count = 0
+
+    def submit(self, job: FlushJob, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
+        """Have `job` run, by the kernel where that can, then `done` or `failed` on the loop. Return False when it will not."""
+        return (self._kernel is not None and self._kernel.submit(job, done, failed)) or self.worker.submit(job.run, done, failed)
+
+
+class FlushDesk:
+    """Lives on the loop thread. Has at most as many flushes under way as its workers have threads."""
+
+    def __init__(self, loop: Loop, flushers: Worker, quiet: Worker, kernel: KernelFlush | None = None) -> None:
+        """`kernel`, or else `flushers`, run what acknowledgements and readers wait for; `quiet` what nobody waits for."""
+        self._loop = loop
+        self._awaited = _Lane(flushers, kernel)
+        self._quiet = _Lane(quiet)
+        self._running: dict[Partition, _Lane | None] = {}
+        """Whose flush is under way, and the lane in which another was asked for meanwhile."""
+        self._is_arranged = False
+        self.durations = Durations()
+        self.failed_count = 0
+        """Both for metrics."""
+
+    def ask(self, partition: Partition) -> None:
+        """Have what is in the partition's log by now flushed as soon as a thread is free. Hot: once an append."""
+        self._ask(partition, self._awaited)
+
+    def ask_quietly(self, partition: Partition) -> None:
+        """Have it flushed some time soon, behind what others wait for."""
+        if partition not in self._awaited.due:
+            self._ask(partition, self._quiet)
+
+    def _ask(self, partition: Partition, lane: _Lane) -> None:
+        if partition in self._running:
+            if self._running[partition] is not self._awaited:
+                self._running[partition] = lane
+            return
+        lane.due[partition] = None
+        if not self._is_arranged:
+            self._is_arranged = True
+            self._loop.at_turn_end(self._begin)
+
+    def _begin(self) -> None:
+        self._is_arranged = False
+        for lane in (self._awaited, self._quiet):
+            while lane.due and lane.running_count < lane.worker.threads:
+                partition = lane.due.popitem(last=False)[0]
+                if partition in self._running:
+                    self._ask(partition, lane)
+                elif not partition.is_gone:
+                    self._start(partition, lane)
+
+    def _start(self, partition: Partition, lane: _Lane) -> None:
+        failure = partition.log.failure
+        if failure is not None:
+            # Tried again, the system would report success for pages that it has dropped.
+            partition.flush_failed(str(failure))
+            return
+        try:
+            job = partition.log.flush_job(more_follow=partition.acks_on_disk)
+        except LogError as error:
+            self._not_begun(partition, str(error))
+            return
+        if job is None:
+            partition.flushed()
+            return
+
+        asked_ns = clock_ns()
+
+        def done(_: object) -> None:
+            self.durations.add(clock_ns() - asked_ns)
+            self._done(partition, lane, job)
+
+        def failed(error: Exception) -> None:
+            self.failed_count += 1
+            self._failed(partition, lane, job, error)
+
+        if not lane.submit(job, done, failed):
+            self._not_begun(partition, "too much waits for the disk already")
+            return
+        self._running[partition] = None
+        lane.running_count += 1
+
+    def _done(self, partition: Partition, lane: _Lane, job: FlushJob) -> None:
+        asked_in = self._ended(partition, lane)
+        if not partition.is_gone:
+            job.done()
+            if asked_in is not None:
+                self._ask(partition, asked_in)
+            partition.flushed()
+        self._begin()
+
+    def _failed(self, partition: Partition, lane: _Lane, job: FlushJob, error: Exception) -> None:
+        self._ended(partition, lane)
+        if not partition.is_gone:
+            why = str(job.failed(error))
+            log.error("flush_failed", topic=partition.topic, partition=partition.index, why=why)
+            partition.flush_failed(why)
+        self._begin()
+
+    def _ended(self, partition: Partition, lane: _Lane) -> _Lane | None:
+        lane.running_count -= 1
+        return self._running.pop(partition)
+
+    def _not_begun(self, partition: Partition, why: str) -> None:
+        """Nothing is lost: who waits is told to send again, and what is in the log is flushed a little later."""
+        log.error("flush_not_begun", topic=partition.topic, partition=partition.index, why=why)
+        partition.flush_failed(why)
+        self._loop.call_at(self._loop.now_ms + RETRY_MS, lambda: self.ask(partition))

@@ -1,0 +1,159 @@
+"""What logs need besides appends and reads: flushes as their topics' settings say, retention, closing of rolled segments. The
+slow part of each runs on the disk workers' threads, the decision and the bookkeeping on the loop's."""
+
+from collections.abc import Callable
+
+from ...runtime.logs import get_logger
+from ..event_loop.loop import Loop
+from ..event_loop.worker import Worker
+from ..log import DeletedSegment, ExpireJob, LogError, erase_now
+from ..metrics import Durations
+from ..settings.broker_settings import BrokerSettings
+from .flush_scheduler import FlushDesk
+from .kernel_flush import KernelFlush
+from .partition import Partition, PartitionTable
+
+log = get_logger(__name__)
+
+ROLLED_EVERY_MS = 5_000
+"""How long a closed segment may wait for its flush: until then its file stays open; and how long a new one's age is in memory
+alone."""
+FLUSH_THREADS = 4
+"""Flushes under way at once. See `docs/decisions/0010`."""
+PARTITIONS_A_TURN = 100
+"""A pass over thousands of partitions gives way to requests after so many."""
+
+
+class Upkeep:
+    """Lives on the loop thread but for `dispose`, which may be called from any."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        worker: Worker,
+        flushers: Worker,
+        settings: BrokerSettings,
+        now_ms: Callable[[], int],
+        kernel: KernelFlush | None = None,
+    ) -> None:
+        """`worker` does what nobody waits for, `kernel` and `flushers` the flushes that acknowledgements and readers wait for."""
+        self._loop = loop
+        self._worker = worker
+        self._flushers = flushers
+        self._kernel = kernel
+        self._flushes = FlushDesk(loop, flushers, worker, kernel)
+        self._settings = settings
+        self._now_ms = now_ms
+        self._table = PartitionTable()
+
+    def start(self, table: PartitionTable) -> None:
+        """Begin the passes over this table's partitions. Before the loop runs."""
+        self._table = table
+        self._worker.start()
+        self._flushers.start()
+        self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
+        self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
+
+    def stop(self) -> None:
+        if self._kernel is not None:
+            self._kernel.stop()
+        self._flushers.stop()
+        self._worker.stop()
+
+    @property
+    def flush_durations(self) -> Durations:
+        """How long flushes took; for metrics."""
+        return self._flushes.durations
+
+    @property
+    def failed_flush_count(self) -> int:
+        return self._flushes.failed_count
+
+    def flush(self, partition: Partition, within_ms: int = 0) -> None:
+        """Have the partition's log on disk, as it is when the flush begins, within about this time; 0: as soon as may be."""
+        if within_ms > 0:
+            self._loop.call_at(self._loop.now_ms + within_ms, lambda: self._flushes.ask(partition))
+        else:
+            self._flushes.ask(partition)
+
+    def dispose(self, job: Callable[[], None]) -> None:
+        """Run `job` some time soon, off the loop; what goes wrong is logged."""
+
+        def failed(error: Exception) -> None:
+            log.warning("disposal_failed", why=str(error))
+
+        if not self._worker.submit(job, lambda _: None, failed):
+            log.warning("disposal_left_out", why="too much waits for the disk already")
+
+    def _rolled_pass(self) -> None:
+        self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
+        self._pass(list(self._table), self._after_rolls)
+
+    def _retention_pass(self) -> None:
+        self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
+        self._pass(list(self._table), self._expire)
+
+    def _pass(self, partitions: list[Partition], visit: Callable[[list[Partition]], None]) -> None:
+        visit(partitions[:PARTITIONS_A_TURN])
+        rest = partitions[PARTITIONS_A_TURN:]
+        if rest:
+            self._loop.post(lambda: self._pass(rest, visit))
+
+    def _after_rolls(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            if partition.log.has_unflushed_segments:
+                self._flushes.ask_quietly(partition)
+        notes = [note for partition in partitions if (note := partition.log.note_job()) is not None]
+
+        def write() -> None:
+            for note in notes:
+                note.run()
+
+        def written(_: None) -> None:
+            for note in notes:
+                note.done()
+
+        if notes:
+            # Where the queue is full, the next pass comes back to them.
+            self._worker.submit(write, written, lambda _: None)
+
+    def _expire(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            self._expire_one(partition)
+
+    def _expire_one(self, partition: Partition) -> None:
+        def failed(error: Exception) -> None:
+            log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
+
+        try:
+            job = partition.log.expire_job(self._now_ms(), erase=self._erase)
+        except (LogError, OSError) as error:
+            failed(error)
+            return
+        if job is None:
+            return
+        if job.work.entries is None:
+            self._expired(partition, job)
+        elif not self._worker.submit(job.run, lambda _: self._expired(partition, job), failed):
+            log.warning("disposal_left_out", why="too much waits for the disk already")
+
+    def _expired(self, partition: Partition, job: ExpireJob) -> None:
+        if partition.is_gone:
+            return
+        try:
+            deleted = job.done()
+        except (LogError, OSError) as error:
+            log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
+            return
+        for segment in deleted:
+            log.info(
+                "segment_expired",
+                topic=partition.topic,
+                partition=partition.index,
+                base_offset=segment.base_offset,
+                end_offset=segment.end_offset,
+                size_bytes=segment.size_bytes,
+            )
+
+    def _erase(self, deleted: DeletedSegment) -> None:
+        self.dispose(lambda: erase_now(deleted))

@@ -1,0 +1,310 @@
+"""The open logs of one broker, and what its topics look like in ZooKeeper: everything about topics that may take long.
+
+The worker's thread alone uses it, one job after the other (the starting and the stopping thread before and after). What it
+finds goes to the loop as one `Seen`, whose entries and settings are the same objects as last time where nothing has changed:
+ten thousand partitions are then looked through without being touched. A folder is never deleted because ZooKeeper does not
+know its topic: only a DeleteTopics request deletes data, anything else sets it aside."""
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from ...coordination.brokers import BrokerRegistry
+from ...coordination.errors import CoordinationError
+from ...coordination.topics import TopicInfo, TopicRegistry
+from ...runtime.logs import get_logger
+from ..errors import BeingDeleted
+from ..log import LogConfig, LogError, PartitionLog
+from ..settings import topic_settings
+from ..settings.topic_settings import TopicSettings
+from .catalog import BrokerAddress, TopicEntry
+
+log = get_logger(__name__)
+
+CLOSED_AT_ONCE = 16
+
+Opened = tuple[PartitionLog, TopicSettings]
+Wanted = tuple[Mapping[int, tuple[int, ...]], Mapping[str, str]]
+"""A topic to be: which brokers keep which partition, and its own settings."""
+Outcome = bool | Exception
+"""Of one topic of several: what has become of it, or why that is not so."""
+Extend = Callable[[Mapping[int, tuple[int, ...]]], Mapping[int, tuple[int, ...]]]
+"""Takes a topic's partitions, returns those to add."""
+Change = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Takes a topic's own settings, returns what they are to be. Pure: it may be called again when another broker was faster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a look at ZooKeeper found, with this broker's logs opened."""
+
+    topics: Mapping[str, TopicEntry]
+    brokers: Mapping[int, BrokerAddress]
+    opened: Mapping[tuple[str, int], Opened]
+
+
+def log_config(settings: TopicSettings) -> LogConfig:
+    """Return what the log below is told of a topic's settings."""
+    return LogConfig(
+        segment_bytes=settings.segment_bytes,
+        segment_ms=settings.segment_ms,
+        retention_ms=settings.retention_ms,
+        retention_bytes=settings.retention_bytes,
+        flush_on_roll=False,
+        flush_at_open=settings.shows_only_what_is_flushed,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    info: TopicInfo
+    entry: TopicEntry
+    settings: TopicSettings
+
+
+class LogShelf:
+    """Opens, closes and sets aside logs as the registered topics say."""
+
+    def __init__(
+        self,
+        *,
+        data: Path,
+        broker_id: int,
+        defaults: Mapping[str, str],
+        topics: TopicRegistry,
+        brokers: BrokerRegistry,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._data = data
+        self._broker_id = broker_id
+        self._defaults = defaults
+        self._topics = topics
+        self._brokers = brokers
+        self._now_ms = now_ms
+        self._open: dict[tuple[str, int], PartitionLog] = {}
+        self._known: dict[str, _Known] = {}
+        self._retiring: set[str] = set()
+        """Topics that are out of ZooKeeper and whose old logs are not yet set aside: not to be opened before they are."""
+
+    def load(self) -> Seen:
+        """Return what there is, this broker's logs opened and recovered. Raises: CoordinationError, LogError."""
+        return self._look(frozenset(), is_start=True)
+
+    def look(self, stale: Collection[str]) -> Seen:
+        """Return what there is now: topics that came or went, and those named `stale` as they are now; others as they were.
+
+        A log that cannot be opened is left out and logged. Raises: CoordinationError.
+        """
+        return self._look(stale, is_start=False)
+
+    def _look(self, stale: Collection[str], *, is_start: bool) -> Seen:
+        names = {name for name in self._topics.list() if name not in self._retiring}
+        unread = [name for name in names if name in stale or name not in self._known]
+        read = self._topics.read_many(unread)
+        brokers = {
+            broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
+            for broker in self._brokers.list()
+        }
+        for info in read.values():
+            self._know(info)
+        for gone in (self._known.keys() - names) | (set(unread) - read.keys()):
+            self._known.pop(gone, None)
+        known = self._known
+        self._retiring |= {topic for topic, _ in self._open} - known.keys()
+        opened: dict[tuple[str, int], Opened] = {}
+        for one in known.values():
+            try:
+                self._open_all(one, opened)
+            except LogError as error:
+                if is_start:
+                    raise
+                log.error("log_not_opened", topic=one.entry.name, why=str(error))
+        return Seen(topics={name: one.entry for name, one in known.items()}, brokers=brokers, opened=opened)
+
+    def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], Seen]:
+        """Register topics; return of each whether it is new, or why it could not be made, and how they stand.
+
+        Raises: CoordinationError; it is then not known of any what has become of it.
+        """
+        outcomes: dict[str, Outcome] = {topic: BeingDeleted(topic) for topic in topics if topic in self._retiring}
+        wanted = {topic: one for topic, one in topics.items() if topic not in outcomes}
+        in_the_way = [topic for topic in wanted if topic not in self._known and self._leftovers(topic, wanted[topic][0])]
+        present = self._topics.read_each(in_the_way)
+        for topic in [topic for topic in in_the_way if topic not in present]:
+            try:
+                self._make_room(topic, wanted[topic][0])
+            except OSError as error:
+                outcomes[topic] = error
+                del wanted[topic]
+        infos: dict[str, TopicInfo] = {}
+        for topic, made in self._topics.create_many(wanted).items():
+            outcomes[topic] = made if isinstance(made, Exception) else made is not None
+            if isinstance(made, TopicInfo):
+                infos[topic] = made
+        found = self._topics.read_each([topic for topic in wanted if outcomes[topic] is False])
+        return outcomes, self._see({**found, **infos}, outcomes)
+
+    def extend(self, topic: str, extend: Extend) -> tuple[bool, Seen]:
+        """Add partitions; return False where there is no such topic, and how it stands. Raises: CoordinationError, LogError, and
+        what `extend` raises.
+        """
+        info = None if topic in self._retiring else self._topics.read(topic)
+        if info is None:
+            return False, _NOTHING
+        added = extend(info.partitions)
+        self._make_room(topic, added)
+        existed = self._topics.add_partitions(topic, added)
+        return existed, self._see_one(topic)
+
+    def configure(self, topic: str, change: Change) -> tuple[bool, Seen]:
+        """Change a topic's own settings; return False where there is no such topic, and how it stands. Raises: CoordinationError,
+        LogError.
+        """
+        if topic in self._retiring:
+            return False, _NOTHING
+        existed = self._topics.change_config(topic, change)
+        return existed, self._see_one(topic)
+
+    def unregister(self, topics: Mapping[str, UUID | None]) -> dict[str, Outcome]:
+        """Take topics out of ZooKeeper, those with an id only if it is theirs; return of each whether it was there, or why that
+        is not known. The logs of those that are out stay until `set_aside`. Raises: CoordinationError.
+        """
+        outcomes: dict[str, Outcome] = {**self._topics.delete_many(topics)}
+        for topic, outcome in outcomes.items():
+            if outcome is True or (outcome is False and topics[topic] is None):
+                self._retiring.add(topic)
+        return outcomes
+
+    def set_aside(self, topics: Mapping[str, str]) -> dict[str, list[Path] | Exception]:
+        """Close topics' logs and rename their folders, for the reason given with each, so that new topics of these names begin
+        empty. Return the folders of each, or why they stay.
+        """
+        going = {key: self._open.pop(key) for key in [key for key in self._open if key[0] in topics]}
+        for (topic, index), error in _closed(going).items():
+            log.warning("log_not_closed", topic=topic, partition=index, why=str(error))
+        aside: dict[str, list[Path] | Exception] = {topic: [] for topic in topics}
+        for topic, index in going:
+            folders = aside[topic]
+            try:
+                if isinstance(folders, list):
+                    folders.append(self._put_aside(self._data / f"{topic}-{index}", topics[topic]))
+            except OSError as error:
+                aside[topic] = error
+        for topic, outcome in aside.items():
+            self._known.pop(topic, None)
+            if isinstance(outcome, list):
+                self._retiring.discard(topic)
+        return aside
+
+    def _make_room(self, topic: str, indices: Collection[int]) -> None:
+        """Set aside what an earlier topic of this name has left: its deletion may have been cut short after it was answered."""
+        for folder in self._leftovers(topic, indices):
+            aside = self._put_aside(folder, "gone")
+            log.warning("folder_of_unknown_topic", folder=str(aside), what_to_do="not deleted: remove it, or read it elsewhere")
+
+    def _leftovers(self, topic: str, indices: Collection[int]) -> list[Path]:
+        folders = [self._data / f"{topic}-{index}" for index in indices if (topic, index) not in self._open]
+        return [folder for folder in folders if folder.exists()]
+
+    def _put_aside(self, folder: Path, why: str) -> Path:
+        return folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}"))
+
+    def strangers(self) -> list[Path]:
+        """Return the folders that look like partitions' and belong to no topic that was seen."""
+        found = []
+        for folder in sorted(self._data.iterdir()):
+            topic, dash, index = folder.name.rpartition("-")
+            if dash and index.isdigit() and topic not in self._known and folder.is_dir():
+                found.append(folder)
+        return found
+
+    def close(self) -> None:
+        """Flush and close every log. Raises: LogError, all then closed."""
+        faults = _closed(self._open)
+        self._open.clear()
+        for error in faults.values():
+            raise error
+
+    def _see_one(self, topic: str) -> Seen:
+        faults: dict[str, Outcome] = {}
+        seen = self._see(self._topics.read_each([topic]), faults)
+        if isinstance(fault := faults.get(topic), Exception):
+            raise fault
+        return seen
+
+    def _see(self, found: Mapping[str, TopicInfo | CoordinationError], outcomes: dict[str, Outcome]) -> Seen:
+        """Return how the topics stand, their logs opened; put into `outcomes` why one cannot be read or its logs not opened."""
+        entries: dict[str, TopicEntry] = {}
+        opened: dict[tuple[str, int], Opened] = {}
+        for topic, info in found.items():
+            if isinstance(info, CoordinationError):
+                outcomes[topic] = info
+                continue
+            known = self._know(info)
+            of_topic: dict[tuple[str, int], Opened] = {}
+            try:
+                self._open_all(known, of_topic)
+            except LogError as error:
+                outcomes[topic] = error
+                continue
+            entries[topic] = known.entry
+            opened |= of_topic
+        return Seen(topics=entries, brokers={}, opened=opened)
+
+    def _know(self, info: TopicInfo) -> _Known:
+        known = self._known.get(info.topic)
+        if known is None or known.info != info:
+            entry = TopicEntry(name=info.topic, partitions=info.partitions, config=info.config, topic_id=info.topic_id)
+            settings = topic_settings.settings_of(info.config, self._defaults)
+            if known is not None and known.settings == settings:
+                settings = known.settings
+            known = self._known[info.topic] = _Known(info=info, entry=entry, settings=settings)
+        return known
+
+    def _open_all(self, known: _Known, opened: dict[tuple[str, int], Opened]) -> None:
+        """Put this broker's logs of a topic into `opened`. Raises: LogError, those before it being there."""
+        topic, settings = known.entry.name, known.settings
+        if topic in self._retiring:
+            return
+        for index, replicas in known.entry.partitions.items():
+            if self._broker_id not in replicas[:1]:
+                continue
+            key = (topic, index)
+            partition_log = self._open.get(key)
+            if partition_log is None:
+                partition_log = self._open[key] = self._recovered(topic, index, log_config(settings))
+            opened[key] = (partition_log, settings)
+
+    def _recovered(self, topic: str, index: int, config: LogConfig) -> PartitionLog:
+        folder = self._data / f"{topic}-{index}"
+        partition_log = PartitionLog.open(folder, topic=topic, partition=index, config=config, now_ms=self._now_ms())
+        report = partition_log.recovery
+        if report.cut_bytes or report.bad_ranges:
+            log.warning(
+                "log_recovered",
+                topic=topic,
+                partition=index,
+                cut_from_offset=report.cut_from_offset,
+                cut_bytes=report.cut_bytes,
+                cut_reason=report.cut_reason,
+                bad_ranges=[list(bad) for bad in report.bad_ranges],
+            )
+        return partition_log
+
+
+def _closed(logs: Mapping[tuple[str, int], PartitionLog]) -> dict[tuple[str, int], LogError]:
+    """Flush and close logs, some at a time: the disk takes flushes together. Return why some could not be flushed."""
+    faults: dict[tuple[str, int], LogError] = {}
+    with ThreadPoolExecutor(CLOSED_AT_ONCE) as threads:
+        closed = {key: threads.submit(partition_log.close) for key, partition_log in logs.items()}
+    for key, one in closed.items():
+        try:
+            one.result()
+        except LogError as error:
+            faults[key] = error
+    return faults
+
+
+_NOTHING = Seen(topics={}, brokers={}, opened={})

@@ -1,0 +1,269 @@
+"""A broker's settings: one frozen value, from flags, environment, a file and defaults, checked at the start with every fault
+named at once.
+
+Settings that Kafka has carry Kafka's names. A flag goes before the environment, the environment before the file, the file before
+the default; `setting_sources` knows how each is written. Knows nothing of ZooKeeper and opens no file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import SettingsRefused
+from . import sources, topic_settings
+from .definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, listener_parts
+from .sources import ENVIRONMENT_PREFIX, Said
+
+MOST_DIGITS = 19
+"""Of 64 bits. Python itself refuses to read a number of some thousand digits, by an error of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effective:
+    """A setting in force, as `headrace broker config` prints it."""
+
+    name: str
+    value: str
+    """Empty where nothing was said and nothing is assumed."""
+    default: str
+    source: str
+    """Where the value was said, `default` where it was not."""
+    doc: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """Everything one broker is told. What each number means stands in `NUMBERS`."""
+
+    data: Path
+    """Folder of the logs; one broker's only."""
+    zookeeper: str
+    """`host:port[,host:port][/chroot]`."""
+    host: str = "127.0.0.1"
+    """Address listened on."""
+    advertised_host: str = "127.0.0.1"
+    """Address told to clients and other brokers: the one listened on, unless that means 'all of them'."""
+    port: int = 9092
+    """0 lets the system choose; the status file tells which."""
+    advertised_port: int | None = None
+    """None: the one listened on."""
+    broker_id: int = 1
+    status_file: Path | None = None
+    http_host: str = "127.0.0.1"
+    http_port: int | None = None
+    """None: no metrics or health are served. 0 lets the system choose; the status file tells which."""
+    auto_create_topics: bool = True
+    """`auto.create.topics.enable`: a topic is made on first use."""
+    logging_level: str = "INFO"
+    logging_format: str = "json"
+    num_partitions: int
+    request_max_bytes: int
+    unfinished_requests_max_bytes: int
+    max_connections: int
+    connections_max_idle_ms: int
+    request_read_timeout_ms: int
+    output_max_bytes: int
+    unread_answers_max_bytes: int
+    parked_partitions_max: int
+    fetch_max_bytes: int
+    fetch_max_wait_ms: int
+    zookeeper_session_timeout_ms: int
+    zookeeper_connection_timeout_ms: int
+    retention_check_interval_ms: int
+    topic_creation_wait_ms: int
+    shutdown_timeout_ms: int = 8_000
+    metrics_partitions_max: int = 1_000
+    group_initial_rebalance_delay_ms: int = 500
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 1_000
+    groups_max: int = 10_000
+    groups_max_bytes: int = 64 << 20
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    topic_defaults: Mapping[str, str]
+    """Topic settings whose default this broker changes, by topic setting name."""
+    effective: Sequence[Effective] = ()
+    """Every setting with its source, by name."""
+
+
+def from_words(
+    *,
+    data: Path | None = None,
+    zookeeper: str | None = None,
+    host: str | None = None,
+    port: int | None = None,
+    advertised_host: str | None = None,
+    broker_id: int | None = None,
+    http_port: int | None = None,
+    status_file: Path | None = None,
+    words: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    file: tuple[str, str] | None = None,
+    defaults: Mapping[str, Said] | None = None,
+) -> BrokerSettings:
+    """Return the settings that flags, `--set` words (`name=value`), environment and file give.
+
+    `file` is the configuration file's text and name; `defaults` goes before those of the table.
+
+    Raises: SettingsRefused with every fault.
+    """
+    faults: list[str] = []
+    said = dict(defaults or {})
+    if file is not None:
+        said |= _under_one_name(sources.from_file(*file, faults), faults)
+    said |= sources.from_environment(environment or {}, known_names(), faults)
+    said |= _under_one_name(sources.from_words(words, faults), faults)
+    flags = {"--data": ("log.dirs", data), "--zookeeper": ("zookeeper.connect", zookeeper), "--id": ("broker.id", broker_id)}
+    flags["--http-port"] = ("http.port", http_port)
+    said |= {name: Said(str(value), flag) for flag, (name, value) in flags.items() if value is not None}
+    known = known_names()
+    faults.extend(_unknown(name, one, known) for name, one in said.items() if name not in known)
+    values = {name: _word(name, said.get(name), word, faults) for name, word in WORDS.items()}
+    listened = _address("--host", host, "--port", port, values["listeners"] or "", faults)
+    advertised = _advertised(advertised_host, values["advertised.listeners"], listened[0], faults)
+    if values["log.dirs"] is None and "log.dirs" not in said:
+        faults.append("log.dirs is not given: say with --data, or in the file, which folder the logs are in")
+    numbers = {number.field: _whole_number(name, said.get(name), number, faults) for name, number in NUMBERS.items()}
+    if numbers["group_min_session_timeout_ms"] > numbers["group_max_session_timeout_ms"]:
+        faults.append("group.min.session.timeout.ms is above group.max.session.timeout.ms: no member could satisfy both")
+    topic_defaults = _topic_defaults(said, faults)
+    if faults:
+        raise SettingsRefused(faults)
+    if host is not None or port is not None:
+        flag = "--host" if port is None else "--port" if host is None else "--host and --port"
+        said["listeners"] = Said(f"PLAINTEXT://{_bracketed(listened[0])}:{listened[1]}", flag)
+    if advertised_host is not None:
+        at = listened[1] if advertised[1] is None else advertised[1]
+        said["advertised.listeners"] = Said(f"PLAINTEXT://{_bracketed(advertised[0])}:{at}", "--advertised-host")
+    return BrokerSettings(
+        data=Path(values["log.dirs"] or ""),
+        zookeeper=values["zookeeper.connect"] or "",
+        host=listened[0],
+        port=listened[1],
+        advertised_host=advertised[0],
+        advertised_port=advertised[1],
+        broker_id=int(values["broker.id"] or 1),
+        status_file=status_file,
+        http_host=values["http.host"] or "127.0.0.1",
+        http_port=None if values["http.port"] is None else int(values["http.port"]),
+        auto_create_topics=values["auto.create.topics.enable"] == "true",
+        logging_level=values["logging.level"] or "INFO",
+        logging_format=values["logging.format"] or "json",
+        topic_defaults=topic_defaults,
+        effective=_effective(said),
+        **numbers,
+    )
+
+
+def known_names() -> list[str]:
+    """Return every name that `--set`, the environment and the file take, sorted."""
+    return sorted([*NUMBERS, *WORDS, *_topic_settings_by_broker_name()])
+
+
+def _topic_settings_by_broker_name() -> dict[str, topic_settings.TopicSetting]:
+    return {setting.broker_name: setting for setting in topic_settings.TABLE.values() if setting.broker_name is not None}
+
+
+def _under_one_name(said: dict[str, Said], faults: list[str]) -> dict[str, Said]:
+    """Return the same with Kafka's other names replaced by the one known here; of several the finest unit counts, as in Kafka."""
+    for other, (name, unit_ms) in SYNONYMS.items():
+        one = said.pop(other, None)
+        if one is None or name in said:
+            continue
+        if unit_ms is None or one.value == "-1":
+            said[name] = one
+        elif one.value.isascii() and one.value.isdigit() and len(one.value) <= MOST_DIGITS:
+            said[name] = Said(str(int(one.value) * unit_ms), one.where)
+        else:
+            faults.append(f"{other}: {one.value!r} is not a whole number ({one.where})")
+    return said
+
+
+def _unknown(name: str, said: Said, known: Sequence[str]) -> str:
+    if name in NOT_HERE:
+        why = f": {NOT_HERE[name]}; take the line out"
+    elif (setting := topic_settings.TABLE.get(name)) is not None:
+        default = "" if setting.broker_name is None else f"; the default for all topics is {setting.broker_name}"
+        why = f": it is a topic's setting{default}"
+    else:
+        why = sources.did_you_mean(name, [*known, *SYNONYMS]) or ": `headrace broker config` lists them"
+    return f"{name}: there is no such setting ({said.where}){why}"
+
+
+def _word(name: str, said: Said | None, word: Word, faults: list[str]) -> str | None:
+    if said is None:
+        return word.default
+    if said.value == "" and word.default is None and name != "log.dirs":
+        return None
+    if (fault := word.check(said.value)) is not None:
+        faults.append(f"{name}: {fault} ({said.where})")
+        return word.default
+    return said.value
+
+
+def _whole_number(name: str, said: Said | None, number: Number, faults: list[str]) -> int:
+    if said is None:
+        return number.default
+    digits = said.value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS):
+        faults.append(f"{name}: {said.value[: MOST_DIGITS + 1]!r} is not a whole number ({said.where})")
+    elif not number.lowest <= int(said.value) <= number.highest:
+        faults.append(f"{name}: {said.value} is not from {number.lowest} to {number.highest} ({said.where})")
+    else:
+        return int(said.value)
+    return number.default
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _address(
+    host_flag: str, host: str | None, port_flag: str, port: int | None, listener: str, faults: list[str]
+) -> tuple[str, int]:
+    """Return the host and port of a listener, the flags going before it."""
+    _, listener_host, listener_port = listener_parts(listener)
+    if host is not None and host_fault(host) is not None:
+        faults.append(f"{host_flag} {host!r} is not a host name or address")
+    if port is not None and not 0 <= port <= 65_535:
+        faults.append(f"{port_flag} {port} is not from 0 to 65535")
+    return listener_host or "0.0.0.0" if host is None else host, int(listener_port) if port is None else port
+
+
+def _advertised(host: str | None, listener: str | None, listened_host: str, faults: list[str]) -> tuple[str, int | None]:
+    if listener is not None:
+        _, listener_host, listener_port = listener_parts(listener)
+        if not (host or listener_host):
+            faults.append(f"advertised.listeners: {listener!r} tells clients no host")
+        return host or listener_host, int(listener_port) or None
+    if host is None and listened_host in ("0.0.0.0", "::"):
+        faults.append(
+            f"--host {listened_host} means every address of this machine: say with --advertised-host where clients find it"
+        )
+    return host or listened_host, None
+
+
+def _topic_defaults(said: Mapping[str, Said], faults: list[str]) -> dict[str, str]:
+    defaults = {}
+    for broker_name, setting in _topic_settings_by_broker_name().items():
+        if (one := said.get(broker_name)) is None:
+            continue
+        if (fault := setting.check(one.value)) is not None:
+            faults.append(f"{broker_name}: {fault} ({one.where})")
+        defaults[setting.name] = one.value
+    return defaults
+
+
+def _effective(said: Mapping[str, Said]) -> tuple[Effective, ...]:
+    table: dict[str, tuple[str, str]] = {name: (str(number.default), number.doc) for name, number in NUMBERS.items()}
+    table |= {name: (word.default or "", word.doc) for name, word in WORDS.items()}
+    table |= {name: (setting.default, setting.doc) for name, setting in _topic_settings_by_broker_name().items()}
+    effective = []
+    for name, (default, doc) in sorted(table.items()):
+        value, source = said.get(name, Said(default, "default"))
+        effective.append(Effective(name=name, value=value, default=default, source=source, doc=doc))
+    return tuple(effective)
+
+
+__all__ = ["ENVIRONMENT_PREFIX", "NUMBERS", "WORDS", "BrokerSettings", "Effective", "from_words", "known_names"]

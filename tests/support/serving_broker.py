@@ -1,0 +1,292 @@
+"""A broker in this process for tests: real loop, sockets, handlers and logs; ZooKeeper alone is played, by a dictionary."""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from uuid import UUID, uuid4
+
+from headrace.broker.errors import NotMorePartitions
+from headrace.broker.event_loop.loop import Loop
+from headrace.broker.event_loop.worker import Worker
+from headrace.broker.groups.group_service import GroupDesk
+from headrace.broker.groups.offset_commits import OffsetDesk, Offsets, Position
+from headrace.broker.groups.producer_id_allocator import ProducerIdDesk
+from headrace.broker.groups.stored_groups import GroupTraces
+from headrace.broker.handlers.api_table import SUPPORTED
+from headrace.broker.handlers.broker import Broker
+from headrace.broker.handlers.router import Router
+from headrace.broker.log import PartitionLog
+from headrace.broker.network.server import Server
+from headrace.broker.partitions.catalog import Catalog, Places, TopicEntry, extension
+from headrace.broker.partitions.cold_reads import ColdReads
+from headrace.broker.partitions.maintenance import FLUSH_THREADS, Upkeep
+from headrace.broker.partitions.open_logs import log_config
+from headrace.broker.partitions.partition import Partition, PartitionTable
+from headrace.broker.settings import broker_settings as broker_settings
+from headrace.broker.settings.broker_settings import topic_settings
+from headrace.coordination.committed_offset import CommittedOffset
+from headrace.coordination.group_directory import Deletion, GroupTrace, PaperMember
+from tests.support.raw_kafka import RawClient
+
+NOW_MS = 1_800_000_000_000
+
+
+class MemoryTopics:
+    """Topics that are there at once, unless `is_down`."""
+
+    def __init__(self, folder: Path, table: PartitionTable, upkeep: Upkeep, defaults: Mapping[str, str]) -> None:
+        self.catalog = Catalog(cluster_id="test")
+        self.is_down = False
+        self.never_answers = False
+        self._folder, self._table, self._upkeep, self._defaults = folder, table, upkeep, defaults
+
+    def create(
+        self,
+        topic: str,
+        partition_count: int,
+        config: Mapping[str, str],
+        done: Callable[[bool | Exception], None],
+        places: Places | None = None,
+    ) -> None:
+        if self._is_away(done):
+            return
+        if topic in self.catalog.topics:
+            done(False)
+            return
+        self._put(topic, places or {index: (1,) for index in range(partition_count)}, config)
+        done(True)
+
+    def extend(
+        self,
+        topic: str,
+        partition_count: int,
+        places: Sequence[tuple[int, ...]] | None,
+        done: Callable[[bool | Exception], None],
+    ) -> None:
+        if self._is_away(done):
+            return
+        entry = self.catalog.topics.get(topic)
+        if entry is None:
+            done(False)
+            return
+        try:
+            more = extension(topic, entry.partitions, partition_count, [1], places)
+        except NotMorePartitions as error:
+            done(error)
+            return
+        self._put(topic, {**entry.partitions, **more}, entry.config)
+        done(True)
+
+    def configure(
+        self,
+        topic: str,
+        change: Callable[[Mapping[str, str]], Mapping[str, str]],
+        done: Callable[[bool | Exception], None],
+    ) -> None:
+        if self._is_away(done):
+            return
+        entry = self.catalog.topics.get(topic)
+        if entry is None:
+            done(False)
+            return
+        self._put(topic, entry.partitions, change(entry.config))
+        done(True)
+
+    def _is_away(self, done: Callable[[bool | Exception], None]) -> bool:
+        if self.is_down:
+            done(ConnectionError("ZooKeeper is away"))
+        return self.never_answers or self.is_down
+
+    def _put(self, topic: str, places: Places, config: Mapping[str, str]) -> None:
+        present = self.catalog.topics.get(topic)
+        topic_id = uuid4() if present is None else present.topic_id
+        entry = TopicEntry(name=topic, partitions=places, config=config, topic_id=topic_id)
+        self.catalog = replace(self.catalog, topics={**self.catalog.topics, topic: entry})
+        settings = topic_settings.settings_of(config, self._defaults)
+        for index in places:
+            present = self._table.get(topic, index)
+            if present is not None:
+                present.log.config = log_config(settings)
+                present.configure(settings)
+                continue
+            log = PartitionLog.open(
+                self._folder / f"{topic}-{index}", topic=topic, partition=index, config=log_config(settings), now_ms=NOW_MS
+            )
+            self._table.add(Partition(topic, index, log, settings, self._upkeep.flush))
+
+    def delete(self, topic: str, done: Callable[[bool | Exception], None], topic_id: UUID | None = None) -> None:
+        if self._is_away(done):
+            return
+        present = self.catalog.topics.get(topic)
+        existed = present is not None and topic_id in (None, present.topic_id)
+        if not existed:
+            done(False)
+            return
+        topics = {name: entry for name, entry in self.catalog.topics.items() if name != topic}
+        self.catalog = Catalog(cluster_id="test", topics=topics)
+        self._table.remove_topic(topic)
+        done(existed)
+
+
+class MemoryOffsets:
+    """An offset store and group directory that counts its writes and can be held back."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[str, dict[Position, CommittedOffset]] = {}
+        self.paper_members: dict[str, dict[str, PaperMember]] = {}
+        self.is_away = False
+        self.writes = 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def read(self, group: str, partitions: Sequence[Position] | None) -> dict[Position, CommittedOffset]:
+        self._check()
+        known = self.offsets.get(group, {})
+        return dict(known) if partitions is None else {one: known[one] for one in partitions if one in known}
+
+    def commit(self, offsets: Mapping[str, Offsets]) -> None:
+        assert self.gate.wait(10)
+        self._check()
+        self.writes += 1
+        for group, committed in offsets.items():
+            self.offsets.setdefault(group, {}).update(committed)
+
+    def forget(self, group: str, partitions: Collection[Position]) -> set[Position]:
+        self._check()
+        known = self.offsets.get(group, {})
+        return {one for one in partitions if known.pop(one, None) is not None}
+
+    def forget_topics(self, topics: Collection[str]) -> None:
+        self._check()
+        for known in self.offsets.values():
+            for position in [one for one in known if one[0] in topics]:
+                del known[position]
+
+    def groups(self) -> dict[str, bool]:
+        self._check()
+        return {name: name in self.paper_members for name in sorted({*self.offsets, *self.paper_members})}
+
+    def describe(self, groups: Iterable[str]) -> dict[str, GroupTrace]:
+        self._check()
+        members = self.paper_members
+        return {name: GroupTrace(has_offsets=bool(self.offsets.get(name)), members=members.get(name, {})) for name in groups}
+
+    def has_members(self, group: str) -> bool:
+        self._check()
+        return group in self.paper_members
+
+    def delete(self, group: str) -> Deletion:
+        self._check()
+        if group in self.paper_members:
+            return Deletion.HAS_MEMBERS
+        return Deletion.DONE if self.offsets.pop(group, None) else Deletion.ABSENT
+
+    def _check(self) -> None:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+
+
+class MemoryBlocks:
+    """Blocks of ten producer ids; `fails` makes the next one fail."""
+
+    def __init__(self) -> None:
+        self.next = 7_000
+        self.fails = False
+
+    def next_block(self) -> range:
+        if self.fails:
+            raise ConnectionError("ZooKeeper is away")
+        self.next += 10
+        return range(self.next - 10, self.next)
+
+
+class ServingBroker:
+    """Serves on a free port while entered. `topics` are created first: name to (partitions, settings)."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        topics: Mapping[str, int | tuple[int, dict[str, str]]] | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        words = [f"{name}={value}" for name, value in (settings or {}).items()]
+        self.settings = broker_settings.from_words(data=folder, zookeeper="played", port=0, words=words)
+        self.loop = Loop()
+        self.table = PartitionTable()
+        self.offsets = MemoryOffsets()
+        self.blocks = MemoryBlocks()
+        self._desk = Worker("desk", self.loop.post)
+        self._disk = Worker("disk", self.loop.post)
+        self.cold_reads = ColdReads(self.loop)
+        self._flushers = Worker("flushers", self.loop.post, threads=FLUSH_THREADS)
+        self.upkeep = Upkeep(self.loop, self._disk, self._flushers, self.settings, lambda: NOW_MS)
+        self.topics = MemoryTopics(folder, self.table, self.upkeep, self.settings.topic_defaults)
+        traces = GroupTraces(self.offsets, self._desk)
+        self.context = Broker(
+            settings=self.settings,
+            loop=self.loop,
+            now_ms=lambda: NOW_MS,
+            partitions=self.table,
+            topics=self.topics,
+            offsets=OffsetDesk(self.offsets, self._desk),
+            groups=GroupDesk(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.has_members),
+            group_traces=traces,
+            producer_ids=ProducerIdDesk(self.blocks, self._desk),
+            disk=self._disk,
+            cold_reads=self.cold_reads,
+            host="127.0.0.1",
+            port=0,
+            supported=SUPPORTED,
+        )
+        self.server = Server(self.loop, Router(self.context), self.settings)
+        self._thread = threading.Thread(target=self.loop.run, daemon=True)
+        for name, wanted in (topics or {}).items():
+            count, config = (wanted, {}) if isinstance(wanted, int) else wanted
+            self.topics.create(name, count, config, lambda outcome: None)
+
+    def __enter__(self) -> "ServingBroker":
+        self.server.listen()
+        self.context.port = self.server.port
+        self.upkeep.start(self.table)
+        self._desk.start()
+        self.cold_reads.start()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.loop.stop()
+        self._thread.join(10)
+        self.offsets.gate.set()
+        self._desk.stop()
+        self.cold_reads.stop()
+        self.upkeep.stop()
+        self.server.close()
+        self.loop.close()
+        for partition in self.table:
+            partition.log.close()
+
+    @property
+    def port(self) -> int:
+        return self.context.port
+
+    def client(self) -> RawClient:
+        return RawClient(self.port)
+
+    def partition(self, topic: str, index: int = 0) -> Partition:
+        partition = self.table.get(topic, index)
+        assert partition is not None
+        return partition
+
+    def on_loop(self, function: Callable[[], None]) -> None:
+        """Run `function` on the loop thread and return when it has run."""
+        ran = threading.Event()
+
+        def run() -> None:
+            function()
+            ran.set()
+
+        self.loop.post(run)
+        assert ran.wait(10)
