@@ -13,7 +13,7 @@ from airflow.sdk import CronTriggerTimetable, dag, task, task_group
 @task(retries=5, retry_delay=timedelta(seconds=3), execution_timeout=timedelta(minutes=2))
 def topics() -> list[str]:
     """Return the topics of the offline cluster that can be loaded now."""
-    from headrace.spark.offline_topics import loadable_topics
+    from headrace.spark.load.offline_topics import loadable_topics
 
     return loadable_topics()
 

@@ -5,7 +5,7 @@
 
 import sys
 
-from headrace.spark.load_job import main
+from headrace.spark.load.load_job import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -8,7 +8,7 @@ import os
 import struct
 from pathlib import Path
 
-from headrace.wire.crc32c import crc32c
+from headrace.wire.batch.crc32c import crc32c
 
 BATCH_BYTES = 1 << 20
 SEGMENT_BYTES = 1 << 30

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from headrace.local import zookeeper
+from headrace.local.supervisor import zookeeper
 from headrace.runtime.status import read_status
 
 from ..harness.child import BenchFault, Child, free_port

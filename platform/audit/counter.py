@@ -8,8 +8,8 @@ section 3.
 from collections import defaultdict
 from itertools import islice
 
+from ..wire.batch.record_batch import BatchHeader, iter_timestamps
 from ..wire.errors import WireError
-from ..wire.record_batch import BatchHeader, iter_timestamps
 from .model.windows import WINDOW_MS, window_start_ms
 
 _LOG_APPEND_TIME = 0x08

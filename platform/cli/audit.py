@@ -162,7 +162,7 @@ def _table(windows: list[dict[str, Any]], nothing: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ..audit.service import report as books
+    from ..audit.service.web import report as books
 
     console = Console(width=None if sys.stdout.isatty() else 160)
     if not windows:
@@ -191,7 +191,8 @@ def _table(windows: list[dict[str, Any]], nothing: str) -> None:
 
 
 def _drill(arguments: argparse.Namespace) -> int:
-    from ..local import control, loss_drill, silence_drill
+    from ..local import control
+    from ..local.drills import loss_drill, silence_drill
 
     layout = Layout.from_environment()
     control.running(layout)

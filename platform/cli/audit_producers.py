@@ -79,9 +79,9 @@ def list_unsealed(arguments: argparse.Namespace) -> int:
 def retire_producer(arguments: argparse.Namespace) -> int:
     """Put the word on the audit topic and return once the service has taken it in."""
     from ..audit.publisher import retire
-    from ..client.cluster import Cluster
+    from ..client.connection.cluster import Cluster
     from ..client.errors import ClientError
-    from ..client.producer import Producer
+    from ..client.producer.producer import Producer
 
     runs = _runs_of(arguments)
     if not runs:

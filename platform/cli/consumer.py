@@ -5,8 +5,8 @@ import os
 import socket
 from pathlib import Path
 
-from ..apps.request_rate import RequestRate
-from ..apps.request_rate_settings import RequestRateSettings
+from ..apps.request_rate.service import RequestRate
+from ..apps.request_rate.settings import RequestRateSettings
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs

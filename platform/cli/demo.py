@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..local.demo import Demo
+from ..local.demo.demo import Demo
 from ..runtime.layout import Layout
 
 HELP = """Send real events through the whole pipeline and print the audited result.

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _load(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    from ..spark.load_job import LoadJob, LoadSettings
+    from ..spark.load.load_job import LoadJob, LoadSettings
 
     if is_internal(arguments.topic):
         raise AskedWrongly(f"topic {arguments.topic!r} is the platform's own: those are not loaded into the warehouse")
@@ -86,7 +86,7 @@ def _not_there(layout: Layout, topic: str) -> HeadraceError:
 
 
 def _count(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    from ..spark.count_job import run_count
+    from ..spark.publish.count_job import run_count
 
     done = run_count(layout, arguments.topic)
     words = {
@@ -101,7 +101,7 @@ def _count(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any
 
 
 def _publish(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    from ..spark.publish_job import run_publish
+    from ..spark.publish.publish_job import run_publish
 
     done = run_publish(layout, arguments.topic, wait_ms=arguments.wait * 1_000)
     words = {

@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from ..spark.errors import BadQuery
-    from ..spark.query import plain, query
-    from ..spark.warehouse import Warehouse
+    from ..spark.warehouse.query import plain, query
+    from ..spark.warehouse.warehouse import Warehouse
 
     layout = Layout.from_environment()
     warehouse = Warehouse(layout.warehouse)

@@ -5,7 +5,7 @@ import json
 import time
 from pathlib import Path
 
-from ..apps.request_rate_state import StateFolder, merged
+from ..apps.request_rate.state import StateFolder, merged
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from .topic_names import topics_if_reachable, unknown_topic

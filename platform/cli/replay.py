@@ -6,9 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from ..apps.log_format import OtherFormat, check_format
-from ..apps.replay import Replay, ReplayResult
-from ..client.cluster import Cluster
+from ..apps.replay.log_format import OtherFormat, check_format
+from ..apps.replay.replay import Replay, ReplayResult
+from ..client.connection.cluster import Cluster
 from ..client.errors import BrokerUnreachable, ClientError
 from ..runtime.backoff import Backoff
 from ..runtime.clock import SystemClock

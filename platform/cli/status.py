@@ -6,8 +6,8 @@ import sys
 from dataclasses import asdict
 
 from ..local import control
-from ..local.faults import faults
-from ..local.state import ProcessState
+from ..local.supervisor.faults import faults
+from ..local.supervisor.state import ProcessState
 from ..runtime.clock import SystemClock
 from ..runtime.layout import Layout
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..client import topic_admin
 from ..client.admin import create_topic
-from ..client.cluster import Cluster
+from ..client.connection.cluster import Cluster
 from ..client.errors import BrokerError, ClientError, UnknownTopic
-from ..client.fetched import TopicPartition
-from ..client.log_offsets import EARLIEST, LATEST, log_offsets
+from ..client.fetch.fetched import TopicPartition
+from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..client.topic_admin import TopicDescription
 from ..runtime.layout import Layout, is_internal
 from ..wire.errors import ErrorCode

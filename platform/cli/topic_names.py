@@ -6,7 +6,7 @@ Every command that takes a topic which has to be there asks here, so that all sa
 import difflib
 from collections.abc import Iterable
 
-from ..client.cluster import Cluster
+from ..client.connection.cluster import Cluster
 from ..client.errors import ClientError
 from ..runtime.layout import QUARANTINE_SUFFIX, is_internal
 from ..wire.topic_name import LONGEST, fault_of

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from ..runtime.backoff import Backoff
 from ..wire.errors import ErrorCode
-from . import control_plane
-from .cluster import Cluster
+from .connection import control_plane
+from .connection.cluster import Cluster
 from .errors import BadAnswer, ClientError, broker_error
 
 

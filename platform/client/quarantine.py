@@ -6,7 +6,7 @@ twice does no harm.
 
 from ..audit.model.windows import dated, window_start_ms
 from ..wire.quarantine_record import LogOrigin, QuarantineRecord, Stage, quarantine_topic
-from .producer import Producer
+from .producer.producer import Producer
 
 
 def send_quarantined(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..runtime.backoff import Backoff
-from ..wire import control
 from ..wire.errors import ErrorCode, WireError
-from .cluster import Cluster
-from .connection import Connection
+from ..wire.messages import control
+from .connection.cluster import Cluster
+from .connection.connection import Connection
 from .errors import BadAnswer, RequestTimedOut, UnknownTopic, broker_error
 
 METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 44

@@ -11,7 +11,7 @@ from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from . import preflight
 from .interrupts import held
-from .state import PlatformState, ProcessState, is_supervisor, read_held, read_platform, write_held
+from .supervisor.state import PlatformState, ProcessState, is_supervisor, read_held, read_platform, write_held
 
 TURN_S = 0.05
 UP_MS = 300_000
@@ -59,7 +59,7 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
     try:
         with held(), (layout.logs / "supervisor.log").open("ab") as output:
             supervisor = subprocess.Popen(
-                [sys.executable, "-m", "headrace.local.supervisor"],
+                [sys.executable, "-m", "headrace.local.supervisor.supervisor"],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

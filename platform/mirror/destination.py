@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..client.admin import create_topic
-from ..client.cluster import Cluster
-from ..client.connection import Connection
+from ..client.connection.cluster import Cluster
+from ..client.connection.connection import Connection
 from ..client.errors import ClientError, UnknownTopic, broker_error
-from ..client.fetched import TopicPartition
+from ..client.fetch.fetched import TopicPartition
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.topics import TopicRegistry
 from ..errors import HeadraceError
 from ..runtime.logs import get_logger
-from ..wire import produce
+from ..wire.batch.record_batch import BatchHeader
 from ..wire.errors import ErrorCode, WireError
-from ..wire.record_batch import BatchHeader
+from ..wire.messages import produce
 from .errors import FewerPartitions
 
 log = get_logger(__name__)

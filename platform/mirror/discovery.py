@@ -1,7 +1,7 @@
 """Which partitions there are to copy: the source asked now and then, new topics made at the destination."""
 
-from ..client.cluster import Cluster
-from ..client.fetched import TopicPartition
+from ..client.connection.cluster import Cluster
+from ..client.fetch.fetched import TopicPartition
 from ..errors import HeadraceError
 from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock

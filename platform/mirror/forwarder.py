@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..audit.publisher import RangeReporter, UnreportedBacklog
-from ..client.cluster import Cluster
+from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
-from ..client.fetched import FetchedPartition, TopicPartition
-from ..client.fetcher import Fetcher
-from ..client.log_offsets import EARLIEST, LATEST, log_offsets
+from ..client.fetch.fetched import FetchedPartition, TopicPartition
+from ..client.fetch.fetcher import Fetcher
+from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from . import partition_copy as judge
-from . import seam
+from . import tail_comparison
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .partition_copy import Ends, PartitionCopy, Phase
@@ -153,7 +153,7 @@ class Forwarder:
         }
 
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
-        seen = seam.compare(
+        seen = tail_comparison.compare(
             self._source, self._destination.cluster, *name, start=ends.destination_start, end=ends.destination_end
         )
         counted_to = self._reporter.position(*name)

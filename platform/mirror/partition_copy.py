@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from ..runtime.backoff import Backoff
-from ..wire.record_batch import BatchHeader
+from ..wire.batch.record_batch import BatchHeader
 
 BACKOFF = Backoff(first_ms=50, longest_ms=2_000)
 RECHECK_MS = 2_000

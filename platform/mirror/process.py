@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ..audit.model.tiers import MIRROR
 from ..audit.publisher import RangeReporter, see_to_audit_topic
-from ..client.cluster import Cluster
-from ..client.producer import Producer
+from ..client.connection.cluster import Cluster
+from ..client.producer.producer import Producer
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.positions import AuditPositions
 from ..coordination.session import Session

@@ -1,8 +1,8 @@
 """The offsets that the source cannot serve, noted in the topic's quarantine on the source's cluster."""
 
 from ..client.errors import ClientError
-from ..client.fetched import TopicPartition
-from ..client.producer import Producer
+from ..client.fetch.fetched import TopicPartition
+from ..client.producer.producer import Producer
 from ..client.quarantine import corrupt_range, send_quarantined
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger

@@ -7,9 +7,9 @@ A thread and a connection of its own; the rest of the mirror only reads what was
 import threading
 from collections.abc import Mapping
 
-from ..client.cluster import Cluster
-from ..client.fetched import TopicPartition
-from ..client.log_offsets import EARLIEST, LATEST, log_offsets
+from ..client.connection.cluster import Cluster
+from ..client.fetch.fetched import TopicPartition
+from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
 from ..runtime.layout import is_internal
 from ..runtime.logs import get_logger

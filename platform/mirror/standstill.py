@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from ..client.fetched import TopicPartition
+from ..client.fetch.fetched import TopicPartition
 from .partition_copy import PartitionCopy
 
 STALL_AFTER_MS = 60_000

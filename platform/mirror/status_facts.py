@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..client.fetched import TopicPartition
+from ..client.fetch.fetched import TopicPartition
 from .partition_copy import ERROR_PHASES, PartitionCopy
 
 

@@ -17,24 +17,24 @@ from typing import Any, Literal
 
 from ..audit.model.windows import WINDOW_MS
 from ..audit.publisher import ProducerReporter
-from ..client.cluster import Cluster
-from ..client.delivery import Delivery
+from ..client.connection.cluster import Cluster
 from ..client.errors import BufferFull, FlushTimedOut, ProducerClosed, RecordTooLarge
-from ..client.producer import Producer
+from ..client.producer.delivery import Delivery
+from ..client.producer.producer import Producer
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logs import get_library_logger
 from ..schema_registry.client import RegistryClient
-from ..wire.compression import Codec
+from ..wire.batch.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
 from ..wire.schema_id import frame
 from ..wire.topic_name import fault_of as topic_fault
-from .early_events import EarlyEvents
 from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused
 from .event_encoder import EventEncoder, event_time_ms_of
 from .event_schema import EVENT_TIME, SERVER
-from .keeper import Keeper
+from .logger_startup import Keeper
 from .open_windows import OpenWindows
+from .pre_schema_buffer import EarlyEvents
 from .quarantine import RejectedEvents, payload_of
 
 log = get_library_logger(__name__)

@@ -5,11 +5,11 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..client.delivery import Delivery
 from ..client.errors import ClientError
-from ..client.producer import Producer
+from ..client.producer.delivery import Delivery
+from ..client.producer.producer import Producer
+from ..client.producer.seldom import Seldom
 from ..client.quarantine import send_quarantined
-from ..client.seldom import Seldom
 from ..runtime.clock import Clock
 from ..runtime.logs import get_library_logger
 from ..wire.quarantine_record import QuarantineRecord, quarantine_topic

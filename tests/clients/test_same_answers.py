@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from bench.peers.kafka import Kafka
-from headrace.wire import produce
+from headrace.wire.messages import produce
 from tests.clients.answers import cluster, records, settings, topics
 from tests.clients.answers.chosen import CHOSEN, EVERYWHERE
 from tests.clients.answers.plain import ITEM, Difference, differences

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.wire import produce
+from headrace.wire.batch.record_batch import BatchHeader, crc_matches, iter_batches, iter_records
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import BatchHeader, crc_matches, iter_batches, iter_records
+from headrace.wire.messages import produce
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed, RawClient, batch, produce_body
 from tests.support.raw_kafka import create_topic as create_topic

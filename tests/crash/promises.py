@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.broker.log import LogConfig, PartitionLog
-from headrace.wire import produce
+from headrace.wire.messages import produce
 from tests.crash.load import placed, whole_batches
 from tests.crash.possible_disk import reopened
 from tests.support.raw_kafka import RawClient, batch, produce_body

@@ -14,7 +14,7 @@ from headrace.broker.log.producer_state import Duplicate
 from headrace.broker.log.retention import expired
 from headrace.broker.log.tools.check import check
 from headrace.broker.log.tools.problem import ProblemKind
-from headrace.wire.record_batch import place, read_header
+from headrace.wire.batch.record_batch import place, read_header
 from tests.crash.disk_operations import Mark
 from tests.crash.fates import AllKept, AnyKept, Fate, LastKept, RemovalsKept
 from tests.crash.possible_disk import reopened

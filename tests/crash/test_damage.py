@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log import PartitionLog
-from headrace.wire.record_batch import HEADER_SIZE
+from headrace.wire.batch.record_batch import HEADER_SIZE
 from tests.crash.possible_disk import reopened
 from tests.support.small_logs import NOW_MS, batch, fetched, open_log
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.partitions.disk_room import LEAST_BYTES
-from headrace.local import probes
-from headrace.local.process_table import Probe
+from headrace.local.supervisor import probes
+from headrace.local.supervisor.process_table import Probe
 from headrace.wire.errors import ErrorCode
 from tests.crash.small_disk import SmallDisk
 from tests.crash.test_scarcity import writers

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.local import preflight, process_table
+from headrace.local import preflight
+from headrace.local.supervisor import process_table
 from headrace.runtime.layout import Layout
 from tests.support.platform import Platform
 

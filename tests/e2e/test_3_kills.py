@@ -5,8 +5,8 @@ import signal
 from collections import Counter
 from pathlib import Path
 
-from headrace.local import airflow
-from headrace.local.descendants import descendants
+from headrace.local.airflow import processes
+from headrace.local.supervisor.descendants import descendants
 from tests.support.access_logs import generate, window_counts
 from tests.support.platform import Platform
 from tests.support.processes import Process, eventually
@@ -45,12 +45,12 @@ def kill_load_at(platform: Platform, failpoint: str) -> None:
     reached = armed.with_name(f"{failpoint}.reached")
     reached.unlink(missing_ok=True)
     armed.touch()
-    run_id = airflow.trigger(platform.layout, "load_events")
+    run_id = processes.trigger(platform.layout, "load_events")
     eventually(reached.exists, within_ms=300_000, what=f"the load job held at {failpoint}")
     for pid in family(int(reached.read_text())):
         os.kill(pid, signal.SIGKILL)
     armed.unlink()
-    assert airflow.wait(platform.layout, "load_events", run_id, timeout_ms=600_000) == "success"
+    assert processes.wait(platform.layout, "load_events", run_id, timeout_ms=600_000) == "success"
 
 
 def replay(platform: Platform, log: Path, rate: int) -> Process:

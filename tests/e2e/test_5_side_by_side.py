@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local.process_table import DEPLOY
+from headrace.local.supervisor.process_table import DEPLOY
 from tests.e2e.conftest import free_shift
 from tests.support.access_logs import generate
 from tests.support.platform import Platform

@@ -8,10 +8,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from headrace.wire import control, headers
-from headrace.wire.compression import Codec
-from headrace.wire.fetch import decode_response as decode_fetched
-from headrace.wire.produce import decode_request as decode_produced
+from headrace.wire.batch.compression import Codec
+from headrace.wire.messages import control, headers
+from headrace.wire.messages.fetch import decode_response as decode_fetched
+from headrace.wire.messages.produce import decode_request as decode_produced
 from tests.support.broker import BrokerProcess
 from tests.support.processes import free_port
 

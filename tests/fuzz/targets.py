@@ -18,16 +18,17 @@ from headrace.broker.log.segment.sidecar import SidecarDamaged
 from headrace.broker.log.segment.sidecar import decode as decode_sidecar
 from headrace.broker.log.tools.check import check
 from headrace.broker.network.request_header import FRONT, FRONT_SIZE, body_start
-from headrace.wire import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce, schema_id
-from headrace.wire.batch_placement import place
-from headrace.wire.compression import Codec, decompress
-from headrace.wire.crc32c import crc32c
+from headrace.wire import schema_id
+from headrace.wire.batch.batch_placement import place
+from headrace.wire.batch.compression import Codec, decompress
+from headrace.wire.batch.crc32c import crc32c
+from headrace.wire.batch.record import iter_records, iter_timestamps
+from headrace.wire.batch.record_batch import crc_matches, iter_batches, read_header
 from headrace.wire.errors import WireError
-from headrace.wire.fetch_one import masked, offset_in, recognise
 from headrace.wire.generators import run_to_end
+from headrace.wire.messages import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce
+from headrace.wire.messages.single_partition_fetch import masked, offset_in, recognise
 from headrace.wire.quarantine_record import QuarantineRecord
-from headrace.wire.record import iter_records, iter_timestamps
-from headrace.wire.record_batch import crc_matches, iter_batches, read_header
 
 Target = Callable[[bytes], None]
 
@@ -204,7 +205,7 @@ def _refused(read: Callable[[], object]) -> None:
 
 
 def _one_batch() -> bytes:
-    from headrace.wire.record_batch import BatchBuilder
+    from headrace.wire.batch.record_batch import BatchBuilder
 
     builder = BatchBuilder()
     builder.append(1_700_000_000_000, None, b"one")

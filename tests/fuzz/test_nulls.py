@@ -10,8 +10,8 @@ import pytest
 from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTupleField, classify_field, get_field_tag
 
 from headrace.broker.handlers.api_table import TABLE
-from headrace.wire import control
 from headrace.wire.errors import UnsupportedVersion
+from headrace.wire.messages import control
 from tests.support.raw_kafka import frame
 from tests.support.serving_broker import ServingBroker
 

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field
 
-from headrace.wire.message_types import Side, message_type, names_of
+from headrace.wire.messages.message_types import Side, message_type, names_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

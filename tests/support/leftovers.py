@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.local.descendants import parents
+from headrace.local.supervisor.descendants import parents
 
 
 def processes_of(home: Path) -> dict[int, str]:

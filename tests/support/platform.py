@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from headrace.local import books, control
-from headrace.local.state import PlatformState, ProcessState
+from headrace.local import audit_queries, control
+from headrace.local.supervisor.state import PlatformState, ProcessState
 from headrace.runtime.layout import Layout
 from tests.support.processes import Process, eventually
 
@@ -54,7 +54,7 @@ class Platform:
         return found
 
     def windows(self, topic: str) -> dict[int, dict[str, Any]]:
-        return books.windows(self.layout, topic)
+        return audit_queries.windows(self.layout, topic)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = json.loads(self.headrace("query", sql, "--json"))

@@ -5,10 +5,10 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.wire import control, fetch, produce
-from headrace.wire.compression import Codec
-from headrace.wire.fetch import FetchResponsePartition
-from headrace.wire.record_batch import BatchBuilder
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import BatchBuilder
+from headrace.wire.messages import control, fetch, produce
+from headrace.wire.messages.fetch import FetchResponsePartition
 
 
 class Closed(Exception):

@@ -12,8 +12,8 @@ import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from headrace.wire import control, fetch, produce
-from headrace.wire.record_batch import iter_records, read_header
+from headrace.wire.batch.record_batch import iter_records, read_header
+from headrace.wire.messages import control, fetch, produce
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 22
 SERVED = {

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from headrace.broker.log import LogConfig, PartitionLog
-from headrace.wire.batch_placement import recomputed_crc
-from headrace.wire.compression import Codec
-from headrace.wire.record_batch import BatchBuilder, BatchHeader, crc_matches, iter_batches, iter_records
+from headrace.wire.batch.batch_placement import recomputed_crc
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, crc_matches, iter_batches, iter_records
 
 NOW_MS = time.time_ns() // 1_000_000
 """Real time, because files get their times from the system."""

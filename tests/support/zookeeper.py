@@ -6,7 +6,7 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 
 from headrace.coordination.session import Session
-from headrace.local import zookeeper
+from headrace.local.supervisor import zookeeper
 from tests.support.processes import Process, accepts, eventually, free_port
 
 

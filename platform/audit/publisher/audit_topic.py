@@ -1,7 +1,7 @@
 """The audit topic, made as it must be by whoever comes first, so that its first use never makes it like any other topic."""
 
 from ...client.admin import create_topic
-from ...client.cluster import Cluster
+from ...client.connection.cluster import Cluster
 from ...client.errors import UnknownTopic
 from ...runtime.layout import AUDIT_TOPIC
 

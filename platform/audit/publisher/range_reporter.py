@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...runtime.clock import Clock, SystemClock
-from ...wire.record_batch import BatchHeader
+from ...wire.batch.record_batch import BatchHeader
 from ..counter import WindowCounter
 from ..model.errors import AuditError
 from ..model.messages import MAX_WINDOWS, RangeReport, RangeWindow

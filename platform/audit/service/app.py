@@ -14,13 +14,13 @@ from ...runtime.status import StatusFile
 from ...runtime.web_server import WebServer, bound
 from ..model.errors import AuditError
 from ..model.tiers import LIVE, OFFLINE
-from .collector import Collector
-from .database import Database
+from .ingest.collector import Collector
+from .ingest.reader import LogReader
 from .judge import Judge
-from .ledger import Ledger
-from .reader import LogReader
 from .settings import AuditSettings
-from .web import application
+from .store.database import Database
+from .store.ledger import Ledger
+from .web.endpoints import application
 
 log = get_logger(__name__)
 

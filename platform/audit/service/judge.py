@@ -12,11 +12,11 @@ from typing import Any
 from ...runtime.clock import Clock
 from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
-from ..model.balance import window_facts
+from ..model.build_facts import window_facts
 from ..model.facts import Verdict
 from ..model.verdict import decide
-from .ledger import Ledger
-from .notes import Notes, VerdictChange
+from .store.audit_log import Notes, VerdictChange
+from .store.ledger import Ledger
 
 log = get_logger(__name__)
 

@@ -6,8 +6,8 @@ tool would try again for ever and say nothing."""
 from collections.abc import Sequence
 from typing import Any
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from .broker import Broker, required
 from .request import Request

@@ -3,7 +3,7 @@
 Traps: the client asks before it knows any version. A version above ours is answered with a v0 body, error 35 and our ranges
 (`wire.control` does this). The response header is never flexible (the router does this)."""
 
-from ...wire import control
+from ...wire.messages import control
 from .broker import Broker
 from .request import Request
 

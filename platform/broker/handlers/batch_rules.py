@@ -3,9 +3,9 @@
 `produce` asks for each batch, `produce_front` once for all batches that are alike. The caller checks size, magic and CRC. The
 caller of `produce_front` also checks the sequence."""
 
-from ...wire.append_time import LOG_APPEND_TIME
+from ...wire.batch.append_time import LOG_APPEND_TIME
+from ...wire.batch.record_batch import HEADER_SIZE
 from ...wire.errors import ErrorCode
-from ...wire.record_batch import HEADER_SIZE
 
 NO_TRANSACTIONS = "transactions are not served by this broker: produce without a transactional id"
 SMALLEST_RECORD_BYTES = 7

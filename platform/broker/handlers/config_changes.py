@@ -8,8 +8,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ...wire import control, topic_name
+from ...wire import topic_name
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from ..settings import broker_settings as broker_settings
 from ..settings import topic_settings

@@ -6,8 +6,8 @@ from collections.abc import Generator, Mapping
 from functools import partial
 from typing import Any
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..errors import NotMorePartitions
 from ..event_loop.response_generators import Steps
 from . import replica_assignment

@@ -8,8 +8,9 @@ from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from ...wire import control, topic_name
+from ...wire import topic_name
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from ..partitions.catalog import Places
 from ..settings import topic_settings

@@ -4,8 +4,8 @@ deleted."""
 from collections.abc import Generator, Mapping
 
 from ...coordination.group_directory import Deletion
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.deferred_response import Later
 from ..event_loop.response_generators import Steps
 from .broker import Broker, required

@@ -8,8 +8,8 @@ so the flush goes the partition's own way."""
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from ..log import DeletedSegment, LogError, StartJob, erase_now
 from ..partitions.partition import Partition

@@ -7,8 +7,9 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from ...wire import control, topic_name
+from ...wire import topic_name
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from .broker import Broker, required
 from .fan_in import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from .broker import Broker
 from .request import Request
 

@@ -5,8 +5,9 @@ asked, its synonyms and its doc.
 from collections.abc import Iterable
 from typing import Any
 
-from ...wire import control, topic_name
+from ...wire import topic_name
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from ..settings import topic_settings
 from ..settings.definitions import NUMBERS

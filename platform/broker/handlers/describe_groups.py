@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from ...coordination.group_directory import GroupTrace
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.deferred_response import Later
 from ..event_loop.response_generators import Steps
 from ..groups.group import Group, GroupState

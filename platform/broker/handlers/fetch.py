@@ -10,9 +10,9 @@ With the true one, a client that reads to a known end would wait for ever.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...wire import fetch
 from ...wire.errors import ErrorCode
-from ...wire.fetch_one import FetchOne, offset_in
+from ...wire.messages import fetch
+from ...wire.messages.single_partition_fetch import FetchOne, offset_in
 from ..errors import FrameRefused
 from ..event_loop.deferred_response import Chunks, Later, Slice
 from ..log import FolderFault

@@ -2,8 +2,8 @@
 
 Lives on the loop thread. Bounded in number and by the size of each request. When it is full it forgets all and learns anew."""
 
-from ...wire.fetch import FetchRequest
-from ...wire.fetch_one import FetchOne, masked, recognise
+from ...wire.messages.fetch import FetchRequest
+from ...wire.messages.single_partition_fetch import FetchOne, masked, recognise
 
 MOST_KNOWN = 4_096
 LARGEST_BYTES = 512

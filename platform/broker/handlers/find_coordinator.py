@@ -5,8 +5,8 @@ Trap: transactions (key type 1) have no coordinator here. The error is one after
 
 from typing import Any
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from .batch_rules import NO_TRANSACTIONS
 from .broker import Broker, required

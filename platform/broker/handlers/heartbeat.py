@@ -1,7 +1,7 @@
 """Heartbeat, key 12, versions 0-4: says that a member lives. The response says whether it has to join again."""
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from .broker import Broker
 from .group_id import refusal
 from .request import Request

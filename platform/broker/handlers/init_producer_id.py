@@ -3,8 +3,8 @@
 A transactional id is refused. A producer that sends its old id (3 and later) gets a new one. That is right without transactions,
 and the old id's sequences stay as they are. An id without an epoch, or an epoch without an id, is refused."""
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.deferred_response import Later
 from .broker import Broker, respond
 from .request import Request

@@ -4,8 +4,8 @@ Version 0 has no rebalance timeout: the session timeout serves for both, and a r
 on a new member first gets an id, with an error that says so. From 5 on it may be static (`group_instance_id`). Only the leader's
 response has the other members."""
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from ..groups.coordinator import MOST_OFFERS
 from ..groups.messages import JoinAnswer, JoinRequest, ProtocolOffer

@@ -3,8 +3,8 @@ group."""
 
 from typing import Any
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from ..groups.messages import Leaver
 from .broker import Broker, required

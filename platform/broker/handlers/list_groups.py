@@ -5,8 +5,8 @@ in ZooKeeper."""
 
 from collections.abc import Generator, Mapping
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.deferred_response import Later
 from ..event_loop.response_generators import Steps
 from ..groups.group import GroupState

@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from ...wire import control, list_offsets_v0
 from ...wire.errors import ErrorCode
-from ...wire.list_offsets_v0 import Wanted
+from ...wire.messages import control, list_offsets_v0
+from ...wire.messages.list_offsets_v0 import Wanted
 from ..event_loop.response_generators import Steps
 from ..log import FolderFault
 from ..partitions.partition import Partition

@@ -9,10 +9,11 @@ import struct
 from collections.abc import Container, Generator, Sequence
 
 from ...runtime.layout import is_internal
-from ...wire import metadata, topic_name
-from ...wire.answer_bytes import AnswerBytes
-from ...wire.control import MOST_ELEMENTS
+from ...wire import topic_name
 from ...wire.errors import ErrorCode, MalformedFrame
+from ...wire.messages import metadata
+from ...wire.messages.answer_bytes import AnswerBytes
+from ...wire.messages.control import MOST_ELEMENTS
 from ...wire.primitives import read_count, read_name, read_string, skip_tags
 from ..event_loop.deferred_response import Later
 from ..event_loop.response_generators import Steps

@@ -9,8 +9,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ...coordination.committed_offset import CommittedOffset
-from ...wire import control, offset_commit_v1
 from ...wire.errors import ErrorCode
+from ...wire.messages import control, offset_commit_v1
 from ..event_loop.deferred_response import Later
 from ..event_loop.response_generators import Steps
 from ..groups.offset_commits import Position

@@ -6,8 +6,8 @@ An offset of a deleted topic can be deleted too. A name that is neither a topic 
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 
 from ...coordination.group_directory import GroupTrace
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..errors import Overloaded
 from ..event_loop.deferred_response import Later
 from ..event_loop.response_generators import Steps

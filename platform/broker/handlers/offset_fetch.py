@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from ...coordination.committed_offset import CommittedOffset
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..errors import Overloaded
 from ..event_loop.deferred_response import Later
 from ..event_loop.response_generators import Steps

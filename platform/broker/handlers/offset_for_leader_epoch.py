@@ -6,8 +6,8 @@ go back. For an epoch in the future the response is -1 without an error, as in K
 
 from typing import Any
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from .broker import Broker, required
 from .request import Request

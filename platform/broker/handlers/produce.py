@@ -11,12 +11,12 @@ only conditional appends."""
 import struct
 from functools import partial
 
-from ...wire import produce
-from ...wire.append_time import stamp
-from ...wire.batch_header import MAGIC, MAGIC_AT
+from ...wire.batch.append_time import stamp
+from ...wire.batch.batch_header import MAGIC, MAGIC_AT
+from ...wire.batch.record_batch import HEADER_SIZE, BatchHeader, crc_matches, iter_batches, read_header
 from ...wire.errors import CorruptBatch, ErrorCode, MalformedFrame
+from ...wire.messages import produce
 from ...wire.primitives import INT, SHORT, count, read_bytes, read_count, read_name, string
-from ...wire.record_batch import HEADER_SIZE, BatchHeader, crc_matches, iter_batches, read_header
 from ..errors import FrameRefused
 from ..event_loop.deferred_response import Later
 from ..log import (

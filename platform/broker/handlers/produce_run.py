@@ -17,10 +17,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
-from ...wire import produce
-from ...wire.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
-from ...wire.crc32c import crc32c
+from ...wire.batch.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
+from ...wire.batch.crc32c import crc32c
 from ...wire.errors import ErrorCode
+from ...wire.messages import produce
 from ..event_loop.deferred_response import Chunks, Later
 from ..log import AppendFailed, LogUnusable
 from ..log.segment.batch_run import MOST_PIECES, BatchRun

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...wire import produce
-from ...wire.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
+from ...wire.batch.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
 from ...wire.errors import ErrorCode, WireError
+from ...wire.messages import produce
 from ...wire.primitives import INT, count, read_name, string
 from ..network.request_header import FRONT as REQUEST_FRONT
 from ..network.request_header import body_start

@@ -8,9 +8,9 @@ from types import GeneratorType
 from typing import cast
 
 from ...runtime.logs import get_logger
-from ...wire.answer_bytes import AnswerBytes
 from ...wire.errors import ErrorCode
-from ...wire.headers import FIRST_FLEXIBLE, NEVER
+from ...wire.messages.answer_bytes import AnswerBytes
+from ...wire.messages.headers import FIRST_FLEXIBLE, NEVER
 from ..event_loop.deferred_response import Chunk, Chunks, Later
 from ..event_loop.rate_limited_log import RateLimitedLog
 from ..event_loop.response_generators import Steps

@@ -3,8 +3,8 @@
 Both are answered ILLEGAL_SASL_STATE, as Apache Kafka does on a PLAINTEXT listener. Trap: after a closed connection a client that
 is set up for SASL would try again for ever and say nothing."""
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from .broker import Broker
 from .request import Request
 

@@ -1,8 +1,8 @@
 """SyncGroup, key 14, versions 0-5: the leader sends the assignments of all members, the others ask for theirs. The response comes
 when the member's assignment is known."""
 
-from ...wire import control
 from ...wire.errors import ErrorCode
+from ...wire.messages import control
 from ..event_loop.response_generators import Steps
 from ..groups.messages import SyncAnswer, SyncRequest
 from .broker import Broker, required

@@ -6,7 +6,7 @@ Clients that ask for ApiVersions first never come here."""
 from collections.abc import Mapping
 
 from ...wire.errors import ErrorCode
-from ...wire.refusals import refusal
+from ...wire.messages.refusals import refusal
 from ..errors import FrameRefused
 from ..event_loop.rate_limited_log import RateLimitedLog
 from ..network.request_header import FRONT_SIZE, body_start

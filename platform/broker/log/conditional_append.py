@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from ...wire.record_batch import BatchHeader
+from ...wire.batch.record_batch import BatchHeader
 
 
 class Appended(NamedTuple):

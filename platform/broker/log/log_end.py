@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
-from ...wire.record_batch import BatchHeader
+from ...wire.batch.record_batch import BatchHeader
 from .errors import LogError, LogUnusable
 from .first_append import FirstAppend, NoteJob
 from .jobs.checkpoint_job import CheckpointJob, CheckpointWork

@@ -8,8 +8,8 @@ decision 1.
 import os
 from pathlib import Path
 
+from ...wire.batch.record_batch import HEADER_SIZE, advance_of, crc_matches, read_header
 from ...wire.errors import CorruptBatch
-from ...wire.record_batch import HEADER_SIZE, advance_of, crc_matches, read_header
 from .errors import OldFormat
 
 LOG_FORMAT = 2

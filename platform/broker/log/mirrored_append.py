@@ -5,7 +5,7 @@
 
 import contextlib
 
-from ...wire.record_batch import BatchHeader, advance_of
+from ...wire.batch.record_batch import BatchHeader, advance_of
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause, Step, decide
 from .errors import AppendFailed
 from .log_end import LogEnd

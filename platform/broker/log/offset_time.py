@@ -9,8 +9,8 @@ import os
 from collections.abc import Generator, Iterator
 from threading import Lock
 
+from ...wire.batch.record_batch import BatchHeader, iter_timestamps
 from ...wire.errors import WireError
-from ...wire.record_batch import BatchHeader, iter_timestamps
 from .segment.segment import Segment
 
 OPENED_BYTES = 16 * 1024 * 1024

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from ...wire.record_batch import BatchHeader, place, read_header
+from ...wire.batch.record_batch import BatchHeader, place, read_header
 from . import folder as folders
 from .conditional_append import AlreadyThere, Appended, Refused
 from .errors import BatchRefused, LogUnusable

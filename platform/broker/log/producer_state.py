@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...wire.record_batch import BatchHeader
+from ...wire.batch.record_batch import BatchHeader
 
 REMEMBERED_BATCHES = 5
 """As many as Kafka's idempotent producer may have in flight to a partition."""

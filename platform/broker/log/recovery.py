@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ...wire.record_batch import BatchHeader
+from ...wire.batch.record_batch import BatchHeader
 from . import first_append, flush_mark, start_note
 from . import folder as folders
 from .folder import bases_among, remove_leftovers

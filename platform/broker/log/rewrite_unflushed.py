@@ -9,7 +9,7 @@ learned about fsync in 2018.
 import os
 from collections.abc import Sequence
 
-from ...wire.record_batch import BatchHeader
+from ...wire.batch.record_batch import BatchHeader
 from .segment.bad_range import BadRange
 from .segment.batch_walk import Unresolved, walk
 from .segment.segment import Segment

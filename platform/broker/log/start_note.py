@@ -9,7 +9,7 @@ new one. A note below the first segment's base counts for nothing: retention has
 import os
 from pathlib import Path
 
-from ...wire.crc32c import crc32c
+from ...wire.batch.crc32c import crc32c
 from .segment.file_region import OpenFile
 from .segment.whole_write import write_all
 

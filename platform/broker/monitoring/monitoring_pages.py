@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...coordination.standing import SessionState
-from ...wire import produce
 from ...wire.errors import ErrorCode
+from ...wire.messages import produce
 from ..event_loop.loop import Loop, monotonic_ms
 from ..metrics import BrokerMetrics, Durations
 from ..partitions import disk_room

@@ -1,10 +1,10 @@
 """The name that a cluster gives itself, in one question to its controller."""
 
-from ...client.cluster import Cluster
-from ...client.control_plane import METADATA
+from ...client.connection.cluster import Cluster
+from ...client.connection.control_plane import METADATA
 from ...client.errors import BadAnswer
-from ...wire import control
 from ...wire.errors import WireError
+from ...wire.messages import control
 
 
 def cluster_id(cluster: Cluster) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...client.cluster import parse_bootstrap
+from ...client.connection.cluster import parse_bootstrap
 from ...runtime.layout import LOOPBACK, SCHEMAS_TOPIC
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
@@ -12,7 +12,7 @@ from ...runtime.web_server import WebServer, bound
 from ..errors import RegistryError
 from .registry import SchemaRegistry
 from .topic_store import TopicStore
-from .web import application
+from .web.application import application
 
 log = get_logger(__name__)
 

@@ -10,18 +10,18 @@ import uuid
 from collections.abc import Sequence
 
 from ...client.admin import create_topic
-from ...client.cluster import Cluster
+from ...client.connection.cluster import Cluster
 from ...client.errors import ClientError, DeliveryFailed, DeliveryTimedOut, FlushTimedOut, OffsetOutOfRange
-from ...client.fetched import FetchedPartition, TopicPartition
-from ...client.fetcher import Fetcher
-from ...client.log_offsets import EARLIEST, LATEST, log_offsets
-from ...client.producer import Producer
+from ...client.fetch.fetched import FetchedPartition, TopicPartition
+from ...client.fetch.fetcher import Fetcher
+from ...client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from ...client.producer.producer import Producer
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_logger
+from ...wire.batch.record_batch import Record, iter_records
 from ...wire.errors import CorruptBatch
-from ...wire.record_batch import Record, iter_records
 from . import refusals
 from .cluster_identity import cluster_id
 from .records import NotARegistryRecord, RegistryRecord, decode, encode

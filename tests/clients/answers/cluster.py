@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.wire import control
+from headrace.wire.messages import control
 from tests.clients.answers.plain import Table
 from tests.clients.answers.sequence import Step, about
 from tests.clients.answers.side import Side

@@ -4,9 +4,9 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.wire import fetch, produce
-from headrace.wire.compression import Codec
-from headrace.wire.crc32c import crc32c
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.crc32c import crc32c
+from headrace.wire.messages import fetch, produce
 from tests.clients.answers.plain import Table
 from tests.clients.answers.sequence import Step, about
 from tests.clients.answers.side import LIST_OFFSETS, Side, list_offsets

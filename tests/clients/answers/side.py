@@ -6,7 +6,7 @@ then say 'record 2' or 'end' instead of numbers."""
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.wire import control
+from headrace.wire.messages import control
 from tests.clients.answers.plain import Table, flat
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed, RawClient, batch

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from bench.harness.cache import cache_folder
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
 from tests.clients.building import HERE, java, maven, run
 
 from .asked import Reader

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
 from tests.support.raw_kafka import RawClient
 
 from .asked import Reader, ReaderFailed

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
 from tests.clients.answers.side import LIST_OFFSETS, Side, list_offsets
 from tests.support.raw_kafka import RawClient, batch
 

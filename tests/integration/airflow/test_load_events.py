@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.local import airflow
-from headrace.local.airflow_runs import task_states
+from headrace.local.airflow import processes
+from headrace.local.airflow.runs import task_states
 from headrace.runtime.layout import Layout
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
@@ -43,8 +43,8 @@ def running(layout: Layout, offline_broker: BrokerProcess) -> Iterator[Layout]:
     """Airflow's three processes, started as the supervisor starts them and ready by their own status files."""
     started: dict[str, Process] = {}
     try:
-        for name in airflow.PROCESSES:
-            command = [sys.executable, "-m", "headrace.local.airflow", name]
+        for name in processes.PROCESSES:
+            command = [sys.executable, "-m", "headrace.local.airflow.processes", name]
             started[name] = Process(command, layout.logs / f"{name}.log", layout.environment()).start()
         for name, process in started.items():
 
@@ -71,7 +71,7 @@ def test_secrets_are_kept_and_nobody_else_may_read_them(running: Layout) -> None
     path = running.airflow_home / "secrets.json"
     assert path.stat().st_mode & 0o777 == 0o600
     name = "AIRFLOW__API_AUTH__JWT_SECRET"
-    assert airflow.environment(running)[name] == airflow.environment(running)[name]
+    assert processes.environment(running)[name] == processes.environment(running)[name]
 
 
 def test_airflow_listens_on_loopback_only(running: Layout) -> None:
@@ -82,12 +82,12 @@ def test_airflow_listens_on_loopback_only(running: Layout) -> None:
 
 def test_a_run_without_topics_and_one_with_an_empty_topic_succeed(running: Layout, offline_broker: BrokerProcess) -> None:
     lines: list[str] = []
-    run_id = airflow.trigger(running, "load_events")
-    assert airflow.wait(running, "load_events", run_id, timeout_ms=RUN_MS, progress=lines.append) == "success", lines
+    run_id = processes.trigger(running, "load_events")
+    assert processes.wait(running, "load_events", run_id, timeout_ms=RUN_MS, progress=lines.append) == "success", lines
     admin = AdminClient({"bootstrap.servers": offline_broker.address})
     admin.create_topics([NewTopic("clicks", 3, 1)])["clicks"].result(20)
-    run_id = airflow.trigger(running, "load_events", {"why": "test"})
-    assert airflow.wait(running, "load_events", run_id, timeout_ms=RUN_MS, progress=lines.append) == "success", lines
+    run_id = processes.trigger(running, "load_events", {"why": "test"})
+    assert processes.wait(running, "load_events", run_id, timeout_ms=RUN_MS, progress=lines.append) == "success", lines
     assert states(running, run_id) == {
         "topics": ["success"],
         "events.load": ["success"],
@@ -101,7 +101,7 @@ def test_a_task_whose_supervisor_is_killed_is_tried_again_by_itself(running: Lay
     # The broker stands still, so the task's question to it waits and the task is provably running when the kill lands.
     os.kill(offline_broker.pid, signal.SIGSTOP)
     try:
-        run_id = airflow.trigger(running, "load_events")
+        run_id = processes.trigger(running, "load_events")
 
         def task_process() -> int | None:
             tasks = task_states(running, "load_events", run_id)
@@ -114,6 +114,6 @@ def test_a_task_whose_supervisor_is_killed_is_tried_again_by_itself(running: Lay
     finally:
         os.kill(offline_broker.pid, signal.SIGCONT)
     began = time.monotonic()
-    assert airflow.wait(running, "load_events", run_id, timeout_ms=RUN_MS) == "success"
+    assert processes.wait(running, "load_events", run_id, timeout_ms=RUN_MS) == "success"
     (topics,) = [task for task in task_states(running, "load_events", run_id) if task["task_id"] == "topics"]
     assert topics["try_number"] >= 2, f"tried once, done after {time.monotonic() - began:.0f} s"

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from confluent_kafka import Producer as ForeignProducer
 
 from headrace.audit.publisher import ProducerReporter
-from headrace.client.cluster import Cluster
-from headrace.client.delivery import Delivery
-from headrace.client.producer import Producer
+from headrace.client.connection.cluster import Cluster
+from headrace.client.producer.delivery import Delivery
+from headrace.client.producer.producer import Producer
 
 W = 600_000
 

@@ -12,8 +12,8 @@ from typing import Any
 from confluent_kafka import Producer as ForeignProducer
 
 from headrace.client.admin import create_topic
-from headrace.client.cluster import Cluster
-from headrace.local import batch_damage
+from headrace.client.connection.cluster import Cluster
+from headrace.local.drills import batch_damage
 from headrace.runtime.layout import AUDIT_TOPIC
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually

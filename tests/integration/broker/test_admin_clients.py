@@ -28,8 +28,8 @@ from kafka.admin import NewPartitions as PythonPartitions
 from kafka.admin import NewTopic as PythonTopic
 
 from headrace.broker.handlers.api_table import TABLE
-from headrace.wire import control, produce
-from headrace.wire.refusals import empty_fields
+from headrace.wire.messages import control, produce
+from headrace.wire.messages.refusals import empty_fields
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch

@@ -9,8 +9,8 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from headrace.wire.batch.record_batch import crc_matches, iter_batches, iter_records
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import crc_matches, iter_batches, iter_records
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed, RawClient, batch

@@ -15,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
-from headrace.wire import control
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import control
 from tests.integration.broker.group_readers import (
     PARTITIONS,
     SETTINGS,

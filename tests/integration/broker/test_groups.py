@@ -16,8 +16,8 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import GroupSubscribedToTopicError
 from kafka.structs import OffsetAndMetadata
 
-from headrace.client.zk_consumer import ZooKeeperConsumer
-from headrace.client.zk_errors import GroupOfKafkaClients
+from headrace.client.consumer.zk_consumer import ZooKeeperConsumer
+from headrace.client.consumer.zk_errors import GroupOfKafkaClients
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from tests.support.broker import BrokerProcess

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.broker.app import BrokerProcess
 from headrace.broker.settings.broker_settings import from_words
-from headrace.client.zk_consumer import ZooKeeperConsumer
+from headrace.client.consumer.zk_consumer import ZooKeeperConsumer
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from headrace.runtime.clock import SystemClock

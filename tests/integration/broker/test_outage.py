@@ -7,8 +7,8 @@ from pathlib import Path
 from select import select
 from typing import Any
 
-from headrace.wire import control
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import control
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, frame

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from headrace.wire import produce
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import BatchBuilder, crc_matches, read_header
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import BatchBuilder, crc_matches, read_header
+from headrace.wire.messages import produce
 from tests.support.broker import BrokerProcess
 from tests.support.raw_kafka import RawClient, batch, produce_body
 

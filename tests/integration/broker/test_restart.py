@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log.tools.check import check
-from headrace.wire.record_batch import crc_matches, iter_batches, read_header
+from headrace.wire.batch.record_batch import crc_matches, iter_batches, read_header
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, create_topic

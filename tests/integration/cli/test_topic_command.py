@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from headrace.cli.main import main
-from headrace.client.cluster import Cluster
-from headrace.client.producer import Producer
+from headrace.client.connection.cluster import Cluster
+from headrace.client.producer.producer import Producer
 from tests.support.broker import BrokerProcess
 from tests.support.processes import free_port
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from tests.support.broker import BrokerProcess
 
 

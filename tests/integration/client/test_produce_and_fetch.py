@@ -11,16 +11,16 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as KafkaTopicPartition
 
 from headrace.client.admin import create_topic
-from headrace.client.cluster import Cluster
-from headrace.client.delivery import Delivery
+from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import BrokerError, OffsetOutOfRange
-from headrace.client.fetched import TopicPartition
-from headrace.client.fetcher import Fetcher
-from headrace.client.log_offsets import EARLIEST, LATEST, log_offsets
-from headrace.client.producer import Producer
-from headrace.client.read_range import read_range
-from headrace.wire.compression import Codec
-from headrace.wire.record_batch import Record, iter_records
+from headrace.client.fetch.fetched import TopicPartition
+from headrace.client.fetch.fetcher import Fetcher
+from headrace.client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from headrace.client.fetch.read_range import read_range
+from headrace.client.producer.delivery import Delivery
+from headrace.client.producer.producer import Producer
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import Record, iter_records
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 

@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.client import admin
-from headrace.client.cluster import Cluster
-from headrace.client.stream_message import Message
-from headrace.client.zk_consumer import ZooKeeperConsumer
+from headrace.client.connection.cluster import Cluster
+from headrace.client.consumer.stream_message import Message
+from headrace.client.consumer.zk_consumer import ZooKeeperConsumer
 from tests.support.broker import BrokerProcess
 
 

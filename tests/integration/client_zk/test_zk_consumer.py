@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from headrace.audit.counter import WindowCounter
-from headrace.client.fetched import CorruptRange, TopicPartition
-from headrace.client.stream_message import HandedBatch, Message
-from headrace.client.zk_consumer import ZooKeeperConsumer
-from headrace.client.zk_errors import PartitionsLost, RebalanceFailed, StreamMisused
+from headrace.client.consumer.stream_message import HandedBatch, Message
+from headrace.client.consumer.zk_consumer import ZooKeeperConsumer
+from headrace.client.consumer.zk_errors import PartitionsLost, RebalanceFailed, StreamMisused
+from headrace.client.fetch.fetched import CorruptRange, TopicPartition
 from headrace.coordination.consumers import OffsetRegistry, OwnerRegistry
 from headrace.coordination.errors import ConsumerIdTaken
 from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
-from headrace.wire.record_batch import read_header
+from headrace.wire.batch.record_batch import read_header
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 from tests.support.zookeeper import ZooKeeperProcess, expire

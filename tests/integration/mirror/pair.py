@@ -12,14 +12,14 @@ from confluent_kafka import Producer
 
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import RangeReport
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import ClientError, UnknownTopic
-from headrace.client.fetched import TopicPartition
-from headrace.client.log_offsets import EARLIEST, LATEST, log_offsets
-from headrace.client.read_range import read_range
+from headrace.client.fetch.fetched import TopicPartition
+from headrace.client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from headrace.client.fetch.read_range import read_range
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.runtime.status import read_status
-from headrace.wire.record_batch import BatchHeader, iter_records
+from headrace.wire.batch.record_batch import BatchHeader, iter_records
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
 

@@ -6,14 +6,14 @@ import pytest
 
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.client import admin
-from headrace.client.fetched import TopicPartition
-from headrace.client.fetcher import Fetcher
+from headrace.client.fetch.fetched import TopicPartition
+from headrace.client.fetch.fetcher import Fetcher
 from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
-from headrace.wire import produce
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import crc_matches, iter_batches
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import crc_matches, iter_batches
+from headrace.wire.messages import produce
 from tests.integration.mirror.pair import Pair
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch

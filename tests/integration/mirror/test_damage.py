@@ -3,7 +3,7 @@
 from confluent_kafka.admin import AdminClient
 
 from headrace.client import admin
-from headrace.client.log_offsets import EARLIEST
+from headrace.client.fetch.log_offsets import EARLIEST
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
 from tests.integration.mirror.pair import Pair
 from tests.support.processes import eventually

@@ -5,10 +5,10 @@ from collections import Counter
 
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.client import admin
-from headrace.client.fetched import TopicPartition
-from headrace.client.fetcher import Fetcher
-from headrace.wire import produce
+from headrace.client.fetch.fetched import TopicPartition
+from headrace.client.fetch.fetcher import Fetcher
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import produce
 from tests.integration.mirror.pair import Pair
 from tests.support.processes import eventually
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.local import probes
-from headrace.local.process_table import Probe
+from headrace.local.supervisor import probes
+from headrace.local.supervisor.process_table import Probe
 from tests.integration.mirror.pair import Pair
 from tests.support.processes import eventually
 

@@ -10,17 +10,17 @@ from typing import Any
 
 import fastavro
 
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import UnknownTopic
-from headrace.client.fetched import TopicPartition
-from headrace.client.log_offsets import LATEST, log_offsets
-from headrace.client.producer import Producer
-from headrace.client.read_range import read_range
+from headrace.client.fetch.fetched import TopicPartition
+from headrace.client.fetch.log_offsets import LATEST, log_offsets
+from headrace.client.fetch.read_range import read_range
+from headrace.client.producer.producer import Producer
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.schema_registry.client import RegistryClient
 from headrace.sdk import event_schema
+from headrace.wire.batch.record_batch import Record, iter_records
 from headrace.wire.quarantine_record import quarantine_topic
-from headrace.wire.record_batch import Record, iter_records
 from headrace.wire.schema_id import unframe
 from tests.integration.replay.conftest import Background
 from tests.support import access_logs

@@ -12,10 +12,10 @@ from typing import Any
 import fastavro
 from confluent_kafka import Producer
 
-from headrace.apps.request_rate_state import MINUTE_MS
+from headrace.apps.request_rate.state import MINUTE_MS
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.client import admin
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from headrace.coordination.consumers import OffsetRegistry
 from headrace.coordination.session import Session
 from headrace.schema_registry.client import RegistryClient
@@ -97,8 +97,8 @@ def by(messages: list[Any], unit_ms: int, *, usable: bool) -> dict[int, int]:
 
 
 def ends(bootstrap: str, topic: str) -> dict[int, int]:
-    from headrace.client.fetched import TopicPartition
-    from headrace.client.log_offsets import LATEST, log_offsets
+    from headrace.client.fetch.fetched import TopicPartition
+    from headrace.client.fetch.log_offsets import LATEST, log_offsets
 
     cluster = Cluster(bootstrap)
     try:

@@ -4,9 +4,9 @@ import json
 
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from headrace.client.cluster import Cluster
-from headrace.client.read_range import read_range
-from headrace.wire.record_batch import iter_records
+from headrace.client.connection.cluster import Cluster
+from headrace.client.fetch.read_range import read_range
+from headrace.wire.batch.record_batch import iter_records
 from tests.support.avro_schemas import field, record
 from tests.support.broker import BrokerProcess
 from tests.support.registry import RegistryProcess

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from headrace.client.admin import create_topic
-from headrace.client.cluster import Cluster
-from headrace.client.read_range import read_range
+from headrace.client.connection.cluster import Cluster
+from headrace.client.fetch.read_range import read_range
 from headrace.runtime.status import read_status
 from headrace.schema_registry.client import RegistryClient, RegistryUnavailable
-from headrace.wire.record_batch import iter_records
+from headrace.wire.batch.record_batch import iter_records
 from tests.support.avro_schemas import field, record
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually

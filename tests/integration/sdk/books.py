@@ -5,10 +5,10 @@ from collections import Counter
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import ProducerReport
 from headrace.audit.model.windows import WINDOW_MS
-from headrace.client.cluster import Cluster
-from headrace.client.read_range import read_range
+from headrace.client.connection.cluster import Cluster
+from headrace.client.fetch.read_range import read_range
 from headrace.runtime.layout import AUDIT_TOPIC
-from headrace.wire.record_batch import Record, iter_records
+from headrace.wire.batch.record_batch import Record, iter_records
 
 
 def records_of(cluster: Cluster, topic: str) -> list[Record]:

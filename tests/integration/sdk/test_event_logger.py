@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from headrace.sdk import EventLogger, event_schema, nullable
 from headrace.wire.quarantine_record import QuarantineRecord
 from tests.integration.sdk.books import acknowledged, records_of, reports_of, stored

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import fastavro
 
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from headrace.runtime.status import read_status
 from headrace.sdk import ACCESS_LOG_SCHEMA
 from headrace.wire.schema_id import unframe

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from tests.support.live_side import LiveSide
 from tests.support.processes import eventually
 

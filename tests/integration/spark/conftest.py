@@ -13,8 +13,8 @@ import fastavro
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.spark.load_job import LoadJob, LoadOutcome, LoadSettings
-from headrace.spark.warehouse import Warehouse
+from headrace.spark.load.load_job import LoadJob, LoadOutcome, LoadSettings
+from headrace.spark.warehouse.warehouse import Warehouse
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.schema_id import frame
 from tests.support.broker import BrokerProcess
@@ -88,7 +88,7 @@ class Stage:
 
     def load_process(self) -> Process:
         """Start the load as Airflow's task would: a process of its own."""
-        command = [sys.executable, "-m", "headrace.spark.load_job", self.topic]
+        command = [sys.executable, "-m", "headrace.spark.load.load_job", self.topic]
         command += ["--bootstrap", self.broker.address, "--quarantine", self.broker.address]
         command += ["--registry", self.registry.url, "--warehouse", str(self.warehouse.folder)]
         log = self.home / f"load-{uuid.uuid4().hex[:6]}.log"

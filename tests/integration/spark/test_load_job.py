@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.client.errors import UnknownTopic
-from headrace.local.descendants import descendants
-from headrace.spark import session
+from headrace.local.supervisor.descendants import descendants
+from headrace.spark.load import session
 from headrace.wire.quarantine_record import LogOrigin
 from tests.support.processes import eventually
 

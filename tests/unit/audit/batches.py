@@ -1,7 +1,7 @@
 """Batches with the timestamps that a test names."""
 
-from headrace.wire.compression import Codec
-from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, place, read_header
 
 
 def batch(

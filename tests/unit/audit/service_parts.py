@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from headrace.audit.model.books import PartitionRead, ReadWindow
 from headrace.audit.model.codec import encode
 from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Report
-from headrace.audit.service.database import Database
+from headrace.audit.model.tier_reports import PartitionRead, ReadWindow
 from headrace.audit.service.judge import Judge
-from headrace.audit.service.ledger import Ledger
 from headrace.audit.service.settings import AuditSettings, TopicTiers
-from headrace.client.fetched import TopicPartition
+from headrace.audit.service.store.database import Database
+from headrace.audit.service.store.ledger import Ledger
+from headrace.client.fetch.fetched import TopicPartition
 from headrace.runtime.clock import ManualClock
 
 W = 600_000

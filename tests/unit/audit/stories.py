@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from headrace.audit.model.balance import topic_facts, window_facts
-from headrace.audit.model.books import Books, LogKey, PartitionRead, ReadWindow
+from headrace.audit.model.build_facts import topic_facts, window_facts
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Retirement
+from headrace.audit.model.tier_reports import Books, LogKey, PartitionRead, ReadWindow
 from headrace.audit.model.tiers import CHAIN, rules
 from headrace.audit.model.verdict import decide
 

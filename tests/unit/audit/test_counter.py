@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from headrace.audit.counter import WindowCounter
 from headrace.audit.model.windows import window_start_ms
-from headrace.wire.compression import Codec
-from headrace.wire.record_batch import read_header
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import read_header
 from tests.unit.audit.batches import batch
 
 W = 600_000

@@ -7,10 +7,10 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from headrace.audit.model.balance import topic_facts, window_facts
-from headrace.audit.model.books import Books, LogKey, PartitionRead, ReadWindow
+from headrace.audit.model.build_facts import topic_facts, window_facts
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Retirement
+from headrace.audit.model.tier_reports import Books, LogKey, PartitionRead, ReadWindow
 from headrace.audit.model.tiers import CHAIN, LIVE, OFFLINE, rules
 from headrace.audit.model.verdict import decide
 

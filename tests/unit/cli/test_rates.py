@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.apps.request_rate_state import PartitionState, StateFolder
+from headrace.apps.request_rate.state import PartitionState, StateFolder
 from headrace.cli.main import main
 from tests.support.processes import free_port
 from tests.support.scripted_broker import ScriptedBroker

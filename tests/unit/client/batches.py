@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 
-from headrace.wire.record_batch import BatchBuilder, place
+from headrace.wire.batch.record_batch import BatchBuilder, place
 
 
 def batch_of(values: Sequence[bytes], *, timestamp_ms: int = 1_000) -> bytes:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.client.cluster import Cluster
+from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import DeliveryFailed, FlushTimedOut
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 from tests.support.scripted_broker import ScriptedBroker
 
 

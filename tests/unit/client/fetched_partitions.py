@@ -1,7 +1,7 @@
 """Small batches as a broker would store them."""
 
-from headrace.client.fetched import CorruptRange, FetchedPartition, TopicPartition
-from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
+from headrace.client.fetch.fetched import CorruptRange, FetchedPartition, TopicPartition
+from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, place, read_header
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)

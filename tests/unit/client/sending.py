@@ -1,6 +1,6 @@
 """Short ways to send many small records."""
 
-from headrace.client.producer import Producer
+from headrace.client.producer.producer import Producer
 
 
 def send(producer: Producer, values: list[bytes], topic: str = "clicks", *, at: int = 1_000) -> None:

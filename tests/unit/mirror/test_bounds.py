@@ -4,16 +4,16 @@ import pytest
 
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
-from headrace.client.cluster import Cluster
-from headrace.client.fetched import TopicPartition
+from headrace.client.connection.cluster import Cluster
+from headrace.client.fetch.fetched import TopicPartition
 from headrace.mirror.destination import Append, Destination
 from headrace.mirror.errors import SameCluster
 from headrace.mirror.forwarder import Forwarder
 from headrace.mirror.process import Mirror, MirrorSettings
 from headrace.runtime.clock import ManualClock
+from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, place, read_header
 from headrace.wire.errors import ErrorCode
-from headrace.wire.produce import ProduceResponsePartition
-from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
+from headrace.wire.messages.produce import ProduceResponsePartition
 from tests.support.audit_topic import AuditTopic, ReportedPositions
 
 NAME = TopicPartition("clicks", 0)

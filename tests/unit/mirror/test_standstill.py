@@ -1,6 +1,6 @@
 """When a mirror stands still: behind, and not moved for too long. Values in, values out."""
 
-from headrace.client.fetched import TopicPartition
+from headrace.client.fetch.fetched import TopicPartition
 from headrace.mirror import standstill
 from headrace.mirror.partition_copy import PartitionCopy, Phase
 from headrace.mirror.standstill import Progress, observed, standing, why_stalled

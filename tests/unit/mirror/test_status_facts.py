@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from headrace.client.fetched import TopicPartition
+from headrace.client.fetch.fetched import TopicPartition
 from headrace.mirror import partition_copy as judge
 from headrace.mirror.partition_copy import PartitionCopy, Phase
 from headrace.mirror.status_facts import facts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from headrace.broker.log.conditional_append import Refused, Step, decide
 from headrace.mirror import partition_copy as judge
 from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase, Seam
-from headrace.wire.record_batch import BatchHeader
+from headrace.wire.batch.record_batch import BatchHeader
 
 
 def header(position: int, size_bytes: int, crc: int = 0, record_count: int = 1) -> BatchHeader:

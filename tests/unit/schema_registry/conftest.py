@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from headrace.schema_registry.service.registry import SchemaRegistry
-from headrace.schema_registry.service.web import application
+from headrace.schema_registry.service.web.application import application
 from tests.unit.schema_registry.document import check_answer
 from tests.unit.schema_registry.memory_store import MemoryStore
 from tests.unit.schema_registry.registry_double import RegistryDouble

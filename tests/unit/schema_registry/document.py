@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema
 
-from headrace.schema_registry.service.openapi import document
+from headrace.schema_registry.service.web.openapi import document
 
 DOCUMENT = document()
 

@@ -12,7 +12,7 @@ from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import ProducerReport
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.sdk import EventLogger, event_schema
-from headrace.wire.record_batch import Record, iter_records
+from headrace.wire.batch.record_batch import Record, iter_records
 from headrace.wire.schema_id import unframe
 from tests.support.processes import free_port
 from tests.support.scripted_broker import ScriptedBroker

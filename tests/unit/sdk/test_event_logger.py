@@ -7,10 +7,10 @@ import pytest
 from headrace.client.errors import DeliveryFailed
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.schema_registry.client import IncompatibleSchema
-from headrace.sdk import EventLogger, EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused, keeper
+from headrace.sdk import EventLogger, EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused, logger_startup
+from headrace.wire.batch.record_batch import read_header
 from headrace.wire.errors import ErrorCode
 from headrace.wire.quarantine_record import FileOrigin, ProcessOrigin, QuarantineRecord
-from headrace.wire.record_batch import read_header
 from tests.support.processes import eventually
 from tests.support.scripted_broker import INIT_PRODUCER_ID, METADATA, PRODUCE, Fault, ScriptedBroker
 from tests.unit.sdk.logged import SCHEMA, WINDOW_MS, Make, books_of, events_of, records_of, reports_of
@@ -257,7 +257,7 @@ def test_a_second_producer_id_is_told_to_the_audit(broker: ScriptedBroker, make:
 def test_an_end_that_the_audit_does_not_hear_of_is_raised(
     broker: ScriptedBroker, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "STEP_TIMEOUT_MS", 100)
+    monkeypatch.setattr(logger_startup, "STEP_TIMEOUT_MS", 100)
     logger = make()
     broker.close()
     with pytest.raises(NotSealed, match="ends unsealed"):

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.client.fetched import CorruptRange
-from headrace.spark.offset_ranges import OffsetRange
-from headrace.spark.record_reader import CorruptStretch
-from headrace.wire.compression import Codec
-from headrace.wire.record_batch import BatchBuilder, BatchHeader, place, read_header
+from headrace.client.fetch.fetched import CorruptRange
+from headrace.spark.source.offset_ranges import OffsetRange
+from headrace.spark.source.record_reader import CorruptStretch
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, place, read_header
 
 
 @dataclass

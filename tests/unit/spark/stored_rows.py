@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.spark.offset_ranges import OffsetRange
-from headrace.spark.warehouse import TopicTable, Warehouse
+from headrace.spark.source.offset_ranges import OffsetRange
+from headrace.spark.warehouse.warehouse import TopicTable, Warehouse
 
 EVENT = pa.schema([("path", pa.string())])
 HOUR_MS = 3_600_000

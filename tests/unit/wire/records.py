@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from hypothesis import strategies as st
 
 from headrace.errors import HeadraceError
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import BatchBuilder
 from headrace.wire.errors import WireError
-from headrace.wire.record_batch import BatchBuilder
 
 Drawn = tuple[int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 

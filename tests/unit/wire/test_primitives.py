@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.wire import control, primitives
+from headrace.wire import primitives
 from headrace.wire.errors import MalformedFrame
+from headrace.wire.messages import control
 from headrace.wire.varint import unsigned
 
 

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from ....wire.batch.record_batch import HEADER_SIZE, BatchHeader, read_header
 from ....wire.errors import CorruptBatch
-from ....wire.record_batch import HEADER_SIZE, BatchHeader, read_header
 from ..producer_state import Snapshot
 from ..segment import boot_id, sidecar_file
 from ..segment.bad_range import BadRange

@@ -7,7 +7,7 @@ without a sidecar also gets its batch starts from the scrub.
 import os
 from collections.abc import Iterator
 
-from ....wire.record_batch import BatchHeader
+from ....wire.batch.record_batch import BatchHeader
 from ..segment.bad_range import BadRange
 from ..segment.batch_starts import BatchStarts
 from ..segment.batch_walk import Unresolved, walk

@@ -12,10 +12,10 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ....wire.batch_header import MAGIC, MAGIC_AT
-from ....wire.crc32c import crc32c
+from ....wire.batch.batch_header import MAGIC, MAGIC_AT
+from ....wire.batch.crc32c import crc32c
+from ....wire.batch.record_batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, advance_of, read_header
 from ....wire.errors import CorruptBatch
-from ....wire.record_batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, advance_of, read_header
 from .bad_range import BadRange
 from .whole_write import write_all
 

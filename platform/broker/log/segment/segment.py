@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ....wire.batch.record_batch import HEADER_SIZE, BatchHeader, read_header
 from ....wire.errors import CorruptBatch
-from ....wire.record_batch import HEADER_SIZE, BatchHeader, read_header
 from ..retention import SegmentFacts
 from .bad_range import BadRange
 from .batch_index import BatchIndex

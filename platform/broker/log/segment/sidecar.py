@@ -23,7 +23,7 @@ import sys
 from array import array
 from dataclasses import dataclass
 
-from ....wire.crc32c import crc32c
+from ....wire.batch.crc32c import crc32c
 from ..producer_state import Snapshot
 from .bad_range import BadRange
 from .batch_starts import BatchStarts

@@ -10,8 +10,8 @@ import os
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 
+from ....wire.batch.record_batch import HEADER_SIZE, read_header
 from ....wire.errors import CorruptBatch
-from ....wire.record_batch import HEADER_SIZE, read_header
 from . import boot_id
 from .file_region import OpenFile
 from .sidecar import Sidecar, SidecarDamaged, decode

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from ....wire.record_batch import TIMESTAMPS_BOUNDED, BatchHeader
+from ....wire.batch.record_batch import TIMESTAMPS_BOUNDED, BatchHeader
 from .. import first_append, flush_mark, start_note
 from ..folder import segment_bases
 from ..preallocated_tail import is_unwritten

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from ....wire.record_batch import BatchHeader
+from ....wire.batch.record_batch import BatchHeader
 from ..producer_state import REMEMBERED_BATCHES
 
 CAPACITY = 100_000

@@ -7,7 +7,7 @@ wrong content is not. The sidecars of a copied folder name other files; they are
 import os
 from pathlib import Path
 
-from ....wire.record_batch import BatchHeader
+from ....wire.batch.record_batch import BatchHeader
 from ..segment import sidecar_file
 from ..segment.bad_range import BadRange
 from ..segment.sidecar import Sidecar, SidecarDamaged, decode

@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
+from ....wire.batch.record_batch import BatchHeader, Record, iter_records
 from ....wire.errors import WireError
-from ....wire.record_batch import BatchHeader, Record, iter_records
 from ..folder import segment_bases
 from ..preallocated_tail import is_unwritten
 from ..segment.bad_range import BadRange

@@ -6,8 +6,8 @@ import pytest
 
 from bench.measures import sparse_log
 from bench.peers.disk_bytes import allocated_bytes_of
-from headrace.wire.batch_placement import recomputed_crc
-from headrace.wire.record_batch import read_header
+from headrace.wire.batch.batch_placement import recomputed_crc
+from headrace.wire.batch.record_batch import read_header
 from tests.support.raw_kafka import batch
 
 

@@ -15,9 +15,9 @@ from headrace.broker.event_loop.deferred_response import Later
 from headrace.broker.event_loop.response_generators import MOST_WAITING_BYTES, Slices
 from headrace.broker.groups.coordinator import MOST_OFFERS
 from headrace.broker.handlers import config_changes, describe_configs, metadata
-from headrace.wire import control
-from headrace.wire.control import MOST_ELEMENTS
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import control
+from headrace.wire.messages.control import MOST_ELEMENTS
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed
 from tests.support.serving_broker import ServingBroker

@@ -9,8 +9,8 @@ from headrace.broker.groups.subscription import assignment, subscribed_topics
 from headrace.broker.handlers.group_id import MOST_NAMED
 from headrace.coordination.committed_offset import CommittedOffset
 from headrace.coordination.group_directory import PaperMember
-from headrace.wire import control
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import control
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient
 from tests.support.serving_broker import ServingBroker

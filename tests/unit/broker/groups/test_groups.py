@@ -15,8 +15,8 @@ from headrace.broker.partitions.catalog import BrokerAddress, Catalog
 from headrace.broker.settings.broker_settings import from_words
 from headrace.coordination.committed_offset import CommittedOffset
 from headrace.coordination.group_directory import PaperMember
-from headrace.wire import control
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import control
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient
 from tests.support.serving_broker import ServingBroker

@@ -10,8 +10,8 @@ from unittest import mock
 
 from headrace.broker.handlers.produce_run import Taken
 from headrace.broker.handlers.request_template import Front
-from headrace.wire import control, produce
 from headrace.wire.generators import run_to_end
+from headrace.wire.messages import control, produce
 from tests.support.raw_kafka import frame
 from tests.unit.broker.driven import driven
 

@@ -5,7 +5,7 @@ import pytest
 
 from headrace.broker import manual
 from headrace.broker.handlers.api_table import SUPPORTED, TABLE
-from headrace.wire.headers import FIRST_FLEXIBLE
+from headrace.wire.messages.headers import FIRST_FLEXIBLE
 
 
 @pytest.mark.parametrize("key", sorted(TABLE))

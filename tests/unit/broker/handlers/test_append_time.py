@@ -11,9 +11,9 @@ import pytest
 
 from headrace.broker.handlers import incremental_alter_configs, list_offsets
 from headrace.broker.handlers.incremental_alter_configs import Operation
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import crc_matches, iter_batches, iter_records
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import crc_matches, iter_batches, iter_records
 from tests.support.raw_kafka import RawClient, batch
 from tests.support.serving_broker import NOW_MS, ServingBroker
 

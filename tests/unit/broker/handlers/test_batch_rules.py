@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.broker.handlers.batch_rules import MOST_RECORDS, fault_of
-from headrace.wire.append_time import LOG_APPEND_TIME
+from headrace.wire.batch.append_time import LOG_APPEND_TIME
 from headrace.wire.errors import ErrorCode
 
 PLAIN, GZIP, ZSTD = 0, 1, 4

@@ -11,7 +11,7 @@ from headrace.broker.handlers.produce_run import Taken
 from headrace.broker.handlers.request_template import Front
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.input_gathering import FEW, GATHERS, STREAMED, STREAMED_BYTES
-from headrace.wire import control
+from headrace.wire.messages import control
 from tests.support.raw_kafka import batch, fetch_body, frame, produce_body
 from tests.support.serving_broker import ServingBroker
 

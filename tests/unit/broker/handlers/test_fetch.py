@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.wire import fetch
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import iter_batches, iter_records
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import iter_batches, iter_records
+from headrace.wire.messages import fetch
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched
 from tests.support.serving_broker import ServingBroker

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.broker.handlers.fetch_request_cache import KnownFetches
 from headrace.broker.network.connection import READERS_FIRST
 from headrace.broker.network.send_queue import Outbox
-from headrace.wire import fetch
+from headrace.wire.messages import fetch
 from tests.support.raw_kafka import batch, fetch_body, frame, produce_body
 from tests.support.serving_broker import NOW_MS
 from tests.unit.broker.driven import Peer, driven

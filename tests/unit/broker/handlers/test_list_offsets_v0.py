@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.wire import list_offsets_v0
-from headrace.wire.control import MOST_ELEMENTS
 from headrace.wire.errors import ErrorCode, MalformedFrame
 from headrace.wire.generators import run_to_end
-from headrace.wire.list_offsets_v0 import Wanted
+from headrace.wire.messages import list_offsets_v0
+from headrace.wire.messages.control import MOST_ELEMENTS
+from headrace.wire.messages.list_offsets_v0 import Wanted
 from tests.support.raw_kafka import RawClient, batch
 from tests.support.serving_broker import NOW_MS, ServingBroker
 

@@ -8,8 +8,8 @@ import pytest
 from headrace.broker.handlers import metadata
 from headrace.broker.handlers.metadata_answers import MetadataAnswers
 from headrace.broker.partitions.catalog import BrokerAddress, Catalog, TopicEntry
-from headrace.wire import control
 from headrace.wire.generators import run_to_end
+from headrace.wire.messages import control
 from tests.support.serving_broker import ServingBroker
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headrace.coordination.committed_offset import CommittedOffset
-from headrace.wire import control, offset_commit_v1
 from headrace.wire.errors import ErrorCode, MalformedFrame
 from headrace.wire.generators import run_to_end
+from headrace.wire.messages import control, offset_commit_v1
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch
 from tests.support.serving_broker import ServingBroker

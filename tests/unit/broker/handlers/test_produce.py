@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.wire import produce
-from headrace.wire.compression import Codec
-from headrace.wire.crc32c import crc32c
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.crc32c import crc32c
+from headrace.wire.batch.record_batch import iter_batches, iter_records, read_header
 from headrace.wire.errors import ErrorCode
-from headrace.wire.record_batch import iter_batches, iter_records, read_header
+from headrace.wire.messages import produce
 from tests.support.raw_kafka import RawClient, batch, produce_body
 from tests.support.serving_broker import ServingBroker
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from headrace.broker.handlers.produce_run import MOST_REQUESTS, ProduceRuns
 from headrace.broker.handlers.request_template import LONGEST_PREFIX
-from headrace.wire import produce
-from headrace.wire.compression import Codec
-from headrace.wire.crc32c import crc32c
-from headrace.wire.record_batch import BatchBuilder
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.crc32c import crc32c
+from headrace.wire.batch.record_batch import BatchBuilder
+from headrace.wire.messages import produce
 from tests.support.raw_kafka import batch, frame, produce_body
 from tests.unit.broker.handlers.produce_sides import Side, answered, compared, stream
 

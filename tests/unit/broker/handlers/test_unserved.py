@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.handlers.api_table import TABLE
-from headrace.wire import control
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import control
 from tests.support.raw_kafka import RawClient, frame
 from tests.support.serving_broker import ServingBroker
 

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.log.tools.check import check
-from headrace.wire.compression import Codec
-from headrace.wire.record_batch import iter_records
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import iter_records
 from tests.support.small_logs import DAY_MS, MAY_2015_MS, NOW_MS, batch, claiming, fetched, open_log
 
 BATCH = st.tuples(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log import BatchRefused, LogUnusable, OffsetOutOfRange
-from headrace.wire.record_batch import HEADER_SIZE, iter_batches, read_header
+from headrace.wire.batch.record_batch import HEADER_SIZE, iter_batches, read_header
 from tests.support.small_logs import NOW_MS, batch, fetched, held_open, open_log, values
 
 pytestmark = pytest.mark.usefixtures("no_fsync")

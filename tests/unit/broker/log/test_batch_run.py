@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.broker.log import AppendFailed, PartitionLog, ProducerStates
 from headrace.broker.log.segment.batch_run import BatchRun
 from headrace.broker.log.segment.batch_starts import BatchStarts
-from headrace.wire.record_batch import BatchHeader, place, read_header
+from headrace.wire.batch.record_batch import BatchHeader, place, read_header
 from tests.support.small_logs import NOW_MS, batch, open_log
 
 

@@ -8,7 +8,7 @@ import pytest
 from headrace.broker.log.segment.sidecar import decode
 from headrace.broker.log.tools.check import check
 from headrace.broker.log.tools.problem import ProblemKind
-from headrace.wire.record_batch import TIMESTAMPS_BOUNDED
+from headrace.wire.batch.record_batch import TIMESTAMPS_BOUNDED
 from tests.support.small_logs import NOW_MS, batch, claiming, open_log, set_crc
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.broker.log import AlreadyThere, Appended, AppendFailed, PartitionLog, Refused, RefusedBecause
 from headrace.broker.log.tools.check import check
-from headrace.wire.record_batch import place
+from headrace.wire.batch.record_batch import place
 from tests.support.small_logs import DAY_MS, NOW_MS, batch, fetched, more_records_than_bytes, open_log, set_crc, values
 
 pytestmark = pytest.mark.usefixtures("no_fsync")

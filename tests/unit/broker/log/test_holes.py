@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log.tools.check import check
-from headrace.wire.record_batch import iter_records
+from headrace.wire.batch.record_batch import iter_records
 from tests.support.small_logs import NOW_MS, batch, claiming, fetched, more_records_than_bytes, open_log
 
 pytestmark = pytest.mark.usefixtures("no_fsync")

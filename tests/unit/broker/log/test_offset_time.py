@@ -9,9 +9,9 @@ import pytest
 from headrace.broker.log import FolderFault, PartitionLog, offset_time
 from headrace.broker.log.offset_time import RECORDS_A_STEP, Found
 from headrace.broker.log.segment.segment_name import file_name
-from headrace.wire.compression import Codec
+from headrace.wire.batch.compression import Codec
+from headrace.wire.batch.record_batch import iter_records
 from headrace.wire.generators import run_to_end
-from headrace.wire.record_batch import iter_records
 from tests.support.small_logs import MAY_2015_MS, NOW_MS, batch, fetched, open_log
 
 pytestmark = pytest.mark.usefixtures("no_fsync")

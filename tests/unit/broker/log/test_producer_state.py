@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.log import Duplicate, Fenced, Fresh, OutOfOrder, ProducerStates
-from headrace.wire.record_batch import BatchHeader
+from headrace.wire.batch.record_batch import BatchHeader
 
 LARGEST = 2**31 - 1
 

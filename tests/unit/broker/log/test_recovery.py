@@ -9,7 +9,7 @@ import pytest
 from headrace.broker.log import FolderFault
 from headrace.broker.log.tools.check import check
 from headrace.broker.log.tools.problem import ProblemKind
-from headrace.wire.record_batch import BatchHeader
+from headrace.wire.batch.record_batch import BatchHeader
 from tests.support.small_logs import (
     DAY_MS,
     MAY_2015_MS,

@@ -10,8 +10,8 @@ import pytest
 from headrace.broker.log import PartitionLog
 from headrace.broker.log.segment import boot_id
 from headrace.broker.log.segment.sidecar import SidecarDamaged, decode
+from headrace.wire.batch.record_batch import read_header
 from headrace.wire.generators import run_to_end
-from headrace.wire.record_batch import read_header
 from tests.support.small_logs import (
     DAY_MS,
     NOW_MS,

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.log import PartitionLog
+from headrace.wire.batch.record_batch import BatchHeader, crc_matches, read_header
 from headrace.wire.errors import CorruptBatch
-from headrace.wire.record_batch import BatchHeader, crc_matches, read_header
 from tests.support.small_logs import NOW_MS, batch, checkpointed, claiming, fetched, headers, open_log, scrubbed
 
 pytestmark = pytest.mark.usefixtures("no_fsync")

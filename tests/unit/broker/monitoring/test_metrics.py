@@ -10,8 +10,8 @@ from headrace.broker.metrics import LARGEST_BUCKET, UNKNOWN_API, BrokerMetrics, 
 from headrace.broker.monitoring.metrics_page import PREFIX, TABLE, MetricsPage, Source, buckets, error_name, grouped, of_snapshot
 from headrace.broker.monitoring.metrics_snapshot import PartitionReading, Snapshot
 from headrace.runtime.logs import get_logger
-from headrace.wire import control
-from headrace.wire.answer_bytes import AnswerBytes
+from headrace.wire.messages import control
+from headrace.wire.messages.answer_bytes import AnswerBytes
 
 
 def reading(topic: str, partition: int, messages: int = 1) -> PartitionReading:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.wire import control
+from headrace.wire.messages import control
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched, frame
 from tests.support.serving_broker import ServingBroker

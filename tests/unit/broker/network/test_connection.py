@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.broker.event_loop.loop import monotonic_ms
 from headrace.broker.handlers.api_table import SUPPORTED
-from headrace.wire import control, produce
+from headrace.wire.messages import control, produce
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, frame, produce_body
 from tests.support.serving_broker import ServingBroker

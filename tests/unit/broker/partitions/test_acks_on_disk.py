@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from headrace.wire import produce
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import produce
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, frame, produce_body
 from tests.support.serving_broker import ServingBroker

@@ -12,7 +12,7 @@ from headrace.broker.handlers import fetch as fetch_handler
 from headrace.broker.log.segment.file_region import FileRegion, OpenFile
 from headrace.broker.partitions import cold_reads, page_cache
 from headrace.broker.partitions.page_cache import PageCache
-from headrace.wire.record_batch import iter_batches, iter_records
+from headrace.wire.batch.record_batch import iter_batches, iter_records
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched
 from tests.support.serving_broker import ServingBroker

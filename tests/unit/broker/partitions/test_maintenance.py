@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.wire import fetch
 from headrace.wire.errors import ErrorCode
+from headrace.wire.messages import fetch
 from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched
 from tests.support.serving_broker import ServingBroker

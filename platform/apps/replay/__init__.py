@@ -1,0 +1,1 @@
+"""Replays access logs of web servers as events."""

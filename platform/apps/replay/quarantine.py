@@ -1,0 +1,93 @@
+"""Reads what could not be used back from the quarantine topics, each thing once. Knows nothing of printing."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ...client.connection.cluster import Cluster
+from ...client.fetch.fetched import CorruptRange, TopicPartition
+from ...client.fetch.log_offsets import log_range
+from ...client.fetch.read_range import read_range
+from ...runtime.layout import QUARANTINE_SUFFIX
+from ...wire.batch.record_batch import iter_records
+from ...wire.errors import CorruptBatch
+from ...wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord, quarantine_topic
+
+REMEMBERED_KEYS = 1_000_000
+"""How many origins are remembered to show each once: a repetition further back than this is shown again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """Something in a quarantine topic that is no quarantine record."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+class SeenKeys:
+    """Which keys came before, of the last `limit` ones."""
+
+    def __init__(self, limit: int = REMEMBERED_KEYS) -> None:
+        self._limit = limit
+        self._digests: OrderedDict[bytes, None] = OrderedDict()
+
+    def is_new(self, key: bytes) -> bool:
+        """Note the key and return whether it was not there before."""
+        digest = hashlib.blake2b(key, digest_size=16).digest()
+        if digest in self._digests:
+            return False
+        self._digests[digest] = None
+        if len(self._digests) > self._limit:
+            self._digests.popitem(last=False)
+        return True
+
+
+def quarantine_topics(cluster: Cluster, topic: str | None = None) -> list[str]:
+    """Return the quarantine topics that exist: of `topic`, or all."""
+    return [
+        name
+        for name in cluster.topics()
+        if (name == quarantine_topic(topic) if topic is not None else name.endswith(QUARANTINE_SUFFIX))
+    ]
+
+
+def read_quarantine(
+    cluster: Cluster, topic: str | None = None, *, on_unreadable: Callable[[Unreadable], None]
+) -> Iterator[QuarantineRecord]:
+    """Yield each quarantined thing once, topic by topic, in the order it was written."""
+    for name in quarantine_topics(cluster, topic):
+        seen = SeenKeys()
+        for partition in cluster.partitions(name):
+            at = TopicPartition(name, partition)
+            # The end as it is now: records that come while this is read are the next call's.
+            start, end = log_range(cluster, at)
+            yield from _of_partition(cluster, at, start, end, seen, on_unreadable)
+
+
+def _of_partition(
+    cluster: Cluster, at: TopicPartition, start: int, end: int, seen: SeenKeys, on_unreadable: Callable[[Unreadable], None]
+) -> Iterator[QuarantineRecord]:
+    def report(offset: int, reason: str) -> None:
+        on_unreadable(Unreadable(topic=at.topic, partition=at.partition, offset=offset, reason=reason))
+
+    def report_range(bad: CorruptRange) -> None:
+        report(bad.from_offset, bad.reason)
+
+    for header, batch in read_range(cluster, at.topic, at.partition, start, end, on_corrupt=report_range):
+        try:
+            for record in iter_records(batch):
+                if not start <= record.offset < end:
+                    continue
+                try:
+                    told = QuarantineRecord.from_json(record.value or b"")
+                except NotAQuarantineRecord as error:
+                    report(record.offset, str(error))
+                    continue
+                if seen.is_new(bytes(record.key) if record.key is not None else told.key()):
+                    yield told
+        except CorruptBatch as error:
+            report(header.base_offset, str(error))

@@ -1,0 +1,1 @@
+"""A real-time consumer service: requests per minute, counted exactly once."""

@@ -1,0 +1,31 @@
+"""The settings of one process of the requests-per-minute service."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...audit.model.tiers import CONSUMER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRateSettings:
+    """One process's settings."""
+
+    topic: str
+    group: str
+    consumer_id: str
+    bootstrap: str
+    zookeeper: str
+    registry: str
+    audit_bootstrap: str
+    home: Path
+    status_file: Path | None = None
+    cluster: str = "live"
+    """The cluster's name in the origin of quarantine records."""
+    session_timeout_ms: int = 6_000
+    """How long the partitions of a killed member wait for another."""
+    flush_every_ms: int = 1_000
+    """How old the state, the reports and the commit may be."""
+
+    @property
+    def tier(self) -> str:
+        return f"{CONSUMER}{self.group}"

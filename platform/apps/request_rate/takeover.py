@@ -1,0 +1,81 @@
+"""How a partition is taken over: from the group's offset, the state file and the audit positions, to where its counts begin."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from ...audit.publisher import RangeReporter
+from ...client.consumer.zk_consumer import ZooKeeperConsumer
+from ...client.fetch.fetched import TopicPartition
+from ...errors import HeadraceError
+from ...runtime.backoff import Backoff
+from ...runtime.logs import get_logger
+from .partition import PartitionCounts
+from .state import PartitionState, StateError, StateFolder
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+PATIENCE_MS = 20_000
+"""How long a takeover waits for a broker or ZooKeeper that is away; then the process ends, and its supervisor starts it anew."""
+
+
+def take_over(
+    name: TopicPartition, start: int, *, consumer: ZooKeeperConsumer, folder: StateFolder, reporter: RangeReporter
+) -> PartitionCounts:
+    """Return the partition's counts, the consumer placed where they begin; `start` is where the group stands.
+
+    Raises what does not pass within `PATIENCE_MS`.
+    """
+    state = _state_of(name, consumer, folder)
+    begin = start
+    if state is None:
+        # No counts: begin where the log does, whatever was committed, or the minutes before would be missing for good.
+        begin = min(start, _patiently(lambda: consumer.log_range(name))[0])
+    elif state.offset < start:
+        begin = state.offset
+    if begin != start:
+        log.warning("counted_again", topic=name.topic, partition=name.partition, from_offset=begin, committed=start)
+        consumer.seek(name, begin)
+    counts = PartitionCounts(
+        name.topic,
+        name.partition,
+        begin=begin,
+        state_offset=begin if state is None else max(begin, state.offset),
+        minutes={} if state is None else state.minutes,
+        reported_to=_patiently(lambda: reporter.reported(*name)),
+    )
+    log.info("partition_taken", topic=name.topic, partition=name.partition, begin=begin, reported_to=counts.reported_to)
+    return counts
+
+
+def _state_of(name: TopicPartition, consumer: ZooKeeperConsumer, folder: StateFolder) -> PartitionState | None:
+    """Return the partition's state; None when there is none, or none that belongs to this log: such a file is set aside."""
+    try:
+        state = folder.load(*name)
+        if state is None:
+            return None
+        end = _patiently(lambda: consumer.log_range(name))[1]
+        if state.offset <= end:
+            return state
+        reason = f"the state stands at {state.offset}, the log ends at {end}: another log's state, or the log lost its end"
+    except StateError as error:
+        reason = str(error)
+    aside = folder.set_aside(*name)
+    log.error("state_set_aside", topic=name.topic, partition=name.partition, now_at=str(aside), reason=reason)
+    return None
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Return the answer, passing failures waited out for `PATIENCE_MS`. Raises the last of them."""
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    attempt = 0
+    while True:
+        try:
+            return ask()
+        except HeadraceError as error:
+            if not error.retriable or time.monotonic() > deadline:
+                raise
+            time.sleep(Backoff().wait_ms(attempt) / 1000)
+            attempt += 1

@@ -1,0 +1,1 @@
+"""Takes in the tiers' reports and counts the tiers that are read back."""

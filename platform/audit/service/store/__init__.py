@@ -1,0 +1,1 @@
+"""The books in memory and their SQLite file; `ledger` is their only owner."""

@@ -1,0 +1,1 @@
+"""The audit over HTTP: JSON, the page, and the report in words."""

@@ -1,0 +1,173 @@
+"""Which brokers there are, which of them leads a partition, and the connections to them. Works on any Kafka-wire cluster.
+
+Asks for metadata when it knows nothing, when it is told that what it knows has failed (`forget`), and when it has grown old;
+never by itself on a thread. A call fails at once when no broker answers: how long to go on trying is the caller's choice.
+"""
+
+import threading
+from collections.abc import Iterable
+
+from ...runtime.clock import Clock, SystemClock
+from ...wire.errors import ErrorCode
+from ..errors import BadAnswer, BrokerUnreachable, ClientError, InvalidAddress, LeaderUnknown, UnknownTopic, broker_error
+from . import control_plane
+from .connection import Connection
+
+METADATA_MAX_AGE_MS = 300_000
+"""After this long a topic is asked for again, so that partitions added meanwhile are found."""
+
+
+def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
+    """Return the addresses of `host:port[,host:port…]`. Raises `InvalidAddress`."""
+    found = []
+    for word in bootstrap.split(","):
+        host, colon, port = word.strip().rpartition(":")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65_536:
+            raise InvalidAddress(f"bootstrap {bootstrap!r}: {word.strip()!r} is not host:port; give `host:port[,host:port…]`")
+        found.append((host.strip("[]"), int(port)))
+    return found
+
+
+class Cluster:
+    """A view of one cluster, safe to share between threads.
+
+    Connections are kept per broker and `lane`: a request holds its connection until the answer is there, so whoever waits long
+    (a fetch) or must not wait (a producer) uses a lane of its own.
+    """
+
+    def __init__(
+        self, bootstrap: str, *, client_id: str = "headrace", request_timeout_ms: int = 30_000, clock: Clock | None = None
+    ) -> None:
+        self.bootstrap = bootstrap
+        self.client_id = client_id
+        self.request_timeout_ms = request_timeout_ms
+        self._seeds = parse_bootstrap(bootstrap)
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._connections: dict[tuple[str, int, str], Connection] = {}
+        self._brokers: dict[int, tuple[str, int]] = {}
+        self._controller_id = -1
+        self._topics: dict[str, tuple[dict[int, int], int]] = {}
+        """Topic → (partition → leader's id, when it was learned)."""
+        self._closed = False
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics, sorted, as the cluster says now."""
+        facts = self._ask(None, may_create=False)
+        return sorted(name for name, topic in facts.topics.items() if not topic.error_code)
+
+    def partitions(self, topic: str, *, may_create: bool = False) -> list[int]:
+        """Return the topic's partitions, sorted. With `may_create` the broker may create it, if it is set up to.
+
+        Raises `UnknownTopic` (retriable: one that is being created appears soon), `BrokerUnreachable`, or the broker's refusal.
+        """
+        return sorted(self._leaders(topic, may_create=may_create))
+
+    def leader(self, topic: str, partition: int, *, lane: str = "control") -> Connection:
+        """Return the connection, in this lane, to the partition's leader. Raises `LeaderUnknown`, and as `partitions`."""
+        leaders = self._leaders(topic, may_create=False)
+        if leaders.get(partition, -1) < 0 or leaders[partition] not in self._brokers:
+            self.refresh([topic])
+            leaders = self._leaders(topic, may_create=False)
+        if partition not in leaders:
+            raise LeaderUnknown(topic, partition, f"the topic has partitions {sorted(leaders)}")
+        with self._lock:
+            address = self._brokers.get(leaders[partition])
+        if address is None:
+            raise LeaderUnknown(topic, partition, "no broker leads it now")
+        return self._connection(*address, lane)
+
+    def controller(self, *, lane: str = "control") -> Connection:
+        """Return the connection to the broker that administers the cluster (any one where none is named)."""
+        self._ask([], may_create=False)
+        with self._lock:
+            address = self._brokers.get(self._controller_id) or next(iter(self._brokers.values()), self._seeds[0])
+        return self._connection(*address, lane)
+
+    def coordinator(self, group: str, *, lane: str = "control") -> Connection:
+        """Return the connection to the broker that coordinates a group."""
+        return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)
+
+    def refresh(self, topics: Iterable[str] | None = None, *, may_create: bool = False) -> None:
+        """Ask again for these topics (None: for those asked for before)."""
+        with self._lock:
+            asked = list(self._topics) if topics is None else list(topics)
+        self._ask(asked, may_create=may_create)
+
+    def forget(self, topic: str) -> None:
+        """Drop what is known of a topic: a broker has just said, or shown, that it is no longer so."""
+        with self._lock:
+            self._topics.pop(topic, None)
+
+    def close(self) -> None:
+        """Close every connection, from any thread; requests in flight fail."""
+        with self._lock:
+            self._closed = True
+            held = list(self._connections.values())
+            self._connections.clear()
+        for connection in held:
+            connection.close()
+
+    def close_lane(self, lane: str) -> None:
+        """Close the connections of one lane."""
+        with self._lock:
+            names = [name for name in self._connections if name[2] == lane]
+            held = [self._connections.pop(name) for name in names]
+        for connection in held:
+            connection.close()
+
+    def _leaders(self, topic: str, *, may_create: bool) -> dict[int, int]:
+        with self._lock:
+            known = self._topics.get(topic)
+        if known is not None and self._clock.monotonic_ms() - known[1] < METADATA_MAX_AGE_MS:
+            return known[0]
+        facts = self._ask([topic], may_create=may_create)
+        told = facts.topics.get(topic)
+        if told is None or told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (not told.error_code and not told.leaders):
+            raise UnknownTopic(topic, self.bootstrap)
+        if told.error_code:
+            raise broker_error(f"topic {topic!r} on {self.bootstrap}", told.error_code)
+        return dict(told.leaders)
+
+    def _ask(self, topics: list[str] | None, *, may_create: bool) -> control_plane.ClusterFacts:
+        """Ask brokers one after another until one answers, and remember its answer."""
+        with self._lock:
+            addresses = list(dict.fromkeys([*self._brokers.values(), *self._seeds]))
+        failed: ClientError | None = None
+        for host, port in addresses:
+            connection = self._connection(host, port, "control")
+            try:
+                facts = control_plane.ask_metadata(connection, topics, may_create=may_create)
+            except (BrokerUnreachable, BadAnswer) as error:
+                failed = error
+                continue
+            self._learn(facts, topics)
+            return facts
+        assert failed is not None
+        raise failed
+
+    def _learn(self, facts: control_plane.ClusterFacts, asked: list[str] | None) -> None:
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            self._brokers = dict(facts.brokers)
+            self._controller_id = facts.controller_id
+            for name, topic in facts.topics.items():
+                if not topic.error_code and topic.leaders:
+                    self._topics[name] = (dict(topic.leaders), now_ms)
+                else:
+                    self._topics.pop(name, None)
+            for name in asked or ():
+                if name not in facts.topics:
+                    self._topics.pop(name, None)
+
+    def _connection(self, host: str, port: int, lane: str) -> Connection:
+        name = (host, port, lane)
+        with self._lock:
+            if self._closed:
+                raise BrokerUnreachable(
+                    f"{host}:{port}", "connect", "this client closed the cluster's connections", was_sent=False
+                )
+            found = self._connections.get(name)
+            if found is None:
+                found = self._connections[name] = Connection(host, port, self.client_id, self.request_timeout_ms)
+            return found

@@ -1,0 +1,237 @@
+"""One TCP connection to one broker: frames out, frames in, one request in flight. Knows correlation ids and versions, no API's
+content.
+
+The socket is made at the first request and made anew after any failure, so a `Connection` outlives the broker's restarts. A
+request that fails after it was sent may have been carried out: the error says so, and who sends again must be able to tell
+(idempotent producers can). Source: Kafka's protocol guide, "Network"; ApiVersions is asked in version 0, which every broker
+from 0.10 to 4.x answers.
+"""
+
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+from ...errors import HeadraceError
+from ...wire.errors import WireError
+from ...wire.messages import control
+from ..errors import BadAnswer, BrokerUnreachable, RequestTimedOut, UnsupportedApi
+
+Buffer = bytes | bytearray | memoryview
+
+LARGEST_ANSWER_BYTES = 256 << 20
+"""An answer that claims more is no answer: HTTP's `HTTP` would be 1.2 GB."""
+CONNECT_TIMEOUT_MS = 5_000
+
+_SIZE = struct.Struct(">i")
+_API_NAMES = {
+    0: "Produce",
+    1: "Fetch",
+    2: "ListOffsets",
+    3: "Metadata",
+    10: "FindCoordinator",
+    15: "DescribeGroups",
+    18: "ApiVersions",
+    19: "CreateTopics",
+    20: "DeleteTopics",
+    22: "InitProducerId",
+    32: "DescribeConfigs",
+    44: "IncrementalAlterConfigs",
+}
+
+
+class Connection:
+    """Requests to one broker, in order, from any thread; `request` holds the connection until the answer is there.
+
+    `begin`, `fileno` and `finish` are for one owning thread that waits for several brokers at once.
+    """
+
+    def __init__(self, host: str, port: int, client_id: str = "headrace", timeout_ms: int = 30_000) -> None:
+        self.host = host
+        self.port = port
+        self.client_id = client_id
+        self.timeout_ms = timeout_ms
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._served: dict[int, tuple[int, int]] = {}
+        self._correlation_id = 0
+        self._in_flight: tuple[int, int, int] | None = None
+        self._closed = False
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def request(
+        self, api_key: int, version: int, body: Buffer | Sequence[Buffer], *, timeout_ms: int | None = None
+    ) -> memoryview:
+        """Return the answer's body (without its header), in memory of its own.
+
+        Raises `BrokerUnreachable`, `RequestTimedOut`, `BadAnswer`; each closes the socket, the next request opens another.
+        """
+        with self._lock:
+            self.begin(api_key, version, body, timeout_ms=timeout_ms)
+            return self.finish(timeout_ms=timeout_ms)
+
+    def version(self, api_key: int, lowest: int, highest: int) -> int:
+        """Return the highest version, from `lowest` to `highest`, that the broker serves too. Raises `UnsupportedApi`."""
+        with self._lock:
+            return self.negotiated(api_key, lowest, highest)
+
+    def negotiated(self, api_key: int, lowest: int, highest: int) -> int:
+        """As `version`, for the owning thread."""
+        self._open()
+        served = self._served.get(api_key)
+        if served is None or served[1] < lowest or served[0] > highest:
+            raise UnsupportedApi(self.address, _api(api_key), (lowest, highest), served)
+        return min(highest, served[1])
+
+    def begin(self, api_key: int, version: int, body: Buffer | Sequence[Buffer], *, timeout_ms: int | None = None) -> None:
+        """Send a request; its answer is taken with `finish` before the next `begin`."""
+        self._open()
+        self._send(api_key, version, body, self.timeout_ms if timeout_ms is None else timeout_ms)
+
+    def fileno(self) -> int:
+        """Return the open socket's descriptor, to be waited for; -1 when there is none."""
+        return -1 if self._socket is None else self._socket.fileno()
+
+    def finish(self, *, timeout_ms: int | None = None) -> memoryview:
+        """Return the body of the answer to the request begun last."""
+        if self._in_flight is None:
+            raise BrokerUnreachable(self.address, "no request", "the connection was closed before the answer", was_sent=True)
+        api_key, version, correlation_id = self._in_flight
+        answer = self._receive(api_key, self.timeout_ms if timeout_ms is None else timeout_ms)
+        self._in_flight = None
+        try:
+            got, at = control.read_response_header(api_key, version, answer)
+        except WireError as error:
+            self.close_socket()
+            raise BadAnswer(self.address, _api(api_key), str(error)) from error
+        if got != correlation_id:
+            self.close_socket()
+            raise BadAnswer(self.address, _api(api_key), f"it answers request {got}, not {correlation_id}")
+        return answer[at:]
+
+    def drop_unanswered(self) -> None:
+        """Drop the socket if a request is in flight whose answer nobody took."""
+        if self._in_flight is not None:
+            self.close_socket()
+
+    def close_socket(self) -> None:
+        """Drop the socket; the next request opens another. A request in flight is lost."""
+        held, self._socket = self._socket, None
+        self._in_flight = None
+        if held is not None:
+            held.close()
+
+    def close(self) -> None:
+        """Close for good, from any thread; a request in flight fails."""
+        self._closed = True
+        held = self._socket
+        if held is not None:
+            try:
+                held.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            held.close()
+
+    def _open(self) -> None:
+        if self._socket is not None and self._in_flight is None and _has_news(self._socket):
+            # Nothing is awaited, so it is the broker's goodbye: it restarted, or tired of the silence. Noticed before a request
+            # is sent, that costs nothing but a new connection.
+            self.close_socket()
+        if self._socket is not None:
+            return
+        self._check_open("connect")
+        try:
+            made = socket.create_connection((self.host, self.port), timeout=min(CONNECT_TIMEOUT_MS, self.timeout_ms) / 1000)
+        except OSError as error:
+            raise BrokerUnreachable(self.address, "connect", error.strerror or str(error), was_sent=False) from error
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = made
+        try:
+            self._served = self._ask_versions()
+        except HeadraceError:
+            self.close_socket()
+            raise
+
+    def _ask_versions(self) -> dict[int, tuple[int, int]]:
+        self._send(control.API_VERSIONS_KEY, 0, b"", self.timeout_ms)
+        body = self.finish()
+        try:
+            code, ranges = control.decode_api_versions(0, body)
+        except WireError as error:
+            raise BadAnswer(self.address, "ApiVersions", str(error)) from error
+        if code:
+            raise BadAnswer(self.address, "ApiVersions", f"error {code} to version 0, which every broker serves")
+        return ranges
+
+    def _send(self, api_key: int, version: int, body: Buffer | Sequence[Buffer], timeout_ms: int) -> None:
+        if self._socket is None or self._in_flight is not None:
+            self._check_open(_api(api_key))
+            raise BrokerUnreachable(self.address, _api(api_key), "a request is in flight on this connection", was_sent=False)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = control.write_request_header(api_key, version, self._correlation_id, self.client_id)
+        chunks = [body] if isinstance(body, bytes | bytearray | memoryview) else list(body)
+        size = len(header) + sum(map(len, chunks))
+        self._in_flight = (api_key, version, self._correlation_id)
+        try:
+            self._socket.settimeout(timeout_ms / 1000)
+            self._socket.sendall(b"".join([_SIZE.pack(size), header, *chunks]))
+        except OSError as error:
+            self._fail(api_key, error, timeout_ms)
+
+    def _receive(self, api_key: int, timeout_ms: int) -> memoryview:
+        deadline = time.monotonic() + timeout_ms / 1000
+        try:
+            (size,) = _SIZE.unpack(self._receive_exactly(4, deadline))
+            if not 4 <= size <= LARGEST_ANSWER_BYTES:
+                self.close_socket()
+                raise BadAnswer(self.address, _api(api_key), f"it claims {size} bytes")
+            return memoryview(self._receive_exactly(size, deadline)).toreadonly()
+        except OSError as error:
+            self._fail(api_key, error, timeout_ms)
+
+    def _receive_exactly(self, size: int, deadline: float) -> bytearray:
+        answer = bytearray(size)
+        view = memoryview(answer)
+        at = 0
+        while at < size:
+            held = self._socket
+            left = deadline - time.monotonic()
+            if held is None or left <= 0:
+                raise TimeoutError
+            held.settimeout(left)
+            got = held.recv_into(view[at:])
+            if not got:
+                raise ConnectionResetError(0, "the broker closed the connection" + (f" after {at} of {size} bytes" if at else ""))
+            at += got
+        return answer
+
+    def _fail(self, api_key: int, error: OSError, timeout_ms: int) -> NoReturn:
+        self.close_socket()
+        self._check_open(_api(api_key))
+        if isinstance(error, TimeoutError):
+            reason = f"no answer within {timeout_ms} ms"
+            raise RequestTimedOut(self.address, _api(api_key), reason, was_sent=True) from error
+        raise BrokerUnreachable(self.address, _api(api_key), error.strerror or str(error), was_sent=True) from error
+
+    def _check_open(self, api: str) -> None:
+        if self._closed:
+            raise BrokerUnreachable(self.address, api, "this client closed the connection", was_sent=False)
+
+
+def _has_news(held: socket.socket) -> bool:
+    try:
+        poll = select.poll()
+        poll.register(held, select.POLLIN)
+        return bool(poll.poll(0))
+    except (OSError, ValueError):
+        return True
+
+
+def _api(api_key: int) -> str:
+    return _API_NAMES.get(api_key, f"API {api_key}")

@@ -1,0 +1,127 @@
+"""The questions a client asks beside producing and fetching, each as a plain function: values in, values out, one request.
+
+One version of each API is spoken: the lowest that says all we need and that our broker and Kafka 1.0 to 4.x all serve. Holds no
+state, no retry and no choice of broker.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...wire.errors import WireError
+from ...wire.messages import control
+from ..errors import BadAnswer, broker_error
+from .connection import Connection
+
+LIST_OFFSETS = (2, 2)
+METADATA = (3, 4)
+FIND_COORDINATOR = (10, 1)
+DESCRIBE_GROUPS = (15, 1)
+CREATE_TOPICS = (19, 4)
+INIT_PRODUCER_ID = (22, 1)
+"""API key and the version spoken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicFacts:
+    """What a cluster says of one topic: its error code, and each partition's leader (-1: none now)."""
+
+    error_code: int
+    leaders: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """One answer to Metadata."""
+
+    brokers: Mapping[int, tuple[str, int]]
+    controller_id: int
+    topics: Mapping[str, TopicFacts]
+
+
+def ask_metadata(connection: Connection, topics: Iterable[str] | None, *, may_create: bool) -> ClusterFacts:
+    """Return what the broker says of the cluster and of these topics (None: of all)."""
+    named = None if topics is None else [{"name": topic} for topic in topics]
+    answer = _ask(connection, METADATA, {"topics": named, "allow_auto_topic_creation": may_create})
+    return ClusterFacts(
+        brokers={broker.node_id: (broker.host, broker.port) for broker in answer.brokers},
+        controller_id=answer.controller_id,
+        topics={
+            topic.name: TopicFacts(
+                error_code=int(topic.error_code),
+                leaders={partition.partition_index: partition.leader_id for partition in topic.partitions},
+            )
+            for topic in answer.topics
+        },
+    )
+
+
+def ask_offsets(connection: Connection, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return (error code, offset) per (topic, partition); `wanted` holds a timestamp in ms, or -1 (latest) or -2 (earliest).
+
+    The offset is that of the first record at or after the timestamp, -1 where there is none.
+    """
+    by_topic: dict[str, list[dict[str, int]]] = {}
+    for (topic, partition), timestamp in wanted.items():
+        by_topic.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
+    topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
+    answer = _ask(connection, LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": topics})
+    return {
+        (topic.name, partition.partition_index): (int(partition.error_code), int(partition.offset))
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+def ask_producer_id(connection: Connection) -> tuple[int, int]:
+    """Return a new (producer id, epoch). Raises the broker's refusal."""
+    answer = _ask(connection, INIT_PRODUCER_ID, {"transactional_id": None, "transaction_timeout_ms": 60_000})
+    if answer.error_code:
+        raise broker_error(f"InitProducerId to {connection.address}", int(answer.error_code))
+    return int(answer.producer_id), int(answer.producer_epoch)
+
+
+def ask_create_topics(
+    connection: Connection, topics: Sequence[tuple[str, int, int, Mapping[str, str]]], *, timeout_ms: int
+) -> dict[str, tuple[int, str | None]]:
+    """Return (error code, the broker's message) per topic of (name, partitions, replication factor, config)."""
+    wanted = [
+        {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": replicas,
+            "assignments": [],
+            "configs": [{"name": key, "value": value} for key, value in config.items()],
+        }
+        for name, partitions, replicas, config in topics
+    ]
+    answer = _ask(connection, CREATE_TOPICS, {"topics": wanted, "timeout_ms": timeout_ms, "validate_only": False})
+    return {topic.name: (int(topic.error_code), topic.error_message) for topic in answer.topics}
+
+
+def ask_coordinator(connection: Connection, group: str) -> tuple[str, int]:
+    """Return host and port of the broker that coordinates the group. Raises the broker's refusal."""
+    answer = _ask(connection, FIND_COORDINATOR, {"key": group, "key_type": 0})
+    if answer.error_code:
+        raise broker_error(f"FindCoordinator of group {group!r} to {connection.address}", int(answer.error_code))
+    return answer.host, answer.port
+
+
+def ask_group_members(connection: Connection, group: str) -> tuple[str, list[str]]:
+    """Return how the group divides its work, and its members' client ids; none when it has no members. Raises the broker's
+    refusal.
+    """
+    (answer,) = _ask(connection, DESCRIBE_GROUPS, {"groups": [group]}).groups
+    if answer.error_code:
+        raise broker_error(f"DescribeGroups of {group!r} to {connection.address}", int(answer.error_code))
+    return answer.protocol_data, [member.client_id for member in answer.members]
+
+
+def _ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:
+    api_key, version = api
+    connection.version(api_key, version, version)
+    body = connection.request(api_key, version, control.encode_request(api_key, version, message))
+    try:
+        return control.decode_response(api_key, version, body)
+    except WireError as error:
+        raise BadAnswer(connection.address, f"API {api_key}", str(error)) from error

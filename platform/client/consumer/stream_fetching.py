@@ -1,0 +1,142 @@
+"""The thread that keeps a consumer's queue filled: fetches every owned partition from where it stands, waits while the queue is
+full.
+
+Passing failures are waited out with a growing, bounded pause for as long as the consumer lives; what will not pass goes to the
+application. A position that the log does not hold (any more) is told as a skipped range, never passed over in silence.
+"""
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+
+from ...runtime.backoff import Backoff
+from ...runtime.logs import get_logger
+from ..errors import ClientError, OffsetOutOfRange
+from ..fetch.fetched import CorruptRange, FetchedPartition, TopicPartition
+from ..fetch.fetcher import Fetcher
+from ..fetch.log_offsets import EARLIEST, LATEST
+from .stream_items import Batch, Fetched, Skip
+from .stream_state import StreamState
+
+log = get_logger(__name__)
+
+IDLE_MS = 200
+"""How soon newly assigned partitions are seen when there were none."""
+
+HOLE = "the broker serves nothing there and goes on behind it: the range failed its check, or the log has a hole"
+
+Starts = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
+
+
+class FetchLoop:
+    """Fetches for one consumer until stopped."""
+
+    def __init__(self, state: StreamState, fetcher: Fetcher, *, starts: Starts, name: str) -> None:
+        """`starts` says where partitions begin whose log does not hold the position."""
+        self._state, self._fetcher, self._starts = state, fetcher, starts
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"fetch-{name}", daemon=True)
+        self._backoff = Backoff()
+        self._failures = 0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, timeout_ms: int = 5_000) -> None:
+        """End the loop; a fetch under way is cut short."""
+        self._stop.set()
+        self._state.wake()
+        self._fetcher.close()
+        if self._thread.is_alive():
+            self._thread.join(timeout_ms / 1000)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._round()
+            except ClientError as error:
+                if self._stop.is_set():
+                    return
+                if not error.retriable:
+                    self._state.fail(error)
+                    return
+                self._pause(error)
+            except Exception as error:  # a fault of ours must reach the application, not end in a silent thread
+                log.error("fetch_loop_failed", exc_info=True)
+                self._state.fail(error)
+                return
+
+    def _round(self) -> None:
+        wanted = self._state.wanted(IDLE_MS)
+        if not wanted:
+            return
+        try:
+            answers = self._fetcher.fetch({partition: offset for partition, (_, offset) in wanted.items()})
+        except OffsetOutOfRange as error:
+            self._reset(error, wanted)
+            return
+        for answer in answers:
+            name = TopicPartition(answer.topic, answer.partition)
+            epoch, offset = wanted[name]
+            items = in_order(answer, name, epoch, offset)
+            self._state.put(items, partition=name, epoch=epoch, next_offset=max(offset, answer.next_offset))
+        failed = next((answer.error for answer in answers if answer.error is not None), None)
+        if failed is not None:
+            self._pause(failed)
+            return
+        if self._failures:
+            log.info("fetching_again", after_failures=self._failures)
+        self._failures = 0
+
+    def _pause(self, error: ClientError) -> None:
+        if not self._failures:  # once a streak, not once a try
+            log.warning("fetching_failed", error=str(error))
+        self._stop.wait(self._backoff.wait_ms(self._failures) / 1000)
+        self._failures += 1
+
+    def _reset(self, error: OffsetOutOfRange, wanted: dict[TopicPartition, tuple[int, int]]) -> None:
+        name = TopicPartition(error.topic, error.partition)
+        epoch, offset = wanted[name]
+        begin = max(self._starts([name])[name], error.log_start_offset)
+        log.warning("offset_out_of_range", topic=name.topic, partition=name.partition, offset=offset, begins_again_at=begin)
+        skipped: list[Fetched] = []
+        if begin > offset:
+            reason = f"the log begins at {error.log_start_offset}: what was before it has expired"
+            skipped.append(
+                Skip(partition=name, epoch=epoch, corrupt=CorruptRange(from_offset=offset, to_offset=begin, reason=reason))
+            )
+        self._state.put(skipped, partition=name, epoch=epoch, next_offset=begin)
+
+
+def in_order(answer: FetchedPartition, name: TopicPartition, epoch: int, offset: int) -> list[Fetched]:
+    """Return the answer's batches and what lies between them as one list by offset, from `offset` on, where the last answer
+    ended.
+
+    A log has no gaps: our broker's batches begin where the one before ended, and so do Kafka's unless a topic is compacted. So
+    offsets that are passed over without a word (a range that failed the broker's own check is never served) are told as skipped,
+    too.
+    """
+    found: list[tuple[int, int, Fetched]] = []
+    for header, batch in answer.batches:
+        if header.next_offset > offset:
+            item = Batch(partition=name, epoch=epoch, header=header, batch=batch, from_offset=max(offset, header.position))
+            found.append((header.position, header.next_offset, item))
+    for bad in answer.corrupt:
+        if bad.to_offset > offset:
+            cut = CorruptRange(from_offset=max(offset, bad.from_offset), to_offset=bad.to_offset, reason=bad.reason)
+            found.append((bad.from_offset, bad.to_offset, Skip(partition=name, epoch=epoch, corrupt=cut)))
+    items: list[Fetched] = []
+    for begin, end, fetched in sorted(found, key=lambda triple: triple[:2]):
+        if begin > offset:
+            hole = CorruptRange(from_offset=offset, to_offset=begin, reason=HOLE)
+            items.append(Skip(partition=name, epoch=epoch, corrupt=hole))
+        items.append(fetched)
+        offset = max(offset, end)
+    return items
+
+
+def reset_point(auto_offset_reset: str) -> int:
+    """Return where `smallest` (or `earliest`) and `largest` (or `latest`) begin. Raises ValueError for another word."""
+    points = {"smallest": EARLIEST, "earliest": EARLIEST, "largest": LATEST, "latest": LATEST}
+    if auto_offset_reset not in points:
+        raise ValueError(f"auto_offset_reset={auto_offset_reset!r}: smallest or largest")
+    return points[auto_offset_reset]

@@ -1,0 +1,71 @@
+"""What a stream hands out: messages, and for each batch the precise range of it that was handed out. Knows no network, no
+group.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...wire.batch.record_batch import BatchHeader, Record, iter_records
+from ..fetch.fetched import TopicPartition
+
+
+class Message(NamedTuple):
+    """One record of a stream. A named tuple for speed: one is made for every record."""
+
+    topic: str
+    partition: int
+    offset: int
+    next_offset: int
+    """Where to go on once this message is done with: what a commit after it registers."""
+    timestamp_ms: int
+    """Event time."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedBatch:
+    """That the records of `batch` with offsets in [from_offset, to_offset) were handed to the application, each once."""
+
+    partition: TopicPartition
+    header: BatchHeader
+    batch: memoryview
+    from_offset: int
+    to_offset: int
+
+
+OnHanded = Callable[[HandedBatch], None]
+
+
+class OpenBatch:
+    """One batch that is being handed out, record by record. Raises CorruptBatch where the records cannot be read."""
+
+    def __init__(self, partition: TopicPartition, epoch: int, header: BatchHeader, batch: memoryview, from_offset: int) -> None:
+        self.partition, self.epoch, self.header, self.batch = partition, epoch, header, batch
+        self.position = self._told_to = from_offset
+        """Everything of the batch below it has been handed out."""
+        self._records: Iterator[Record] = iter_records(batch)
+
+    def next_message(self) -> Message | None:
+        """Return the next message, or None at the batch's end; the position then is the batch's own end."""
+        topic, partition = self.partition
+        for record in self._records:
+            offset = record.offset
+            if offset < self.position:
+                continue  # the batch begins before the offset that was asked for
+            self.position = after = offset + 1
+            return Message(topic, partition, offset, after, record.timestamp_ms, record.key, record.value, record.headers)
+        self.position = max(self.position, self.header.next_offset)
+        return None
+
+    def take_handed(self) -> HandedBatch | None:
+        """Return what was handed out since the last call, or None when nothing was."""
+        if self.position <= self._told_to:
+            return None
+        handed = HandedBatch(
+            partition=self.partition, header=self.header, batch=self.batch, from_offset=self._told_to, to_offset=self.position
+        )
+        self._told_to = self.position
+        return handed

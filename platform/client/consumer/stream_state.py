@@ -1,0 +1,267 @@
+"""What the three threads of a consumer share: owned partitions, fetched batches waiting in a bounded queue, notices to the
+application.
+
+The fetching thread puts batches in, the application's thread takes them out, the rebalancing thread gives partitions and takes
+them away. A partition that is taken away and given again gets a new epoch; whatever was fetched under an old epoch is dropped.
+The application learns of both through notices, on its own thread, between two messages. One condition guards all of it; no
+callback runs under it.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from ..fetch.fetched import TopicPartition
+from .stream_items import Batch, Fetched, Notice, NoticeKind
+
+
+@dataclass(slots=True)
+class _Owned:
+    epoch: int
+    fetch_position: int
+    position: int
+    committed: int | None
+
+
+class StreamState:
+    """The shared state of one consumer. Every method may be called from any thread."""
+
+    def __init__(self, *, queue_bytes: int) -> None:
+        self.queue_bytes = queue_bytes
+        self.generation = -1
+        """The session generation under which the partitions are owned."""
+        self._condition = threading.Condition()
+        self._owned: dict[TopicPartition, _Owned] = {}
+        self._queue: deque[Fetched] = deque()
+        self._queued_bytes = 0
+        self._notices: deque[Notice] = deque()
+        self._epochs = count(1)
+        self._failure: Exception | None = None
+        self._stopped = False
+
+    # ---- the rebalancing thread
+
+    def assign(self, starts: Mapping[TopicPartition, int], *, committed: Mapping[TopicPartition, int], generation: int) -> None:
+        """Own these partitions from these offsets on; the application is told before it gets a message of theirs."""
+        with self._condition:
+            self.generation = generation
+            for partition, start in starts.items():
+                self._owned[partition] = _Owned(next(self._epochs), start, start, committed.get(partition))
+            self._notices.append(Notice(kind=NoticeKind.ASSIGNED, partitions=dict(starts)))
+            self._condition.notify_all()
+
+    def revoke(self, partitions: Collection[TopicPartition], *, timeout_ms: int) -> bool:
+        """Take partitions back once the application has been told; return whether it was, within `timeout_ms`.
+
+        An application that does not come back for its next message in time loses them all the same, and is told so later.
+        """
+        with self._condition:
+            told = self._unannounce(partitions)
+            if not told:
+                return True
+            notice = Notice(kind=NoticeKind.REVOKED, partitions=told)
+            self._notices.append(notice)
+            self._condition.notify_all()
+        if notice.done.wait(timeout_ms / 1000):
+            return True
+        with self._condition:
+            if notice.done.is_set():
+                return True
+            self._drop(told)
+            if notice.taken:
+                return False  # its callback runs at this moment; there is nothing more to tell
+            notice.kind = NoticeKind.LOST
+            return False
+
+    def lose_all(self) -> None:
+        """Note that every partition is gone, with the session."""
+        with self._condition:
+            told = self._unannounce(list(self._owned))
+            if told:
+                self._drop(told)
+                for waiting in self._notices:
+                    if waiting.kind is NoticeKind.REVOKED and not waiting.taken:
+                        waiting.kind = NoticeKind.LOST
+                        told = {name: at for name, at in told.items() if name not in waiting.partitions}
+                if told:
+                    self._notices.append(Notice(kind=NoticeKind.LOST, partitions=told))
+            self._condition.notify_all()
+
+    def await_quiet(self, timeout_ms: int) -> bool:
+        """Return whether the application has heard every notice within `timeout_ms`."""
+        with self._condition:
+            return self._condition.wait_for(lambda: not self._notices or self._stopped, timeout_ms / 1000)
+
+    def _unannounce(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Take back, without a word, what the application never heard it has; return the others and where it stands there."""
+        unheard: set[TopicPartition] = set()
+        for notice in self._notices:
+            if notice.kind is NoticeKind.ASSIGNED and not notice.taken:
+                for partition in [name for name in notice.partitions if name in partitions]:
+                    del notice.partitions[partition]
+                    unheard.add(partition)
+        self._notices = deque(notice for notice in self._notices if notice.partitions or notice.taken)
+        self._drop(unheard)
+        return {name: self._owned[name].position for name in partitions if name in self._owned}
+
+    def _drop(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in partitions:
+            self._owned.pop(partition, None)
+        self._sweep()
+        self._condition.notify_all()
+
+    def _sweep(self) -> None:
+        self._queue = deque(item for item in self._queue if self._is_current(item))
+        self._queued_bytes = sum(map(_size_bytes, self._queue))
+
+    def _is_current(self, item: Fetched) -> bool:
+        owned = self._owned.get(item.partition)
+        return owned is not None and owned.epoch == item.epoch
+
+    # ---- the fetching thread
+
+    def wanted(self, timeout_ms: int) -> dict[TopicPartition, tuple[int, int]]:
+        """Return partition -> (epoch, offset to fetch) once there is room for another fetch; empty when there is nothing in
+        time.
+        """
+        with self._condition:
+            self._condition.wait_for(
+                lambda: self._stopped or (self._owned and self._queued_bytes <= self.queue_bytes // 2), timeout_ms / 1000
+            )
+            if self._stopped or self._queued_bytes > self.queue_bytes // 2:
+                return {}
+            return {name: (owned.epoch, owned.fetch_position) for name, owned in self._owned.items()}
+
+    def put(self, items: Sequence[Fetched], *, partition: TopicPartition, epoch: int, next_offset: int) -> None:
+        """Queue what was fetched of one partition, and go on from `next_offset`; nothing when it was taken away meanwhile."""
+        with self._condition:
+            owned = self._owned.get(partition)
+            if owned is None or owned.epoch != epoch:
+                return
+            owned.fetch_position = next_offset
+            self._queue.extend(items)
+            self._queued_bytes += sum(map(_size_bytes, items))
+            if items:
+                self._condition.notify_all()
+
+    def fail(self, error: Exception) -> None:
+        """Have the application's next call raise `error`."""
+        with self._condition:
+            self._failure = self._failure or error
+            self._condition.notify_all()
+
+    # ---- the application's thread
+
+    def take(self, deadline: float, *, may_deliver: Callable[[], bool]) -> Notice | Fetched | None:
+        """Return the next notice, else (while `may_deliver`) the next batch or skip; None at `deadline` (monotonic) or when
+        stopped.
+        """
+        with self._condition:
+            while True:
+                if self._failure is not None:
+                    raise self._failure
+                if self._stopped:
+                    return None
+                if self._notices and not self._notices[0].taken:
+                    self._notices[0].taken = True
+                    return self._notices[0]
+                if self._queue and may_deliver():
+                    item = self._queue.popleft()
+                    self._queued_bytes -= _size_bytes(item)
+                    self._condition.notify_all()
+                    return item
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                # Nobody notifies when the leave to deliver comes back: with something to deliver, look again soon.
+                self._condition.wait(min(left, 0.02) if self._queue else left)
+
+    def has_notice(self) -> bool:
+        """Return whether something is to be told; cheap enough to ask before every message."""
+        return bool(self._notices) or self._failure is not None or self._stopped
+
+    def finish(self, notice: Notice) -> None:
+        """Note that the application has been told."""
+        with self._condition:
+            if notice in self._notices:
+                self._notices.remove(notice)
+            if notice.kind is NoticeKind.REVOKED:
+                self._drop(notice.partitions)
+            notice.done.set()
+            self._condition.notify_all()
+
+    def moved(self, partition: TopicPartition, epoch: int, position: int) -> None:
+        """Note how far the application has got.
+
+        Hot: called per message, and takes no lock (only this thread writes positions).
+        """
+        owned = self._owned.get(partition)
+        if owned is not None and owned.epoch == epoch:
+            owned.position = position
+
+    def is_owned(self, partition: TopicPartition, epoch: int) -> bool:
+        """Return whether the partition is still owned under this epoch. Hot: per message, no lock."""
+        owned = self._owned.get(partition)
+        return owned is not None and owned.epoch == epoch
+
+    def seek(self, partition: TopicPartition, offset: int) -> bool:
+        """Go on from `offset` instead; return False when the partition is not owned."""
+        with self._condition:
+            owned = self._owned.get(partition)
+            if owned is None:
+                return False
+            self._owned[partition] = _Owned(next(self._epochs), offset, offset, owned.committed)
+            self._sweep()
+            self._condition.notify_all()
+            return True
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the owned partitions and how far the application has got in each."""
+        with self._condition:
+            return {name: owned.position for name, owned in self._owned.items()}
+
+    def uncommitted(self) -> dict[TopicPartition, int]:
+        """Return the positions that differ from what is registered."""
+        with self._condition:
+            return {name: owned.position for name, owned in self._owned.items() if owned.position != owned.committed}
+
+    def has_untold_loss(self) -> bool:
+        """Return whether partitions are gone that the application still believes to be its own."""
+        with self._condition:
+            return any(notice.kind is NoticeKind.LOST and not notice.taken for notice in self._notices)
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Note what is registered now."""
+        with self._condition:
+            for partition, offset in offsets.items():
+                if partition in self._owned:
+                    self._owned[partition].committed = offset
+
+    # ---- any
+
+    @property
+    def queued_bytes(self) -> int:
+        """The batch bytes that wait."""
+        return self._queued_bytes
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped
+
+    def stop(self) -> None:
+        """End every wait; `take` returns None from now on."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify_all()
+
+    def wake(self) -> None:
+        """Have every waiter look again."""
+        with self._condition:
+            self._condition.notify_all()
+
+
+def _size_bytes(item: Fetched) -> int:
+    return len(item.batch) if isinstance(item, Batch) else 0

@@ -1,0 +1,204 @@
+"""How a consumer comes to its partitions with no master: it reads the same sorted lists as every other member and takes its
+share.
+
+Step by step, as in the paper's section 3.2 and Kafka 0.7.2: (1) read the group's members and the topics' partitions, (2) give
+back what is not its own any more: stop handing out, drop what is queued, commit (the application's part), delete the owner node,
+(3) claim what is new by ephemeral owner nodes; when one is another's still, delete those just made, wait, begin again, (4) only
+when all are claimed begin, at the registered offset or where `auto_offset_reset` says. One thing is better than there: a
+partition that stays with its owner is neither given back nor interrupted.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from ...coordination.assignment import assigned_to
+from ...coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
+from ...coordination.errors import CoordinationError
+from ...coordination.session import Session
+from ...errors import HeadraceError
+from ...runtime.backoff import Backoff
+from ...runtime.logs import get_logger
+from ..fetch.fetched import TopicPartition
+from .stream_state import StreamState
+from .zk_errors import RebalanceFailed
+from .zk_partitions import SubscribedPartitions
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """What a member has to do to get from what it holds to what is its own."""
+
+    give_back: list[TopicPartition]
+    claim: list[TopicPartition]
+
+
+def moves(held: Collection[TopicPartition], adopted: Collection[TopicPartition], own: Collection[TopicPartition]) -> Moves:
+    """Return the moves, sorted. `held` are all that may have this member's owner node, `adopted` those it reads from."""
+    return Moves(give_back=sorted(set(held) - set(own)), claim=sorted(set(own) - set(adopted)))
+
+
+class Conflict(CoordinationError):
+    """A partition is still another member's."""
+
+    retriable = True
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.topic, self.partition = partition
+        super().__init__(f"{partition.topic}-{partition.partition} is still another member's")
+
+
+class Rebalancer:
+    """The thread that keeps one member's claims in step with its group. Whatever may have changed the lists calls `trigger`."""
+
+    def __init__(
+        self,
+        session: Session,
+        state: StreamState,
+        partitions: SubscribedPartitions,
+        starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
+        *,
+        group: str,
+        consumer_id: str,
+        backoff: Backoff,
+        patience_ms: int,
+        handover_ms: int,
+        recheck_ms: int,
+    ) -> None:
+        """`starts` says where partitions without a registered offset begin.
+
+        A conflict that lasts for `patience_ms` fails the stream; an application that does not come back within `handover_ms`
+        loses what is taken back; the lists are read again at least every `recheck_ms`, whatever the watches say.
+        """
+        self._session, self._state, self._partitions, self._starts = session, state, partitions, starts
+        self._consumers, self._owners, self._offsets = ConsumerRegistry(session), OwnerRegistry(session), OffsetRegistry(session)
+        self._group, self._consumer_id = group, consumer_id
+        self._backoff, self._patience_ms = backoff, patience_ms
+        self._handover_ms, self._recheck_ms = handover_ms, recheck_ms
+        self._generation = session.generation
+        self._held: set[TopicPartition] = set()
+        self._adopted: set[TopicPartition] = set()
+        self._due = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"rebalance-{consumer_id}", daemon=True)
+        self.rebalance_count = 0
+        """How often partitions were given back or taken, since the beginning."""
+
+    def start(self) -> None:
+        self._due.set()
+        self._thread.start()
+
+    def trigger(self, _reason: object = None) -> None:
+        """Look at the lists again soon; many calls may be one look."""
+        self._due.set()
+
+    def stop(self, timeout_ms: int = 10_000) -> None:
+        """End the thread; claims stay until the session ends."""
+        self._stop.set()
+        self._due.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout_ms / 1000)
+
+    def _run(self) -> None:
+        attempt, struggling_since = 0, 0.0
+        while not self._stop.is_set():
+            self._due.wait((self._backoff.wait_ms(attempt - 1) if attempt else self._recheck_ms) / 1000)
+            self._due.clear()
+            if self._stop.is_set():
+                return
+            try:
+                self._rebalance()
+                attempt = 0
+            except HeadraceError as error:
+                if not error.retriable:
+                    self._state.fail(error)
+                    return
+                is_new = not attempt
+                attempt += 1
+                if is_new:
+                    struggling_since = time.monotonic()
+                    log.info("rebalance_postponed", group=self._group, consumer=self._consumer_id, reason=str(error))
+                waited_ms = int((time.monotonic() - struggling_since) * 1000)
+                if isinstance(error, Conflict) and waited_ms > self._patience_ms:
+                    self._state.fail(RebalanceFailed(self._group, self._consumer_id, waited_ms, str(error)))
+                    return
+            except Exception as error:  # a fault of ours must reach the application, not end in a silent thread
+                log.error("rebalance_failed", group=self._group, consumer=self._consumer_id, exc_info=True)
+                self._state.fail(error)
+                return
+
+    def _rebalance(self) -> None:
+        generation = self._session.generation
+        if generation != self._generation:
+            # Consumer and owner nodes went with the session, all at once: nothing to give back.
+            self._state.lose_all()
+            self._held.clear()
+            self._adopted.clear()
+            self._generation = generation
+        if not self._session.is_sure():
+            return  # whoever becomes sure again triggers
+        members = self._consumers.members(self._group)
+        # A member that is not among them (its registration not renewed yet) owns nothing; the watch on them triggers.
+        own = {TopicPartition(*name) for name in assigned_to(self._consumer_id, members, self._partitions.read())}
+        todo = moves(self._held, self._adopted, own)
+        if not todo.give_back and not todo.claim:
+            return
+        self._give_back(todo.give_back)
+        if not self._state.await_quiet(0):
+            # The application has not heard of earlier changes: it gets nothing new before it comes back for its next message.
+            self._state.await_quiet(self._handover_ms)
+            self._due.set()
+            return
+        self._claim(todo.claim, generation)
+        self.rebalance_count += 1
+        log.info(
+            "rebalanced",
+            group=self._group,
+            consumer=self._consumer_id,
+            members=len(members),
+            given_back=_names(todo.give_back),
+            taken=_names(todo.claim),
+            owned=len(self._adopted),
+        )
+
+    def _give_back(self, partitions: list[TopicPartition]) -> None:
+        adopted = [name for name in partitions if name in self._adopted]
+        if adopted:
+            if not self._state.revoke(adopted, timeout_ms=self._handover_ms):
+                log.warning("handover_timed_out", group=self._group, partitions=_names(adopted), after_ms=self._handover_ms)
+            self._adopted.difference_update(adopted)
+        for partition in partitions:
+            self._owners.release(self._group, *partition)
+            self._held.discard(partition)
+
+    def _claim(self, partitions: list[TopicPartition], generation: int) -> None:
+        if not partitions:
+            return
+        try:
+            for partition in partitions:
+                self._held.add(partition)  # before the call: one whose answer is lost may be ours
+                if not self._owners.claim(self._group, *partition, self._consumer_id):
+                    self._held.discard(partition)
+                    raise Conflict(partition)
+            registered = {
+                TopicPartition(*name): offset for name, offset in self._offsets.get_many(self._group, partitions).items()
+            }
+            missing = [name for name in partitions if name not in registered]
+            starts = {**registered, **(self._starts(missing) if missing else {})}
+            if self._session.generation != generation:
+                raise Conflict(partitions[0])  # claimed in a session that is gone
+        except HeadraceError:
+            for partition in partitions:
+                if partition in self._held:
+                    self._owners.release(self._group, *partition)
+                    self._held.discard(partition)
+            raise
+        self._adopted.update(partitions)
+        self._state.assign(starts, committed=registered, generation=generation)
+
+
+def _names(partitions: Collection[TopicPartition]) -> list[str]:
+    return [f"{topic}-{partition}" for topic, partition in partitions]

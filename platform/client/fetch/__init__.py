@@ -1,0 +1,1 @@
+"""Reading batches by offset. Keeps no position and joins no group."""

@@ -1,0 +1,169 @@
+"""Reading batches: one fetch over many partitions and brokers.
+
+Each batch's CRC is checked here, once, for everybody above. Opens no batch. Works with byte offsets and with dense ones: the
+way on is always `BatchHeader.next_offset`. Keeps no position and no session: that is the caller's.
+"""
+
+import itertools
+from collections.abc import Mapping
+
+from ...wire.errors import ErrorCode, WireError
+from ...wire.messages import fetch as wire_fetch
+from ..connection.cluster import Cluster
+from ..connection.connection import Connection
+from ..errors import BadAnswer, ClientError, OffsetOutOfRange, broker_error
+from .fetched import CorruptRange, FetchedPartition, TopicPartition, parse
+from .log_offsets import EARLIEST, log_offsets
+
+LARGEST_PARTITION_BYTES = 64 << 20
+"""How far a fetch is widened to find the end of a bad range."""
+
+_lanes = itertools.count()
+
+
+class Fetcher:
+    """Fetches from any number of partitions, on connections of its own; used by one thread at a time (`close` from any)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        max_wait_ms: int = 500,
+        min_bytes: int = 1,
+        max_bytes: int = 8 << 20,
+        partition_max_bytes: int = 1 << 20,
+    ) -> None:
+        self.cluster = cluster
+        self.max_wait_ms = max_wait_ms
+        self.min_bytes = min_bytes
+        self.max_bytes = max_bytes
+        self.partition_max_bytes = partition_max_bytes
+        self._lane = f"fetch-{next(_lanes)}"
+
+    def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
+        """Return what the brokers have from each offset on, after at most about `max_wait_ms` when that is nothing.
+
+        A partition that fails for now (its leader moves) stands in the list with its `error` and no batches; when all fail, the
+        first error is raised. Raises `OffsetOutOfRange`, and at once whatever will not pass by itself.
+        """
+        if not wanted:
+            return []
+        return self._fetch(wanted, self.max_wait_ms, self.partition_max_bytes)
+
+    def close(self) -> None:
+        """Close this fetcher's connections, from any thread; a fetch that waits fails."""
+        self.cluster.close_lane(self._lane)
+
+    def _fetch(self, wanted: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> list[FetchedPartition]:
+        fetched: list[FetchedPartition] = []
+        by_leader: dict[Connection, dict[TopicPartition, int]] = {}
+        for partition, offset in wanted.items():
+            try:
+                leader = self.cluster.leader(*partition, lane=self._lane)
+                by_leader.setdefault(leader, {})[partition] = offset
+            except ClientError as error:
+                fetched.append(self._failed(partition, offset, error))
+        begun: list[tuple[Connection, int, dict[TopicPartition, int]]] = []
+        # All brokers are asked before the first is waited for, so their long polls run side by side.
+        for leader, offsets in by_leader.items():
+            try:
+                begun.append((leader, self._begin(leader, offsets, max_wait_ms, partition_bytes), offsets))
+            except ClientError as error:
+                fetched += [self._failed(partition, offset, error) for partition, offset in offsets.items()]
+        for leader, version, offsets in begun:
+            try:
+                answer = self._answer(leader, version, max_wait_ms)
+            except ClientError as error:
+                fetched += [self._failed(partition, offset, error) for partition, offset in offsets.items()]
+                continue
+            fetched += self._taken_apart(leader, answer, offsets, partition_bytes)
+        if all(one.error is not None for one in fetched):
+            raise next(one.error for one in fetched if one.error is not None)
+        return fetched
+
+    def _begin(self, leader: Connection, offsets: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> int:
+        by_topic: dict[str, list[wire_fetch.FetchPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            by_topic.setdefault(topic, []).append(wire_fetch.FetchPartition(partition, offset, partition_bytes))
+        request = wire_fetch.FetchRequest(
+            max_wait_ms,
+            self.min_bytes,
+            max(self.max_bytes, partition_bytes),
+            [wire_fetch.FetchTopic(topic, partitions) for topic, partitions in by_topic.items()],
+        )
+        leader.drop_unanswered()
+        version = leader.negotiated(wire_fetch.API_KEY, wire_fetch.MIN_VERSION, wire_fetch.MAX_VERSION)
+        leader.begin(wire_fetch.API_KEY, version, wire_fetch.encode_request(version, request))
+        return version
+
+    def _answer(self, leader: Connection, version: int, max_wait_ms: int) -> wire_fetch.FetchResponse:
+        body = leader.finish(timeout_ms=self.cluster.request_timeout_ms + max_wait_ms)
+        try:
+            answer = wire_fetch.decode_response(version, body)
+        except WireError as error:
+            raise BadAnswer(leader.address, "Fetch", str(error)) from error
+        if answer.error_code:
+            raise broker_error(f"Fetch from {leader.address}", answer.error_code)
+        return answer
+
+    def _taken_apart(
+        self, leader: Connection, answer: wire_fetch.FetchResponse, offsets: Mapping[TopicPartition, int], partition_bytes: int
+    ) -> list[FetchedPartition]:
+        fetched = []
+        answered = {
+            TopicPartition(topic.name, partition.index): partition for topic in answer.topics for partition in topic.partitions
+        }
+        for name, offset in offsets.items():
+            part = answered.get(name)
+            if part is None:
+                error: ClientError = BadAnswer(leader.address, "Fetch", f"it leaves out {name.topic}-{name.partition}")
+                fetched.append(self._failed(name, offset, error))
+            elif part.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                start = part.log_start_offset if part.log_start_offset >= 0 else log_offsets(self.cluster, {name: EARLIEST})[name]
+                raise OffsetOutOfRange(*name, offset, start)
+            elif part.error_code:
+                error = broker_error(f"Fetch of {name.topic}-{name.partition} from {leader.address}", part.error_code)
+                fetched.append(self._failed(name, offset, error))
+            else:
+                fetched.append(self._sound(name, offset, part, partition_bytes))
+        return fetched
+
+    def _sound(
+        self, name: TopicPartition, offset: int, part: wire_fetch.FetchResponsePartition, partition_bytes: int
+    ) -> FetchedPartition:
+        records = part.records if isinstance(part.records, memoryview) else memoryview(b"")
+        batches, corrupt, tail = parse(records, offset)
+        stands_still = tail is not None and not batches and not corrupt
+        if corrupt or stands_still:
+            is_first_look = partition_bytes == self.partition_max_bytes
+            bigger = partition_bytes * 4
+            if (is_first_look or (stands_still and len(records) >= partition_bytes)) and bigger <= LARGEST_PARTITION_BYTES:
+                # Look again, and further: the damage may be the way's and not the log's, and only what lies behind tells where
+                # it ends.
+                return self._fetch({name: offset}, 0, bigger)[0]
+        if tail is not None and stands_still:
+            believable = tail.from_offset < tail.to_offset <= part.high_watermark
+            end = tail.to_offset if believable else max(part.high_watermark, tail.from_offset + 1)
+            corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=end, reason=tail.reason)]
+        return FetchedPartition(
+            topic=name.topic,
+            partition=name.partition,
+            requested_offset=offset,
+            high_watermark=part.high_watermark,
+            log_start_offset=part.log_start_offset,
+            batches=batches,
+            corrupt=corrupt,
+        )
+
+    def _failed(self, name: TopicPartition, offset: int, error: ClientError) -> FetchedPartition:
+        if not error.retriable:
+            raise error
+        self.cluster.forget(name.topic)
+        return FetchedPartition(
+            topic=name.topic,
+            partition=name.partition,
+            requested_offset=offset,
+            high_watermark=-1,
+            log_start_offset=-1,
+            error=error,
+        )

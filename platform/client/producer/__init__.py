@@ -1,0 +1,1 @@
+"""Sending records: `Producer` buffers, one thread sends and retries in order."""

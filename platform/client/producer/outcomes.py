@@ -1,0 +1,132 @@
+"""What becomes of batches that were taken out to be sent: acknowledged, put back to be sent again, or given up.
+
+Order and sequences hold through every retry: a batch goes back to the head of its partition's queue, and one that may be in the
+log already is only ever sent again under the same numbers. Source: KIP-98.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+
+from ...runtime.backoff import Backoff
+from ...runtime.clock import Clock
+from ...runtime.logs import get_library_logger
+from ...wire.messages import produce
+from ..connection.cluster import Cluster
+from ..errors import BadAnswer, BrokerUnreachable, ClientError, broker_error
+from .accumulator import Accumulator
+from .delivery import DeliveryOutcome, outcome_of
+from .pending import PartitionQueue, PendingBatch
+from .seldom import Seldom
+
+log = get_library_logger(__name__)
+
+OnDone = Callable[[PendingBatch, int, ClientError | None], None]
+"""Called once per batch with its base offset, or -1 and why it was given up. Without the lock, from the sender's thread."""
+Taken = tuple[PartitionQueue, PendingBatch]
+
+
+class Outcomes:
+    """The ends of one producer's batches; used by its sender's thread."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        accumulator: Accumulator,
+        lock: threading.Condition,
+        *,
+        is_numbered: bool,
+        clock: Clock,
+        on_done: OnDone,
+    ) -> None:
+        """`is_numbered`: batches carry a producer id and sequences."""
+        self._cluster = cluster
+        self._accumulator = accumulator
+        self._lock = lock
+        self._is_numbered = is_numbered
+        self._clock = clock
+        self._on_done = on_done
+        self._backoff = Backoff()
+        self._seldom = Seldom()
+        self.last_error: ClientError | None = None
+        """Why the last batch that had to be sent again was not taken; None once one is acknowledged after it."""
+
+    def answered(self, address: str, taken: Iterable[Taken], answer: produce.ProduceResponse) -> None:
+        """The broker answered the request that carried the batches."""
+        answers = {(topic.name, partition.index): partition for topic in answer.topics for partition in topic.partitions}
+        for queue, batch in taken:
+            found = answers.get((batch.topic, batch.partition))
+            if found is None:
+                missing = BadAnswer(address, "Produce", f"it leaves out {batch.topic}-{batch.partition}")
+                self._again(queue, batch, missing, is_uncertain=True)
+            else:
+                self._judge(address, queue, batch, found)
+
+    def came_to_nothing(self, address: str, taken: list[Taken], error: ClientError) -> None:
+        """The whole request failed: it may or may not have arrived."""
+        was_sent = error.was_sent if isinstance(error, BrokerUnreachable) else isinstance(error, BadAnswer)
+        kind = ("produce_failed", address, type(error))
+        if self._seldom.is_told(kind, self._clock.monotonic_ms()):
+            more = self._seldom.left_out(kind)
+            # One that is tried again is told in full by whoever waits for it, and as given up if it comes to that.
+            tell = log.info if error.retriable else log.warning
+            tell("produce_failed", broker=address, batches=len(taken), reason=str(error), **more)
+        for queue, batch in taken:
+            self._again_or_never(queue, batch, error, is_uncertain=was_sent)
+
+    def not_sent(self, queue: PartitionQueue, error: ClientError) -> None:
+        """The partition's first batch was due and could not be sent."""
+        with self._lock:
+            batch = self._accumulator.take(queue)
+        self._again_or_never(queue, batch, error, is_uncertain=False)
+
+    def give_up(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError) -> None:
+        """The batch will never be sent (again)."""
+        with self._lock:
+            queue.give_up(batch)
+            self._accumulator.settle()
+        self._on_done(batch, -1, error)
+
+    def _judge(self, address: str, queue: PartitionQueue, batch: PendingBatch, found: produce.ProduceResponsePartition) -> None:
+        what = f"Produce of {len(batch.records)} records to {batch.topic}-{batch.partition} on {address}"
+        outcome = outcome_of(found.error_code)
+        if outcome is DeliveryOutcome.ACKNOWLEDGED:
+            self.last_error = None
+            with self._lock:
+                queue.done(batch)
+                self._accumulator.settle()
+            self._on_done(batch, found.base_offset, None)
+            return
+        error = broker_error(what, found.error_code, found.error_message)
+        match outcome:
+            case DeliveryOutcome.NOT_NOW:
+                self._again(queue, batch, error, is_uncertain=False)
+            case DeliveryOutcome.PERHAPS:
+                self._again(queue, batch, error, is_uncertain=True)
+            case DeliveryOutcome.NUMBERS_UNKNOWN if self._is_numbered:
+                log.warning(
+                    "producer_begins_again",
+                    topic=batch.topic,
+                    partition=batch.partition,
+                    spent_producer_id=batch.producer_id,
+                    base_sequence=batch.base_sequence,
+                    reason=f"{error}: the broker lost records it had acknowledged, or forgot this producer",
+                )
+                with self._lock:
+                    queue.begin_again(batch)
+                self._again(queue, batch, error, is_uncertain=False)
+            case _:
+                self.give_up(queue, batch, error)
+
+    def _again_or_never(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError, *, is_uncertain: bool) -> None:
+        if error.retriable:
+            self._again(queue, batch, error, is_uncertain=is_uncertain)
+        else:
+            self.give_up(queue, batch, error)
+
+    def _again(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError, *, is_uncertain: bool) -> None:
+        self._cluster.forget(batch.topic)
+        self.last_error = error
+        with self._lock:
+            batch.last_error = error
+            batch.is_uncertain = batch.is_uncertain or is_uncertain
+            queue.again(batch, self._clock.monotonic_ms() + self._backoff.wait_ms(batch.attempts))

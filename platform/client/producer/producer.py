@@ -1,0 +1,272 @@
+"""Sending records: `send` puts them into a bounded buffer and never touches the network; one thread sends and retries in order.
+
+The only way for a record to be lost is named: refused at `send` (`BufferFull`, `RecordTooLarge`), or given up and told to
+`on_delivery` and to the next `flush`. With `idempotent`, nothing that was acknowledged is stored twice, through kills and
+restarts of the broker.
+"""
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ...runtime.clock import Clock, SystemClock
+from ...runtime.logs import get_library_logger
+from ...wire.batch.compression import Codec
+from ..connection.cluster import Cluster
+from ..errors import BufferFull, ClientError, DeliveryFailed, FlushTimedOut, ProducerClosed, ProducerForked, RecordTooLarge
+from .accumulator import Accumulator
+from .delivery import Delivery
+from .identity import ProducerIdentity
+from .pending import PendingBatch, record_size_bytes
+from .seldom import Seldom
+from .sender import Sender
+
+log = get_library_logger(__name__)
+
+_lanes = itertools.count()
+
+
+class Producer:
+    """Sends records to any topics of one cluster; safe to use from many threads.
+
+    With `window_ms`, a batch never holds records of two windows, so that it is counted by its header ever after. Without a
+    partition a record goes where its key says (as with Kafka's default partitioner); without a key, to a random one for each
+    batch.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        idempotent: bool = True,
+        codec: Codec = Codec.NONE,
+        linger_ms: int = 20,
+        batch_bytes: int = 512 << 10,
+        buffer_bytes: int = 32 << 20,
+        max_block_ms: int = 60_000,
+        delivery_timeout_ms: int = 120_000,
+        window_ms: int | None = None,
+        on_delivery: Callable[[Delivery], None] | None = None,
+        is_held: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """Nothing is asked of the cluster before the first `send`; with `is_held` nothing is sent before `release`."""
+        self.cluster = cluster
+        self.buffer_bytes = buffer_bytes
+        self.max_block_ms = max_block_ms
+        self._clock = clock or SystemClock()
+        self._on_delivery = on_delivery
+        lane = f"produce-{next(_lanes)}"
+        self._lock = threading.Condition()
+        self._accumulator = Accumulator(batch_bytes=batch_bytes, linger_ms=linger_ms, window_ms=window_ms)
+        self._identity = ProducerIdentity(cluster) if idempotent else None
+        self._sender = Sender(
+            cluster,
+            self._accumulator,
+            self._lock,
+            lane=lane,
+            codec=codec,
+            identity=self._identity,
+            delivery_timeout_ms=delivery_timeout_ms,
+            clock=self._clock,
+            on_done=self._done,
+        )
+        self._sender.is_held = is_held
+        self._thread: threading.Thread | None = None
+        self._process_id = os.getpid()
+        self._used_bytes = 0
+        self._generation = 0
+        """Counts flushes: a flush waits for the records of its own and earlier generations, however many more come meanwhile."""
+        self._held: dict[int, int] = {}
+        """Generation → records not done yet."""
+        self._given_up = 0
+        self._first_failure: ClientError | None = None
+        self._is_closed = False
+        self._seldom = Seldom()
+
+    @property
+    def producer_id(self) -> int:
+        """Return the present producer id; -1 before the first batch went out, and for a producer that is not idempotent."""
+        present = self._identity.present if self._identity is not None else None
+        return -1 if present is None else present[0]
+
+    @property
+    def producer_ids(self) -> tuple[int, ...]:
+        """Return every producer id that this producer's records may carry, oldest first."""
+        return tuple(number for number, _ in self._identity.ids) if self._identity is not None else ()
+
+    @property
+    def held_records(self) -> int:
+        """Return how many records were taken and are neither acknowledged nor given up."""
+        with self._lock:
+            return sum(self._held.values())
+
+    def identify(self, timeout_ms: int = 60_000) -> int:
+        """Return the producer id that the first batches will carry, asking the cluster for it; -1 if not idempotent.
+
+        Waits out passing failures for `timeout_ms`, then raises the last of them.
+        """
+        if self._identity is None:
+            return -1
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        while not self._identity.ensure(now_ms := self._clock.monotonic_ms()):
+            if now_ms >= deadline_ms and self._identity.last_error is not None:
+                raise self._identity.last_error
+            time.sleep(0.02)
+        return self.producer_id
+
+    def release(self) -> None:
+        """Let what a held producer took, and takes, go out."""
+        self._sender.is_held = False
+        self._sender.wake.set()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        partition: int | None = None,
+        timestamp_ms: int,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        max_block_ms: int | None = None,
+    ) -> None:
+        """Take a record; `timestamp_ms` is its event time. Hot: once per record.
+
+        Raises `BufferFull` when there was no room for `max_block_ms` (the producer's own unless given here), `RecordTooLarge`,
+        `ProducerClosed`, `ProducerForked`; then the record was not taken.
+        """
+        size_bytes = record_size_bytes(key, value, headers)
+        if size_bytes > self.buffer_bytes:
+            raise RecordTooLarge(topic, size_bytes, self.buffer_bytes, "buffer_bytes")
+        with self._lock:
+            self._check_usable()
+            if self._used_bytes + size_bytes > self.buffer_bytes:
+                self._wait_for_room(topic, size_bytes, self.max_block_ms if max_block_ms is None else max_block_ms)
+            self._used_bytes += size_bytes
+            self._held[self._generation] = self._held.get(self._generation, 0) + 1
+            is_news = self._accumulator.add(
+                topic,
+                partition,
+                (timestamp_ms, key, value, headers),
+                size_bytes=size_bytes,
+                now_ms=self._clock.monotonic_ms(),
+                generation=self._generation,
+            )
+            if self._thread is None:
+                self._start()
+        if is_news:
+            self._sender.wake.set()
+
+    def flush(self, timeout_ms: int = 60_000) -> None:
+        """Return once every record sent before this call is acknowledged.
+
+        Raises `FlushTimedOut` (the sending goes on), and `DeliveryFailed` when records were given up since the last flush.
+        """
+        with self._lock:
+            if os.getpid() != self._process_id:
+                raise ProducerForked(self._process_id, os.getpid())
+            flushed = self._generation
+            self._generation += 1
+            self._accumulator.flush(flushed)
+            self._sender.wake.set()
+            self._lock.wait_for(lambda: not self._waits_for(flushed), timeout_ms / 1000)
+            left = self._waits_for(flushed)
+            given_up, first = self._given_up, self._first_failure
+            self._given_up, self._first_failure = 0, None
+        if left:
+            raise FlushTimedOut(left, timeout_ms, self._sender.last_error)
+        if first is not None:
+            raise DeliveryFailed(given_up, first) from first
+
+    def close(self, timeout_ms: int = 60_000) -> None:
+        """Flush, then end the thread; what is not acknowledged in time is given up. Raises as `flush`; again: does nothing."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        try:
+            self.flush(timeout_ms)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            thread, held = self._thread, sum(self._held.values())
+        if held:
+            self._sender.abandon()
+        else:
+            self._sender.stop()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        with self._lock:
+            given_up = self._accumulator.give_up_all()
+        for batch in given_up:
+            where = batch.topic if batch.partition < 0 else f"{batch.topic}-{batch.partition}"
+            self._done(batch, -1, ProducerClosed(f"{len(batch.records)} records for {where} were not acknowledged at close"))
+        self._sender.wake.close()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._sender.run, name=f"headrace-{self.cluster.client_id}-sender", daemon=True)
+        self._thread.start()
+
+    def _check_usable(self) -> None:
+        if self._is_closed:
+            raise ProducerClosed("this producer is closed: make a new one")
+        if os.getpid() != self._process_id:
+            raise ProducerForked(self._process_id, os.getpid())
+
+    def _wait_for_room(self, topic: str, size_bytes: int, max_block_ms: int) -> None:
+        def has_room() -> bool:
+            return self._is_closed or self._used_bytes + size_bytes <= self.buffer_bytes
+
+        self._sender.wake.set()
+        if not self._lock.wait_for(has_room, max_block_ms / 1000):
+            raise BufferFull(topic, self.buffer_bytes, max_block_ms)
+        self._check_usable()
+
+    def _tell_given_up(self, batch: PendingBatch, error: ClientError) -> None:
+        # A topic that is refused for good has all its batches given up, one after another, for the same reason.
+        kind = (batch.topic, type(error), getattr(error, "code", None))
+        with self._lock:
+            is_told = self._seldom.is_told(kind, self._clock.monotonic_ms())
+            more = self._seldom.left_out(kind) if is_told else {}
+        if is_told:
+            count = len(batch.records)
+            log.warning("batch_given_up", topic=batch.topic, partition=batch.partition, records=count, reason=str(error), **more)
+
+    def _waits_for(self, generation: int) -> int:
+        return sum(count for held, count in self._held.items() if held <= generation)
+
+    def _done(self, batch: PendingBatch, base_offset: int, error: ClientError | None) -> None:
+        """A batch has come to its end: tell whoever asked, then make room."""
+        count = len(batch.records)
+        if error is not None:
+            self._tell_given_up(batch, error)
+        if self._on_delivery is not None:
+            delivery = Delivery(
+                topic=batch.topic,
+                partition=batch.partition,
+                base_offset=base_offset,
+                record_count=count,
+                first_timestamp_ms=batch.first_timestamp_ms,
+                max_timestamp_ms=batch.max_timestamp_ms,
+                error=error,
+            )
+            try:
+                self._on_delivery(delivery)
+            except Exception:
+                log.error("on_delivery_failed", topic=batch.topic, partition=batch.partition, exc_info=True)
+        with self._lock:
+            self._used_bytes -= batch.charged_bytes
+            left = self._held[batch.generation] - count
+            if left:
+                self._held[batch.generation] = left
+            else:
+                del self._held[batch.generation]
+            if error is not None:
+                self._given_up += count
+                self._first_failure = self._first_failure or error
+            self._lock.notify_all()

@@ -1,0 +1,1 @@
+"""Airflow on one machine: its processes, its metadata database and the runs of its DAGs."""

@@ -1,0 +1,1 @@
+"""`make demo`: the whole pipeline once, and what of its result is its own."""

@@ -1,0 +1,314 @@
+"""The whole pipeline in one go: real events in, the warehouse loaded by Airflow, the books balanced, the result printed.
+
+With a log it replays that; without one it drives the sample frontend with real HTTP requests and stops it cleanly. Every
+step is a command of ours run as its own process, as a user would run it. A signal ends it at any moment, and all
+that it started.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...audit.model.windows import WINDOW_MS, window_start_ms
+from ...audit.service.web import report
+from ...errors import HeadraceError
+from ...runtime.layout import Layout
+from .. import audit_queries, commands, control, preflight
+from ..airflow import processes
+from ..interrupts import Interrupts, held
+from . import demo_share
+from .demo_share import Before, Windows
+
+FRONTEND_REQUESTS = 3_000
+FRONTEND_CLIENTS = 4
+FRONTEND_READY_MS = 30_000
+MIRRORED_MS = 120_000
+LOADED_MS = 600_000
+DECIDED_MS = 180_000
+"""Bounds for a busy machine of two cores, on which Airflow alone was seen to take three minutes to begin a task."""
+UNDECIDED = ("OPEN", "UNKNOWN")
+"""UNKNOWN becomes known, too, when a tier that was slow reports at last."""
+STEP_ENDS_MS = 20_000
+"""A step of an interrupted demo may seal its books for so long before it is killed."""
+PATHS = ("/", "/products", "/products/7", "/api/time", "/about", "/missing")
+
+
+class DemoError(HeadraceError):
+    """A step of the demo failed; the message names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What went in."""
+
+    topic: str
+    event_count: int
+    quarantined_count: int
+    window_starts_ms: tuple[int, ...]
+    is_running_hour: bool
+    """The events are of the hour that has not ended: counted and loaded, not published yet."""
+
+
+class Demo:
+    """One run. `say` takes lines of progress, `show` lines of the result."""
+
+    def __init__(
+        self, layout: Layout, *, log: Path | None, topic: str, keep: bool, say: Callable[[str], None], show: Callable[[str], None]
+    ) -> None:
+        self._layout = layout
+        self._log = log
+        self._topic = topic
+        self._keep = keep
+        self._tell = say
+        self._show = show
+        self._began = time.monotonic()
+
+    def run(self) -> bool:
+        """Bring the platform up if it is not, send, load, wait for the verdicts, show them; bring down what was brought up.
+
+        Return whether every window it made is COMPLETE in every tier. Raises KeyboardInterrupt on the first SIGINT, SIGTERM or
+        SIGHUP, after the same clean-up.
+        """
+        if self._log is not None and not self._log.is_file():
+            raise DemoError(f"no log at {self._log}: LOG names a web server's access log in combined format")
+        self._refuse_a_taken_frontend_port()
+        with Interrupts(self._say) as interrupts:
+            started_here = control.state(self._layout) is None
+            self._say("platform: starting" if started_here else "platform: the running one is used")
+            is_up = False
+            try:
+                control.up(self._layout, progress=self._say)
+                is_up = True
+                before = demo_share.look(self._layout, self._topic)
+                sent = self._replay(self._log) if self._log is not None else self._drive_frontend()
+                self._await_mirror(sent, before)
+                self._load()
+                return self._result(sent, before)
+            finally:
+                if started_here:
+                    self._bring_down(is_up, interrupts)
+
+    def _bring_down(self, is_up: bool, interrupts: Interrupts) -> None:
+        if is_up and self._keep:
+            self._say("platform: left running (KEEP=1); `make down` stops it")
+            return
+        hint = "" if interrupts.came else " (KEEP=1 leaves it running)"
+        self._say(f"platform: stopping{hint}")
+        control.down(self._layout)
+        self._say("platform: stopped, nothing that this demo started is left running")
+
+    def _refuse_a_taken_frontend_port(self) -> None:
+        """The sample frontend's port is not in the process table: it runs for a demo only."""
+        if self._log is not None:
+            return
+        faults = preflight.port_faults({self._layout.port(preflight.FRONTEND_PORT): "the sample frontend"})
+        if control.state(self._layout) is None:
+            faults = preflight.platform_faults(self._layout.home, self._layout.port_shift, os.environ) + faults
+        if faults:
+            raise DemoError(preflight.in_lines(faults))
+
+    def _say(self, line: str) -> None:
+        self._tell(f"[{time.monotonic() - self._began:5.1f} s] {line}")
+
+    def _headrace(self, *words: str, output: int | None = None) -> tuple[int, str]:
+        """Run one command of ours to its end; return its exit code and, with `output` PIPE, what it printed."""
+        step: subprocess.Popen[str] | None = None
+        try:
+            with held():
+                step = subprocess.Popen(
+                    commands.command(*words), env=commands.environment(self._layout), stdout=output, text=True
+                )
+            printed, _ = step.communicate()
+            return step.returncode, printed or ""
+        finally:
+            if step is not None:
+                _end(step)
+
+    def _replay(self, log: Path) -> Sent:
+        self._say(f"replay: {log} with its own time stamps → topic {self._topic}")
+        code, printed = self._headrace("replay", str(log), "--topic", self._topic, "--json", output=subprocess.PIPE)
+        if code != 0:
+            raise DemoError(f"the replay of {log} failed (exit {code}); what it said stands above")
+        words = json.loads(printed)
+        starts = tuple(words["window_starts_ms"])
+        self._say(f"replay: {words['sent']:,} events sent, {words['quarantined']} quarantined, {len(starts)} windows")
+        hour_ms = 3_600_000
+        running = bool(starts) and starts[-1] // hour_ms == time.time_ns() // 1_000_000 // hour_ms
+        return Sent(
+            topic=self._topic,
+            event_count=words["sent"],
+            quarantined_count=words["quarantined"],
+            window_starts_ms=starts,
+            is_running_hour=running,
+        )
+
+    def _drive_frontend(self) -> Sent:
+        first_ms = time.time_ns() // 1_000_000
+        port = self._layout.port(preflight.FRONTEND_PORT)
+        command = commands.command("frontend", "run", "--port", str(port), "--topic", self._topic)
+        self._layout.logs.mkdir(parents=True, exist_ok=True)
+        frontend: subprocess.Popen[bytes] | None = None
+        try:
+            with held(), (self._layout.logs / "frontend.log").open("ab") as output:
+                frontend = subprocess.Popen(command, stdout=output, stderr=output, env=commands.environment(self._layout))
+            self._await_frontend(frontend)
+            self._say(f"frontend: {self._layout.frontend_url}, {FRONTEND_REQUESTS:,} real HTTP requests")
+            answers = self._drive()
+            self._say(f"frontend: answered {', '.join(f'{n:,} × {code}' for code, n in sorted(answers.items()))}; stopping it")
+            frontend.send_signal(signal.SIGTERM)
+            code = frontend.wait(timeout=30)
+        finally:
+            if frontend is not None:
+                _end(frontend)
+        if code != 0:
+            raise DemoError(f"the frontend did not seal its windows (exit {code}): see {self._layout.logs / 'frontend.log'}")
+        last_ms = time.time_ns() // 1_000_000
+        starts = tuple(range(window_start_ms(first_ms), last_ms + 1, WINDOW_MS))
+        return Sent(
+            topic=self._topic,
+            event_count=sum(answers.values()) + 1,  # the probe that found it ready is a request too
+            quarantined_count=0,
+            window_starts_ms=starts,
+            is_running_hour=True,
+        )
+
+    def _await_frontend(self, frontend: "subprocess.Popen[bytes]") -> None:
+        deadline = time.monotonic() + FRONTEND_READY_MS / 1000
+        while frontend.poll() is None and time.monotonic() < deadline:
+            try:
+                urllib.request.urlopen(self._layout.frontend_url, timeout=2).close()
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise DemoError(f"the sample frontend did not answer: see {self._layout.logs / 'frontend.log'}")
+
+    def _drive(self) -> Counter[int]:
+        """Return how often each status came. What a client could not ask is raised here."""
+        answers: Counter[int] = Counter()
+        lock = threading.Lock()
+        is_over = threading.Event()
+        failures: list[OSError] = []
+
+        def client(number: int) -> None:
+            for turn in range(FRONTEND_REQUESTS // FRONTEND_CLIENTS):
+                if is_over.is_set():
+                    return
+                url = self._layout.frontend_url + PATHS[(turn + number) % len(PATHS)]
+                try:
+                    with urllib.request.urlopen(url, timeout=10) as answer:
+                        answer.read()
+                        code = answer.status
+                except urllib.error.HTTPError as error:
+                    code = error.code
+                    error.close()
+                except OSError as error:
+                    failures.append(error)
+                    is_over.set()
+                    return
+                with lock:
+                    answers[code] += 1
+
+        clients = [threading.Thread(target=client, args=(number,), daemon=True) for number in range(FRONTEND_CLIENTS)]
+        try:
+            for thread in clients:
+                thread.start()
+            for thread in clients:
+                thread.join()
+        finally:
+            is_over.set()
+        if failures:
+            raise DemoError(f"the sample frontend stopped answering ({failures[0]}): see {self._layout.logs / 'frontend.log'}")
+        return answers
+
+    def _await_mirror(self, sent: Sent, before: Before) -> None:
+        last = (-1, -1)
+
+        def counted(found: Windows) -> tuple[int, int]:
+            live, offline = (before.total(found, sent.window_starts_ms, tier) for tier in ("live", "offline"))
+            return live, offline
+
+        def progress(found: Windows) -> None:
+            nonlocal last
+            now = counted(found)
+            if now != last:
+                self._say(f"mirror: {now[0]:,} counted live, {now[1]:,} offline")
+            last = now
+
+        def mirrored(found: Windows) -> bool:
+            live, offline = counted(found)
+            return live == offline and live >= sent.event_count
+
+        is_level, _ = audit_queries.wait_until(self._layout, sent.topic, mirrored, within_ms=MIRRORED_MS, seen=progress)
+        if not is_level:
+            self._say(f"mirror: not level after {MIRRORED_MS // 1000} s; loading what is there, the books will tell")
+
+    def _load(self) -> None:
+        self._say("airflow: triggering load_events ahead of its schedule")
+        run_id = processes.trigger(self._layout, "load_events")
+        state = processes.wait(self._layout, "load_events", run_id, timeout_ms=LOADED_MS, progress=self._say)
+        if state in ("success", "failed"):
+            self._say(f"airflow: {run_id} ended: {state}")
+        else:
+            self._say(f"airflow: {run_id} is still {state} after {LOADED_MS // 1000} s; the books will tell")
+
+    def _result(self, sent: Sent, before: Before) -> bool:
+        starts = sent.window_starts_ms
+
+        def decided(found: Windows) -> bool:
+            made = [found[start] for start in starts if start in found]
+            is_counted = before.total(found, starts, "live") >= sent.event_count
+            return bool(made) and is_counted and all(window["verdict"] not in UNDECIDED for window in made)
+
+        _, found = audit_queries.wait_until(self._layout, sent.topic, decided, within_ms=DECIDED_MS)
+        self._show(f"\nEvents of this demo in topic {sent.topic}, by window and tier:")
+        for line in demo_share.table(before, found, starts):
+            self._show(line)
+        shared = before.shared(starts)
+        if shared:
+            self._show(
+                f"{shared} of these windows hold events of earlier demos, too: they are not counted here, the verdict is on all."
+            )
+        view = f"{sent.topic}_all" if sent.is_running_hour else sent.topic
+        if sent.is_running_hour:
+            self._show(f"The running hour is not published yet: the queries below read {view}, every row that is loaded.")
+        for title, sql in _queries(view, before.rows_since()):
+            self._show(f"\n{title}")
+            self._headrace("query", sql)
+        made = [found[start] for start in starts if start in found]
+        complete = [window for window in made if window["verdict"] == "COMPLETE"]
+        self._show(f"\n{sent.event_count:,} events sent, {sent.quarantined_count} quarantined; of them there are in the books:")
+        for tier in report.tiers(made):
+            self._show(f"  {tier:<24} {before.total(found, starts, tier):>10,}")
+        self._show(f"{len(complete)} of {len(made)} windows are COMPLETE; page: {self._layout.audit_url}/?topic={sent.topic}")
+        return bool(made) and len(complete) == len(made)
+
+
+def _end(step: "subprocess.Popen[Any]") -> None:
+    """Have a process that still runs end: asked first, so that it can seal its books, killed when it does not."""
+    if step.poll() is not None:
+        return
+    step.terminate()
+    try:
+        step.wait(timeout=STEP_ENDS_MS / 1000)
+    except subprocess.TimeoutExpired:
+        step.kill()
+        step.wait()
+
+
+def _queries(view: str, since: str) -> list[tuple[str, str]]:
+    """Return the questions about the rows of `view` for which the condition `since` holds ('': all)."""
+    rows = f'FROM "{view}" {since}'
+    return [
+        ("Top paths", f"SELECT path, count(*) AS requests {rows} GROUP BY path ORDER BY requests DESC, path LIMIT 8"),
+        ("Status codes", f"SELECT status, count(*) AS requests {rows} GROUP BY status ORDER BY requests DESC, status"),
+    ]

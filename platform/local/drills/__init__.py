@@ -1,0 +1,1 @@
+"""Faults that are planted in the running platform to see that the audit finds them."""

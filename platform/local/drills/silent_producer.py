@@ -1,0 +1,39 @@
+"""The application that `headrace audit drill silence` holds back: logs events, waits until it is told to end, seals.
+
+usage: python -m headrace.local.drills.silent_producer TOPIC EVENT_COUNT EVENT_TIME_MS
+
+Says `logged INSTANCE` once every event is acknowledged; ends, sealing its windows, at a line on its standard input.
+"""
+
+import sys
+
+from ...runtime import logs
+from ...runtime.layout import Layout
+from ...sdk import ACCESS_LOG_SCHEMA, EventLogger
+
+
+def main(topic: str, event_count: int, event_time_ms: int) -> None:
+    """Log `event_count` events of one instant and wait."""
+    logs.configure("held-back", "WARNING")
+    layout = Layout.from_environment()
+    # Old events, so nothing is moved past before the end: without its seal nobody can say whether more was to come.
+    with EventLogger(
+        topic,
+        ACCESS_LOG_SCHEMA,
+        bootstrap=layout.live_bootstrap,
+        registry_url=layout.registry_url,
+        application="drill-silence",
+        lateness_ms=None,
+        start_timeout_ms=30_000,
+    ) as logger:
+        for number in range(event_count):
+            event = {"client_ip": "127.0.0.1", "method": "GET", "path": f"/drill/{number}", "status": 200}
+            logger.log(event, event_time_ms=event_time_ms)
+        logger.flush()
+        sys.stdout.write(f"logged {logger.instance}\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,152 @@
+"""One supervised process: its own process group and log file, ended by its own id, started again when it dies."""
+
+import ctypes
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from ...runtime.backoff import Backoff
+from ...runtime.clock import Clock
+from ...runtime.layout import LOOPBACK, Layout
+from ...runtime.logs import get_logger
+from .process_table import ProcessSpec
+from .state import ProcessState, State
+
+log = get_logger(__name__)
+
+RESTART = Backoff(first_ms=200, longest_ms=5_000)
+CALM_MS = 30_000
+"""A process that has lived this long starts its backoff anew when it dies."""
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    """In the child, before exec: a supervisor that is killed takes its processes along."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Child:
+    """The supervisor's handle on one entry of the process table. Called from the supervisor's one thread only.
+
+    `now_ms` is the monotonic clock, wherever it is handed in.
+    """
+
+    def __init__(self, spec: ProcessSpec, layout: Layout, clock: Clock) -> None:
+        self.spec = spec
+        self.state: State = "waiting"
+        self.reason: str | None = "waits for others"
+        self._layout = layout
+        self._clock = clock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._born_ms: int | None = None
+        self._started_at_ms: int | None = None
+        self._deaths = 0
+        self._restarts = 0
+        self._next_start_ms = 0
+        self._kill_at_ms: int | None = None
+
+    @property
+    def log_path(self) -> Path:
+        return self._layout.logs / f"{self.spec.name}.log"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None
+
+    def may_start(self, now_ms: int) -> bool:
+        return self._process is None and now_ms >= self._next_start_ms
+
+    def start(self, now_ms: int) -> None:
+        """Start the process; its output is appended to its log file."""
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        if self.spec.probe.status_file is not None:
+            self.spec.probe.status_file.unlink(missing_ok=True)
+        environment = {**os.environ, **self._layout.environment(), **self.spec.environment}
+        with self.log_path.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.spec.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        self._born_ms, self._started_at_ms, self._kill_at_ms = now_ms, self._clock.now_ms(), None
+        self.state, self.reason = "starting", "has just been started"
+        log.info("process_started", name=self.spec.name, pid=self._process.pid)
+
+    def looked_at(self, fault: str | None) -> None:
+        """Take in what the probe said: None for well, else the fault in words."""
+        if self._process is None or self.state == "stopping":
+            return
+        if fault is None:
+            if self.state != "ready":
+                log.info("process_ready", name=self.spec.name, pid=self._process.pid)
+            self.state, self.reason = "ready", None
+        else:
+            self.state = "starting" if self.state == "starting" else "unhealthy"
+            self.reason = fault
+
+    def reap(self, now_ms: int) -> None:
+        """Notice that it has ended; plan the next start. A stop that takes too long becomes a kill."""
+        if self._process is None:
+            return
+        code = self._process.poll()
+        if code is None:
+            if self._kill_at_ms is not None and now_ms >= self._kill_at_ms:
+                self._signal(signal.SIGKILL)
+            return
+        self._signal(signal.SIGKILL)  # the group may outlive its leader (a JVM under a script): nothing may be left behind
+        wanted = self.state == "stopping"
+        lived_ms = now_ms - (self._born_ms or now_ms)
+        self._process, self._started_at_ms, self._kill_at_ms = None, None, None
+        if wanted:
+            self.state, self.reason = "stopped", "was stopped"
+            log.info("process_stopped", name=self.spec.name, exit_code=code)
+            return
+        self._deaths = 0 if lived_ms > CALM_MS else self._deaths
+        self._next_start_ms = now_ms + RESTART.wait_ms(self._deaths)
+        self._deaths += 1
+        self._restarts += 1
+        self.state, self.reason = "restarting", f"ended by itself (exit {code}); its log: {self.log_path}"
+        log.warning("process_died", name=self.spec.name, exit_code=code, restarts=self._restarts)
+
+    def stop(self, now_ms: int) -> None:
+        """Ask it to end; `reap` kills it when it has not ended `stop_ms` later."""
+        if self._process is None:
+            self.state, self.reason = "stopped", "was stopped"
+        elif self.state != "stopping":
+            self.state, self.reason = "stopping", "was asked to stop"
+            self._kill_at_ms = now_ms + self.spec.stop_ms
+            self._signal(signal.SIGTERM)
+
+    def release(self) -> None:
+        """Let a held process be started again."""
+        if self._process is None:
+            self.state, self.reason, self._next_start_ms = "waiting", "waits for others", 0
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            pass
+
+    def facts(self) -> ProcessState:
+        port = self.spec.port
+        return ProcessState(
+            name=self.spec.name,
+            state=self.state,
+            address=f"{LOOPBACK}:{port}" if port is not None else None,
+            pid=self.pid,
+            started_at_ms=self._started_at_ms,
+            restarts=self._restarts,
+            reason=self.reason,
+        )

@@ -1,0 +1,78 @@
+"""Whether a process answers: a status file that says `ready`, an HTTP 2xx, an open port. Each look is bounded in time."""
+
+import http.client
+import json
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+
+from ...runtime.clock import Clock, SystemClock
+from ...runtime.layout import LOOPBACK
+from ...runtime.status import read_status
+from .process_table import Probe
+
+LOOK_MS = 2_000
+"""The longest that one look may take."""
+BEATS = 10
+"""So many of the beats that a process promised may fail to come before it is taken to hang."""
+BODY_BYTES = 64 * 1024
+
+
+def look(probe: Probe, pid: int, clock: Clock | None = None) -> str | None:
+    """Return None when the process `pid` answers as it should, else what is wrong, in words."""
+    if probe.status_file is not None:
+        words = read_status(probe.status_file)
+        if words is None or words.get("pid") != pid:
+            return "has not written its status yet"
+        return _told(words, (clock or SystemClock()).now_ms())
+    if probe.http is not None:
+        return _http(probe.http)
+    return _tcp(probe.tcp_port or 0)
+
+
+def _http(url: str) -> str | None:
+    try:
+        with urllib.request.urlopen(url, timeout=LOOK_MS / 1000) as answer:
+            return None if 200 <= answer.status < 300 else f"answers {answer.status} at {url}"
+    except urllib.error.HTTPError as error:
+        with error:
+            return _reasons(error) or f"answers {error.code} at {url}"
+    except (OSError, http.client.HTTPException) as error:
+        return f"does not answer at {url}: {error}"
+
+
+def _told(words: dict[str, Any], now_ms: int) -> str | None:
+    beat_ms, at_ms = words.get("beat_every_ms"), words.get("at_ms")
+    if isinstance(beat_ms, int) and isinstance(at_ms, int) and now_ms - at_ms > BEATS * beat_ms:
+        return f"has said nothing for {now_ms - at_ms} ms, it should every {beat_ms} ms: it hangs, restart it"
+    match words.get("state"):
+        case "ready":
+            return None
+        case "stalled":
+            return str(words.get("reason", "stands still"))
+        case state:
+            return f"says {state}: {words.get('reason', 'no reason given')}"
+
+
+def _reasons(answer: urllib.error.HTTPError) -> str | None:
+    """Return the reasons that a page of health gives, None where it gives none."""
+    try:
+        words = json.loads(answer.read(BODY_BYTES))
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    reasons = words.get("reasons") if isinstance(words, dict) else None
+    if isinstance(reasons, list) and reasons:
+        return "; ".join(str(reason) for reason in reasons)
+    trouble = words.get("trouble") if isinstance(words, dict) else None
+    return str(trouble) if trouble else None
+
+
+def _tcp(port: int) -> str | None:
+    with socket.socket() as probe:
+        probe.settimeout(LOOK_MS / 1000)
+        try:
+            probe.connect((LOOPBACK, port))
+        except OSError as error:
+            return f"does not accept connections on port {port}: {error}"
+    return None

@@ -1,0 +1,53 @@
+"""Whether both logs are the same where the copy goes on: the destination's last batch, held against the source's at that offset.
+
+A source that lost its tail and was written on since may end behind the destination again; only the bytes tell. Two small reads a
+partition, when copying begins or begins again.
+"""
+
+from collections.abc import Iterator
+
+from ..client.connection.cluster import Cluster
+from ..client.errors import OffsetOutOfRange
+from ..client.fetch.read_range import read_range
+from ..wire.batch.record_batch import BatchHeader
+from .partition_copy import Seam
+
+LOOK_BACK_BYTES = 256 * 1024
+TIMEOUT_MS = 5_000
+
+
+def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *, start: int, end: int) -> Seam:
+    """Return what the last batch of the destination, which holds [start, end), is in the source. Raises ClientError."""
+    if start >= end:
+        return Seam.UNKNOWN
+    last = _last_batch(destination, topic, partition, start, end)
+    if last is None:
+        return Seam.UNKNOWN
+    try:
+        found = next(_headers(source, topic, partition, last.position, last.next_offset), None)
+    except OffsetOutOfRange:
+        return Seam.UNKNOWN
+    if found is None or found.position >= last.next_offset:
+        # A range that the source cannot give: no proof of anything.
+        return Seam.UNKNOWN
+    same = (found.base_offset, found.size_bytes, found.crc) == (last.base_offset, last.size_bytes, last.crc)
+    return Seam.SAME if same else Seam.DIFFERENT
+
+
+def _last_batch(cluster: Cluster, topic: str, partition: int, start: int, end: int) -> BatchHeader | None:
+    """Return the last readable batch before `end`: nearly always the one that ends there, else further back each time."""
+    reach = 1
+    while True:
+        begin = max(start, end - reach)
+        last = None
+        for header in _headers(cluster, topic, partition, begin, end):
+            last = header
+        if last is not None or begin == start:
+            return last
+        reach = max(LOOK_BACK_BYTES, reach * 8)
+
+
+def _headers(cluster: Cluster, topic: str, partition: int, begin: int, end: int) -> Iterator[BatchHeader]:
+    # What fails its check is passed over: damage on either side is told elsewhere, and is no sign that the logs differ.
+    for header, _ in read_range(cluster, topic, partition, begin, end, on_corrupt=lambda bad: None, timeout_ms=TIMEOUT_MS):
+        yield header

@@ -1,0 +1,1 @@
+"""The REST API: endpoints, their errors and their OpenAPI document."""

@@ -1,0 +1,72 @@
+"""The registry as an ASGI application: its routes, and its 404 and 405 in the API's own words."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ...errors import RegistryError
+from ..registry import SchemaRegistry
+from ..topic_store import TopicStore
+from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
+from .endpoints_subjects import Routes
+from .http_exchange import Endpoint, answered, refusal
+
+
+def table(registry: SchemaRegistry, store: TopicStore) -> Routes:
+    """Return every method and path that is served, with its endpoint."""
+    return [
+        *endpoints_subjects.routes(registry),
+        *endpoints_schemas.routes(registry),
+        *endpoints_settings.routes(registry),
+        *endpoints_about.routes(store),
+    ]
+
+
+def application(registry: SchemaRegistry, store: TopicStore) -> ASGIApp:
+    """Return the ASGI application."""
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for method, path, endpoint in table(registry, store):
+        by_path.setdefault(path, {})[method] = endpoint
+    # One route a path, so that a refused method's `Allow` names all that are served there.
+    routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
+    app.router.redirect_slashes = False
+    return _PathAsSent(app)
+
+
+def _by_method(endpoints: Mapping[str, Endpoint]) -> Callable[[Request], Any]:
+    handlers = {method: answered(endpoint) for method, endpoint in endpoints.items()}
+
+    async def handle(request: Request) -> Response:
+        response: Response = await handlers["GET" if request.method == "HEAD" else request.method](request)
+        return response
+
+    return handle
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    what = {404: "there is no such path here", 405: f"{request.method} is not served on this path"}.get(status, str(error))
+    response = refusal(RegistryError(f"{request.url.path}: {what}", error_code=status))
+    if isinstance(error, HTTPException) and error.headers:
+        response.headers.update({"Allow": ", ".join(sorted(error.headers.get("Allow", "").split(", ")))})
+    return response
+
+
+class _PathAsSent:
+    """Lets routes be matched on the path as it was sent, so that a subject may hold %2F."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw = scope.get("raw_path")
+        if scope["type"] == "http" and raw:
+            scope = {**scope, "path": raw.split(b"?")[0].decode("latin-1")}
+        await self._app(scope, receive, send)

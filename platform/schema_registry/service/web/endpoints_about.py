@@ -1,0 +1,65 @@
+"""What may be asked of the registry itself: contexts, identity, version, health, and the document of all that it answers."""
+
+from typing import Any
+
+from .... import __version__
+from ..topic_store import TopicStore
+from .endpoints_subjects import Routes
+from .http_exchange import Answer, Exchange
+from .openapi import document
+
+DEFAULT_CONTEXT = "."
+"""The one context that there is; subjects stand in it without naming it."""
+REGISTRY_CLUSTER = "schema-registry"
+"""Confluent's own default for the name of a group of registries."""
+
+
+def routes(store: TopicStore) -> Routes:
+    """Return method, path and endpoint of each."""
+
+    def front(ask: Exchange) -> Any:
+        return {}
+
+    def contexts(ask: Exchange) -> Any:
+        prefix = ask.word("contextPrefix") or ""
+        return ask.page([DEFAULT_CONTEXT] if DEFAULT_CONTEXT.startswith(prefix) else [])
+
+    def identity(ask: Exchange) -> Any:
+        clusters = {"kafka-cluster": store.cluster_id(), "schema-registry-cluster": REGISTRY_CLUSTER}
+        return {"id": "", "scope": {"path": [], "clusters": clusters}}
+
+    def version(ask: Exchange) -> Any:
+        return {"version": __version__, "commitId": "unknown"}
+
+    def facts() -> dict[str, Any]:
+        with store.state_lock:
+            counts = store.state.counts()
+        return {
+            "topic": store.topic,
+            "bootstrap": store.bootstrap,
+            "is_caught_up": store.is_caught_up,
+            "next_offset": store.next_offset,
+            "trouble": store.trouble,
+            **counts,
+        }
+
+    def healthy(ask: Exchange) -> Any:
+        return {"status": "degraded" if store.trouble else "healthy", **facts()}
+
+    def ready(ask: Exchange) -> Any:
+        is_ready = store.is_caught_up and store.damage is None
+        return Answer({"ready": is_ready, **facts()}, status=200 if is_ready else 503)
+
+    def described(ask: Exchange) -> Any:
+        return document()
+
+    return [
+        ("GET", "/", front),
+        ("POST", "/", front),
+        ("GET", "/contexts", contexts),
+        ("GET", "/v1/metadata/id", identity),
+        ("GET", "/v1/metadata/version", version),
+        ("GET", "/healthz", healthy),
+        ("GET", "/readyz", ready),
+        ("GET", "/openapi.json", described),
+    ]

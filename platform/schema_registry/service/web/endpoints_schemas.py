@@ -1,0 +1,71 @@
+"""/schemas: schemas by id, and who uses them."""
+
+from typing import Any
+
+from .. import refusals
+from ..registry import SchemaRegistry
+from .endpoints_subjects import Routes, content_of, schema_json, schema_words, version_words
+from .http_exchange import Exchange
+
+
+def routes(registry: SchemaRegistry) -> Routes:
+    """Return method, path and endpoint of each."""
+
+    def schemas(ask: Exchange) -> Any:
+        prefix = (ask.word("subjectPrefix") or "").removeprefix(":*:")
+        is_deleted_too, first = ask.flag("deleted"), -1 if ask.flag("latestOnly") else 0
+        with registry.reading() as state:
+            found = [
+                stored
+                for subject in state.subjects(is_deleted_too=is_deleted_too)
+                if subject.startswith(prefix)
+                for stored in state.versions(subject, is_deleted_too=is_deleted_too)[first:]
+            ]
+            # Told before the state moves on: what is deleted for good meanwhile would have no schema to tell.
+            return [version_words(registry, stored) for stored in ask.page(found)]
+
+    def schema(ask: Exchange) -> Any:
+        with registry.reading() as state:
+            content, highest_id = content_of(state, _schema_id(ask)), state.highest_id
+        words = schema_words(registry, content, is_resolved=ask.word("format") == "resolved")
+        return {**words, **({"maxId": highest_id} if ask.flag("fetchMaxId") else {})}
+
+    def schema_alone(ask: Exchange) -> Any:
+        return schema_json(schema(ask)["schema"])
+
+    def subjects_of(ask: Exchange) -> Any:
+        return ask.page(sorted({words["subject"] for words in _using(ask)}))
+
+    def versions_of(ask: Exchange) -> Any:
+        return ask.page(_using(ask))
+
+    def _using(ask: Exchange) -> list[dict[str, Any]]:
+        schema_id, only, is_deleted_too = _schema_id(ask), ask.word("subject"), ask.flag("deleted")
+        with registry.reading() as state:
+            content_of(state, schema_id)
+            using = state.using(schema_id)
+        return [
+            {"subject": stored.subject, "version": stored.version}
+            for stored in using
+            if (is_deleted_too or not stored.is_deleted) and only in (None, stored.subject)
+        ]
+
+    def types(ask: Exchange) -> Any:
+        return ["AVRO"]
+
+    return [
+        ("GET", "/schemas", schemas),
+        ("GET", "/schemas/types", types),
+        ("GET", "/schemas/ids/{id}", schema),
+        ("GET", "/schemas/ids/{id}/schema", schema_alone),
+        ("GET", "/schemas/ids/{id}/subjects", subjects_of),
+        ("GET", "/schemas/ids/{id}/versions", versions_of),
+    ]
+
+
+def _schema_id(ask: Exchange) -> int:
+    """Return the path's id. What is no number is no id that exists."""
+    word = ask.path("id")
+    if not (word.isascii() and word.isdigit()) or len(word) > 10:
+        raise refusals.schema_not_found(word)
+    return int(word)

@@ -1,0 +1,198 @@
+"""What every endpoint shares: media types, the body's JSON, path and query words, and errors as the API's JSON.
+
+The one place that knows HTTP statuses. A path, a query or a body that is no UTF-8, a flag that is neither true nor false and a
+number that is none are refused, never guessed at.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, unquote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ....runtime.logs import get_logger
+from ...errors import InvalidSchema, RegistryError
+from ...model.reference import Reference
+from ..mode_rules import ID_LIMIT
+
+log = get_logger(__name__)
+
+MEDIA_TYPES = ("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json")
+"""The first is what is answered where any will do."""
+BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
+"""What a body may be called: Confluent's clients send the last one, too, and mean JSON."""
+BODY_LIMIT_BYTES = 4 * 1024 * 1024
+
+_NUMBER = re.compile(r"-?[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An endpoint's answer whose status is not 200."""
+
+    words: Any
+    status: int
+
+
+class Exchange:
+    """One request, its body read already: endpoints run on worker threads and may block."""
+
+    def __init__(self, request: Request, body: bytes) -> None:
+        self._request = request
+        self._body = body
+        self._words = _query(request.scope["query_string"])
+
+    def path(self, name: str) -> str:
+        """Return a part of the path as it was meant: the path is matched as it was sent, so that %2F may stand in a subject."""
+        try:
+            return unquote(self._request.path_params[name], errors="strict")
+        except UnicodeDecodeError as error:
+            raise RegistryError(f"the {name} in the path is no UTF-8: {error}", error_code=400) from error
+
+    def word(self, name: str) -> str | None:
+        """Return a word of the query, None where it is not there. Of several the first counts."""
+        return next((value for key, value in self._words if key == name), None)
+
+    def flag(self, name: str) -> bool:
+        """Return whether the query says true. Raises 422 for what is neither true nor false."""
+        word = self.word(name)
+        if word is None or word.lower() in ("true", "false"):
+            return word is not None and word.lower() == "true"
+        raise RegistryError(f"{name}={word!r} is neither true nor false", error_code=422)
+
+    def number(self, name: str, default: int, *, lowest: int = -ID_LIMIT - 1) -> int:
+        """Return a whole number from the query. Raises 422 for anything else."""
+        word = self.word(name)
+        if word is None:
+            return default
+        number = int(word) if _NUMBER.fullmatch(word) else None
+        if number is None or not lowest <= number <= ID_LIMIT:
+            raise RegistryError(f"{name}={word[:40]!r} is no whole number from {lowest} to {ID_LIMIT}", error_code=422)
+        return number
+
+    def page(self, rows: list[Any]) -> list[Any]:
+        """Return the rows that `offset` and `limit` ask for; no limit, or a negative one, means all."""
+        start, limit = self.number("offset", 0, lowest=0), self.number("limit", -1)
+        return rows[start:] if limit < 0 else rows[start : start + limit]
+
+    def json(self) -> dict[str, Any]:
+        """Return the body's JSON object. Raises 400, 415."""
+        sent = self._request.headers.get("content-type", MEDIA_TYPES[0]).split(";")[0].strip().lower()
+        if sent not in BODY_TYPES:
+            raise RegistryError(f"the body is {sent}: send {MEDIA_TYPES[0]} or application/json", error_code=415)
+        try:
+            words = json.loads(self._body.decode(), parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise RegistryError(f"the body is no JSON: {error}", error_code=400) from error
+        if not isinstance(words, dict):
+            raise RegistryError("the body is no JSON object: send {...}", error_code=400)
+        return words
+
+    def schema(self) -> tuple[str, tuple[Reference, ...]]:
+        """Return the schema text and references that the body holds. Raises `InvalidSchema`, 42210 for what is not kept here."""
+        words = self.json()
+        kind = words.get("schemaType")
+        if kind not in (None, "AVRO"):
+            raise InvalidSchema(f"schemaType {kind!r} is not kept here: AVRO is")
+        if words.get("ruleSet") is not None or words.get("metadata") is not None:
+            raise RegistryError("rule sets and metadata are not kept here: leave them out", error_code=42210)
+        text, listed = words.get("schema"), words.get("references")
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidSchema('"schema" is missing or no text: give the schema as a JSON string')
+        if listed is not None and not isinstance(listed, list):
+            raise InvalidSchema('"references" is no list of {"name", "subject", "version"}')
+        return text, tuple(Reference.of(one) for one in listed or ())
+
+    def body_number(self, name: str) -> int | None:
+        """Return a whole number of the body, None where it is not there or null. Raises 400 for anything else."""
+        value = self.json().get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if value is None or (isinstance(value, int) and not isinstance(value, bool) and -1 <= value <= ID_LIMIT):
+            return value
+        raise RegistryError(f'"{name}" is {str(value)[:40]!r}: give a whole number from -1 to {ID_LIMIT}', error_code=400)
+
+
+Endpoint = Callable[[Exchange], Any]
+
+
+def answered(endpoint: Endpoint) -> Callable[[Request], Any]:
+    """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error an answer."""
+
+    @functools.wraps(endpoint)
+    async def handle(request: Request) -> Response:
+        media_type = negotiated(request.headers.get("accept", ""))
+        if media_type is None:
+            accept = request.headers["accept"]
+            return _json(
+                406, {"error_code": 406, "message": f"{accept!r} is not spoken: {', '.join(MEDIA_TYPES)}"}, MEDIA_TYPES[2]
+            )
+        try:
+            words = await run_in_threadpool(endpoint, Exchange(request, await _body(request)))
+        except RegistryError as error:
+            return refusal(error, media_type)
+        except Exception as error:
+            log.error("request_failed", method=request.method, path=request.url.path, exc_info=True)
+            return _json(500, {"error_code": 50001, "message": f"our own fault: {type(error).__name__}: see the log"}, media_type)
+        if isinstance(words, Answer):
+            return _json(words.status, words.words, media_type)
+        return _json(200, words, media_type)
+
+    return handle
+
+
+def refusal(error: RegistryError, media_type: str = MEDIA_TYPES[0]) -> Response:
+    """Return the API's error body; the status is the code's first three digits."""
+    code = error.error_code or 50001
+    return _json(int(str(code)[:3]), {"error_code": code, "message": str(error)}, media_type)
+
+
+def negotiated(accept: str) -> str | None:
+    """Return the media type to answer in for an `Accept` header; None when none of ours is accepted."""
+    if not accept.strip():
+        return MEDIA_TYPES[0]
+    best, best_weight = None, 0.0
+    for part in accept.split(","):
+        kind, *parameters = (word.strip().lower() for word in part.split(";"))
+        try:
+            weight = next((float(word[2:]) for word in parameters if word.startswith("q=")), 1.0)
+        except ValueError:
+            weight = 0.0
+        spoken = next((ours for ours in MEDIA_TYPES if kind in (ours, "*/*", "application/*")), None)
+        if spoken is not None and weight > best_weight:
+            best, best_weight = spoken, weight
+    return best
+
+
+def _query(sent: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(sent.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except ValueError as error:
+        raise RegistryError(
+            f"the query cannot be read: {error}: send UTF-8, percent-encoded, 100 words at most", error_code=400
+        ) from error
+
+
+async def _body(request: Request) -> bytes:
+    chunks: list[bytes] = []
+    size_bytes = 0
+    async for chunk in request.stream():
+        size_bytes += len(chunk)
+        if size_bytes > BODY_LIMIT_BYTES:
+            raise RegistryError(f"the body is longer than {BODY_LIMIT_BYTES} bytes: split the schema", error_code=42209)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _json(status: int, words: Any, media_type: str) -> Response:
+    return Response(json.dumps(words), status_code=status, media_type=media_type)

@@ -1,0 +1,1 @@
+"""The load job: everything new of one topic, in one commit."""

@@ -1,0 +1,14 @@
+"""Which topics the warehouse loads: all of the offline cluster that are not the platform's own."""
+
+from ...client.connection.cluster import Cluster
+from ...runtime.layout import Layout, is_internal
+
+
+def loadable_topics(layout: Layout | None = None) -> list[str]:
+    """Return the offline cluster's topics of events, sorted. Raises the client's errors."""
+    layout = layout or Layout.from_environment()
+    cluster = Cluster(layout.offline_bootstrap, client_id="headrace-load")
+    try:
+        return [topic for topic in cluster.topics() if not is_internal(topic)]
+    finally:
+        cluster.close()

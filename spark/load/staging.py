@@ -1,0 +1,70 @@
+"""A load's own folder of files, and what dead loads left behind. Files here are seen by nobody until a commit names them.
+
+A run holds a lock on its folder for as long as its process lives. The kernel lets go of it however the process ends, so a folder
+whose lock is free belongs to a run that is over: what no snapshot names of it is an orphan.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable, Set
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from ...runtime.logs import get_logger
+
+log = get_logger(__name__)
+
+LOCK = ".lock"
+SCRATCH = "scratch"
+"""What Spark spills: in the run's own folder, so that it goes when the run is swept."""
+
+
+class RunFolder:
+    """One run's folder, locked. Its name is unique, so file names never repeat across runs."""
+
+    def __init__(self, data_folder: Path) -> None:
+        self.name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+        self.path = data_folder / self.name
+        self._lock: IO[str] | None = None
+
+    def open(self) -> "RunFolder":
+        # Locked before it has its name: a sweep never meets it unlocked.
+        scratch = self.path.with_name(f".{self.name}")
+        scratch.mkdir(parents=True)
+        self._lock = (scratch / LOCK).open("w")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        scratch.rename(self.path)
+        return self
+
+    def close(self, *, discard: bool) -> None:
+        """Let go of the folder; `discard` removes it: nothing of it was committed."""
+        if discard:
+            shutil.rmtree(self.path, ignore_errors=True)
+        for used_up in (*self.path.glob("receipts-*"), self.path / SCRATCH):
+            shutil.rmtree(used_up, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+
+
+def sweep(data_folder: Path, referenced: Callable[[], Set[Path]]) -> int:
+    """Delete the files of dead runs that no snapshot names; return how many runs were dead and uncommitted.
+
+    `referenced` is asked only after a folder's lock was got: a run that commits and ends in between is seen as committed.
+    """
+    swept = 0
+    for folder in sorted(data_folder.glob("[!.]*")):
+        with suppress(FileNotFoundError, NotADirectoryError), (folder / LOCK).open("r+") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            if any(path.is_relative_to(folder) for path in referenced()):
+                (folder / LOCK).unlink()  # committed and over: not looked at again
+                continue
+            shutil.rmtree(folder, ignore_errors=True)
+            log.info("orphans_deleted", run=folder.name, folder=str(data_folder))
+            swept += 1
+    return swept

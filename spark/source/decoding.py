@@ -1,0 +1,187 @@
+"""Payloads to Arrow: Avro bodies, decoded with their writer's schema, as columns of the table; what does not fit comes out apart.
+
+One bad record never damages a neighbour: a block that will not become Arrow is tried record by record. Knows no topic and no
+cluster. Hot: `_decoded` runs once a record; fastavro does 0.3 M/s a core and is what bounds a load
+(`facts/dependencies_and_traps.md`).
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from ...wire.batch.record_batch import Record
+from ...wire.errors import WireError
+from ...wire.schema_id import SIZE, unframe
+from .columns import SYSTEM_COLUMNS, SchemaRefused, WriterColumns, covers, writer_columns
+
+SCHEMAS_KEPT = 1_000
+"""Writers' schemas that are kept parsed; a topic with more is decoded with some parsed again."""
+_LARGEST_MS = (1 << 63) // 1_000 - 1
+
+SchemaOf = Callable[[int], str | None]
+"""Returns the schema's JSON for an id, None for an id that the registry does not know; raises when it does not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """A record that is not a row."""
+
+    record: Record
+    code: str
+    """`not_framed`, `unknown_schema_id`, `schema_mismatch`."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    """What became of a block of records."""
+
+    rows: list[pa.RecordBatch]
+    rejected: list[Rejected]
+    missing_schema_ids: frozenset[int]
+    """Schemas with columns that the table has not got yet; their records are neither rows nor rejected."""
+
+
+class _Unfit(Exception):
+    """One record does not fit; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """A writer's schema against this table: `columns` to decode by, or why it cannot be."""
+
+    columns: WriterColumns | None = None
+    parsed: Any = None
+    code: str = ""
+    reason: str = ""
+    is_missing: bool = False
+
+
+class BlockDecoder:
+    """Decodes blocks of one topic's records to batches of the schema `target` (event columns, then `SYSTEM_COLUMNS`)."""
+
+    def __init__(self, target: pa.Schema, partition: int, schema_of: SchemaOf) -> None:
+        self._target = target
+        self._events = pa.schema([field for field in target if field.name not in SYSTEM_COLUMNS.names])
+        self._partition = partition
+        self._schema_of = schema_of
+        self._writers: dict[int, _Writer] = {}
+
+    def decode(self, records: Sequence[Record]) -> Decoded:
+        """Return rows and rejects of `records`; each is one or the other, unless its schema is named in `missing_schema_ids`."""
+        rejected: list[Rejected] = []
+        # The envelope is read once for each that differs, not once a record.
+        groups: dict[bytes, list[Record]] = {}
+        for record in records:
+            groups.setdefault((record.value or b"")[:SIZE], []).append(record)
+        rows: list[pa.RecordBatch] = []
+        missing = set()
+        for envelope, framed in groups.items():
+            try:
+                schema_id, _ = unframe(envelope)
+            except WireError as error:
+                rejected += [Rejected(record=record, code="not_framed", reason=str(error)) for record in framed]
+                continue
+            writer = self._writer(schema_id)
+            if writer.is_missing:
+                missing.add(schema_id)
+            elif writer.columns is None:
+                rejected += [Rejected(record=record, code=writer.code, reason=writer.reason) for record in framed]
+            else:
+                rows += self._rows(schema_id, writer, framed, rejected)
+        return Decoded(rows=rows, rejected=rejected, missing_schema_ids=frozenset(missing))
+
+    def _writer(self, schema_id: int) -> _Writer:
+        found = self._writers.get(schema_id)
+        if found is None:
+            if len(self._writers) >= SCHEMAS_KEPT:
+                self._writers.clear()
+            found = self._writers[schema_id] = self._resolve(schema_id)
+        return found
+
+    def _resolve(self, schema_id: int) -> _Writer:
+        text = self._schema_of(schema_id)
+        if text is None:
+            return _Writer(code="unknown_schema_id", reason=f"the registry knows no schema with id {schema_id}")
+        try:
+            columns = writer_columns(text)
+            if not covers(self._events, columns.fields()):
+                return _Writer(is_missing=True)
+            return _Writer(columns=columns, parsed=fastavro.parse_schema(columns.avro))
+        except SchemaRefused as error:
+            return _Writer(code="schema_mismatch", reason=f"schema id {schema_id}: {error}")
+        except Exception as error:  # whatever a registry lets through must not stop the other schemas' records
+            return _Writer(code="schema_mismatch", reason=f"schema id {schema_id} is no usable Avro schema: {error}")
+
+    def _rows(self, schema_id: int, writer: _Writer, framed: Sequence[Record], rejected: list[Rejected]) -> list[pa.RecordBatch]:
+        assert writer.columns is not None
+        kept: list[Record] = []
+        events: list[Any] = []
+        for record in framed:
+            try:
+                event = _decoded(record.value or b"", writer)
+                if not -_LARGEST_MS <= record.timestamp_ms <= _LARGEST_MS:
+                    raise _Unfit(f"its timestamp {record.timestamp_ms} ms is beyond what a column holds")
+            except _Unfit as error:
+                rejected.append(Rejected(record=record, code="schema_mismatch", reason=f"schema id {schema_id}: {error}"))
+                continue
+            kept.append(record)
+            events.append(event)
+        if not kept:
+            return []
+        try:
+            return [self._batch(schema_id, writer.columns, kept, events)]
+        except (pa.ArrowException, OverflowError, ValueError, TypeError):
+            pass
+        # Some value fits its Avro type and not its column (a timestamp beyond the year 294,000, say): find whose.
+        rows = []
+        for record, event in zip(kept, events, strict=True):
+            try:
+                rows.append(self._batch(schema_id, writer.columns, [record], [event]))
+            except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+                rejected.append(Rejected(record=record, code="schema_mismatch", reason=f"schema id {schema_id}: {error}"))
+        return [pa.Table.from_batches(rows).combine_chunks().to_batches()[0]] if rows else []
+
+    def _batch(self, schema_id: int, writer: WriterColumns, records: Sequence[Record], events: Sequence[Any]) -> pa.RecordBatch:
+        written = {column.name: column for column in writer.columns}
+        count = len(records)
+        arrays = []
+        for field in self._target:
+            column = written.get(field.name)
+            match field.name:
+                case "_partition":
+                    array = pa.repeat(pa.scalar(self._partition, field.type), count)
+                case "_offset":
+                    array = pa.array([record.offset for record in records], field.type)
+                case "_timestamp":
+                    array = pa.array([record.timestamp_ms * 1_000 for record in records], field.type)
+                case "_schema_id":
+                    array = pa.repeat(pa.scalar(schema_id, field.type), count)
+                case _ if column is None:
+                    array = pa.nulls(count, field.type)
+                case name:
+                    values = [event[name] for event in events] if writer.is_record else list(events)
+                    if column.convert is not None:
+                        values = [column.convert(value) for value in values]
+                    array = pa.array(values, column.decoded)
+                    if array.type != field.type:
+                        array = array.cast(field.type)
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, schema=self._target)
+
+
+def _decoded(payload: bytes, writer: _Writer) -> Any:
+    stream = io.BytesIO(payload)
+    stream.seek(SIZE)
+    try:
+        event = fastavro.schemaless_reader(stream, writer.parsed, None)
+    except Exception as error:  # fastavro raises what its reading of garbage happens to meet
+        raise _Unfit(f"the body is no such event: {type(error).__name__} {error}".rstrip()) from error
+    left = len(payload) - stream.tell()
+    if left:
+        raise _Unfit(f"{left} bytes are left over after the event")
+    return event

@@ -1,0 +1,87 @@
+"""Which offsets a task reads: half-open ranges of one partition, cut into pieces. Pure.
+
+A cut may fall anywhere: inside a batch, in the gap in front of one, in a hole. That is safe because every record has exactly one
+offset (its batch's base + its index), and a piece yields exactly the records whose offset lies in it; a batch across a cut is
+fetched by both neighbours and each takes its own part. It holds for byte offsets (a span is then about that many bytes) and for
+dense ones.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..errors import WarehouseError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class OffsetRange:
+    """The offsets [from_offset, to_offset) of one partition."""
+
+    partition: int
+    from_offset: int
+    to_offset: int
+
+    @property
+    def span(self) -> int:
+        return self.to_offset - self.from_offset
+
+
+def split_ranges(
+    ranges: Sequence[OffsetRange], *, pieces: int, min_span: int = 1 << 20, max_span: int = 64 << 20
+) -> list[OffsetRange]:
+    """Return `ranges` cut into about `pieces` parts of equal span, none longer than `max_span`, none cut below `min_span`.
+
+    Together the parts cover exactly what `ranges` cover, without overlap; empty ranges are left out. `max_span` bounds what one
+    task reads, `min_span` keeps tasks from being smaller than their own cost; where the two disagree, `max_span` wins.
+    """
+    total = sum(one.span for one in ranges)
+    target = max(1, min(max_span, max(min_span, -(-total // max(1, pieces)))))
+    found: list[OffsetRange] = []
+    for one in ranges:
+        count = -(-one.span // target)
+        for index in range(count):
+            begin = one.from_offset + one.span * index // count
+            end = one.from_offset + one.span * (index + 1) // count
+            found.append(OffsetRange(partition=one.partition, from_offset=begin, to_offset=end))
+    return found
+
+
+def ranges_to_json(ranges: Sequence[OffsetRange]) -> str:
+    """Return `[[partition, from, to], ...]`, the form of the Data Source's option `ranges`."""
+    return json.dumps([[one.partition, one.from_offset, one.to_offset] for one in ranges], separators=(",", ":"))
+
+
+def ranges_from_json(text: str) -> list[OffsetRange]:
+    """Return what `ranges_to_json` wrote. Raises WarehouseError for anything else, and for a range that ends before it begins."""
+    try:
+        found = [OffsetRange(partition=int(p), from_offset=int(begin), to_offset=int(end)) for p, begin, end in json.loads(text)]
+    except (ValueError, TypeError) as error:
+        raise WarehouseError(f"ranges={text[:200]!r} is not [[partition, from_offset, to_offset], ...]: {error}") from error
+    for one in found:
+        if one.partition < 0 or not 0 <= one.from_offset <= one.to_offset:
+            raise WarehouseError(
+                f"ranges: partition {one.partition} from {one.from_offset} to {one.to_offset} is no range of offsets"
+            )
+    return found
+
+
+def new_ranges(
+    *, loaded: Mapping[int, int], log_start: Mapping[int, int], log_end: Mapping[int, int], topic: str
+) -> list[OffsetRange]:
+    """Return what the log holds beyond what is loaded, by partition; a partition with nothing new has no range.
+
+    A log start beyond the loaded offset (records expired before they were loaded) begins there: the gap stays visible in the
+    ranges. Raises WarehouseError when the table has offsets that the log has not reached: then it is another log, or one that
+    lost its tail.
+    """
+    found = []
+    for partition in sorted(log_end):
+        begin = max(loaded.get(partition, 0), log_start[partition])
+        if loaded.get(partition, 0) > log_end[partition]:
+            raise WarehouseError(
+                f"the table of {topic!r} has loaded partition {partition} up to {loaded[partition]} and the log ends at "
+                f"{log_end[partition]}: wait until the mirror has refilled it; if this is another cluster, use another warehouse"
+            )
+        if begin < log_end[partition]:
+            found.append(OffsetRange(partition=partition, from_offset=begin, to_offset=log_end[partition]))
+    return found

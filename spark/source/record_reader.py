@@ -1,0 +1,98 @@
+"""The records of an offset range, each exactly once; what cannot be read comes out as `Unreadable` in its place.
+
+Knows batches and offsets, not payloads. Where the batches come from is the caller's: `client.read_range`, or a test's
+list.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...wire.batch.record_batch import BatchHeader, Record, iter_records
+from ...wire.errors import CorruptBatch
+from .offset_ranges import OffsetRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable:
+    """The offsets [from_offset, to_offset) hold what cannot be opened."""
+
+    partition: int
+    from_offset: int
+    to_offset: int
+    record_count: int
+    """Records that earlier tiers count for it: the header's number where the CRC held, 0 where nothing can be believed."""
+    timestamp_ms: int | None
+    """The batch's maximum timestamp, by which `audit.counter` dates such a batch at every tier; None where there is none."""
+    reason: str
+    payload: bytes
+
+
+class CorruptStretch(Protocol):
+    """What a source says of offsets whose batch failed its check (`client.fetched.CorruptRange`)."""
+
+    @property
+    def from_offset(self) -> int: ...
+
+    @property
+    def to_offset(self) -> int: ...
+
+    @property
+    def reason(self) -> str: ...
+
+
+Batches = Callable[[OffsetRange, Callable[[CorruptStretch], None]], Iterator[tuple[BatchHeader, memoryview]]]
+"""Yields, in offset order, every batch that touches the range; tells the callback of what failed its check."""
+
+
+def read_records(batches: Batches, wanted: OffsetRange) -> Iterator[Record | Unreadable]:
+    """Yield every record whose offset lies in `wanted`, in order, and every unreadable stretch that begins in it.
+
+    A stretch that begins before `wanted` belongs to the neighbour, so that it is told once however the ranges were cut. A batch
+    that cannot be opened to its end is one stretch as a whole, because the audit counts it as a whole.
+    """
+    waiting: list[Unreadable] = []
+
+    def on_corrupt(stretch: CorruptStretch) -> None:
+        if wanted.from_offset <= stretch.from_offset < wanted.to_offset:
+            waiting.append(
+                Unreadable(
+                    partition=wanted.partition,
+                    from_offset=stretch.from_offset,
+                    to_offset=stretch.to_offset,
+                    record_count=0,
+                    timestamp_ms=None,
+                    reason=stretch.reason,
+                    payload=b"",
+                )
+            )
+
+    for header, batch in batches(wanted, on_corrupt):
+        yield from waiting
+        waiting.clear()
+        try:
+            records = list(iter_records(batch))
+            if not header.is_control and len(records) != header.record_count:
+                raise CorruptBatch(f"{len(records)} records where the header counts {header.record_count}")
+        except CorruptBatch as error:
+            # The CRC held, so a producer wrote this.
+            if wanted.from_offset <= header.base_offset < wanted.to_offset:
+                yield _unopened(wanted.partition, header, batch, str(error))
+            continue
+        if wanted.from_offset <= header.base_offset and (not records or records[-1].offset < wanted.to_offset):
+            yield from records
+        else:
+            yield from (record for record in records if wanted.from_offset <= record.offset < wanted.to_offset)
+    yield from waiting
+
+
+def _unopened(partition: int, header: BatchHeader, batch: memoryview, reason: str) -> Unreadable:
+    return Unreadable(
+        partition=partition,
+        from_offset=header.base_offset,
+        to_offset=header.next_offset,
+        record_count=header.record_count,
+        timestamp_ms=header.max_timestamp_ms,
+        reason=reason,
+        payload=bytes(batch),
+    )

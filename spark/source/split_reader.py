@@ -1,0 +1,153 @@
+"""One task's work: a piece of a partition read to its end, rows yielded in blocks, rejects put aside, its receipt written.
+
+Knows nothing of Spark. Everything it meets outside is handed in. Memory: one block of records, bounded in count and bytes, beside
+one fetch.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from ...audit.model.windows import dated, window_start_ms
+from ...runtime.clock import Clock
+from ...wire.batch.record_batch import Record
+from ...wire.quarantine_record import LogOrigin, QuarantineRecord, WindowFrom, head_of
+from ..errors import UnusableRecord
+from .decoding import BlockDecoder, Rejected
+from .offset_ranges import OffsetRange
+from .record_reader import Batches, Unreadable, read_records
+from .task_reports import Receipt
+
+BLOCK_RECORDS = 8_192
+BLOCK_BYTES = 4 << 20
+
+
+class Quarantine(Protocol):
+    """Where rejects go. After `flush` they are acknowledged."""
+
+    def put(self, record: QuarantineRecord) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Tally:
+    rows: int = 0
+    quarantined: dict[int, int] = field(default_factory=dict)
+    by_code: dict[str, int] = field(default_factory=dict)
+    missing: set[int] = field(default_factory=set)
+    last_timestamp_ms: int | None = None
+
+
+class PieceReader:
+    """Reads one piece; `rows` is its one method, to be exhausted once."""
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        cluster: str,
+        piece: OffsetRange,
+        batches: Batches,
+        decoder: BlockDecoder,
+        quarantine: Quarantine | None,
+        on_receipt: Callable[[Receipt], None],
+        clock: Clock,
+    ) -> None:
+        """`cluster` is the name (live, offline) that origins carry.
+
+        Without a quarantine the first reject raises UnusableRecord.
+        """
+        self._topic = topic
+        self._cluster = cluster
+        self._piece = piece
+        self._batches = batches
+        self._decoder = decoder
+        self._quarantine = quarantine
+        self._on_receipt = on_receipt
+        self._clock = clock
+        self._tally = _Tally()
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield every row of the piece; after the last, flush the quarantine and hand over the receipt, in that order."""
+        block: list[Record] = []
+        size_bytes = 0
+        for one in read_records(self._batches, self._piece):
+            if isinstance(one, Unreadable):
+                self._put_stretch(one)
+                continue
+            self._tally.last_timestamp_ms = one.timestamp_ms
+            block.append(one)
+            size_bytes += len(one.value or b"")
+            if len(block) >= BLOCK_RECORDS or size_bytes >= BLOCK_BYTES:
+                yield from self._decode(block)
+                block, size_bytes = [], 0
+        if block:
+            yield from self._decode(block)
+        if self._quarantine is not None:
+            self._quarantine.flush()
+        tally = self._tally
+        self._on_receipt(
+            Receipt(
+                partition=self._piece.partition,
+                from_offset=self._piece.from_offset,
+                to_offset=self._piece.to_offset,
+                row_count=tally.rows,
+                quarantined=tally.quarantined,
+                quarantined_by_code=tally.by_code,
+                missing_schema_ids=tuple(sorted(tally.missing)),
+            )
+        )
+
+    def _decode(self, block: list[Record]) -> Iterator[pa.RecordBatch]:
+        decoded = self._decoder.decode(block)
+        self._tally.missing |= decoded.missing_schema_ids
+        for rejected in decoded.rejected:
+            self._put_record(rejected)
+        if self._tally.missing:
+            return  # the piece is read again anyway: look for further schemas only
+        for rows in decoded.rows:
+            self._tally.rows += rows.num_rows
+            yield rows
+
+    def _put_record(self, rejected: Rejected) -> None:
+        record = rejected.record
+        origin = LogOrigin(cluster=self._cluster, topic=self._topic, partition=self._piece.partition, offset=record.offset)
+        window = window_start_ms(record.timestamp_ms)
+        self._put(origin, rejected.code, rejected.reason, window, "record", record.value or b"", 1)
+
+    def _put_stretch(self, stretch: Unreadable) -> None:
+        origin = LogOrigin(
+            cluster=self._cluster,
+            topic=self._topic,
+            partition=stretch.partition,
+            offset=stretch.from_offset,
+            to_offset=stretch.to_offset,
+        )
+        at_ms, window_from = dated(stretch.timestamp_ms, previous_ms=self._tally.last_timestamp_ms, clock_ms=self._clock.now_ms())
+        window = window_start_ms(at_ms)
+        self._put(origin, "corrupt_batch", stretch.reason, window, window_from, stretch.payload, stretch.record_count)
+
+    def _put(
+        self, origin: LogOrigin, code: str, reason: str, window: int, window_from: WindowFrom, payload: bytes, count: int
+    ) -> None:
+        if self._quarantine is None:
+            raise UnusableRecord(self._topic, origin.partition, origin.offset, f"{code}: {reason}")
+        self._quarantine.put(
+            QuarantineRecord(
+                topic=self._topic,
+                stage="load",
+                code=code,
+                reason=reason,
+                origin=origin,
+                window_start_ms=window,
+                window_from=window_from,
+                at_ms=self._clock.now_ms(),
+                payload=head_of(payload),
+            )
+        )
+        if count:
+            self._tally.quarantined[window] = self._tally.quarantined.get(window, 0) + count
+        self._tally.by_code[code] = self._tally.by_code.get(code, 0) + 1

@@ -1,0 +1,58 @@
+"""Which columns a topic's writers have: every version of its subject, as the registry tells.
+
+Subject: `<topic>-value` (Confluent's TopicNameStrategy).
+"""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from ...runtime.logs import get_logger
+from ...schema_registry.client.registry_client import RegistryClient
+from ...schema_registry.errors import RegistryError, UnknownSchemaId
+from .columns import SchemaRefused, union, writer_columns
+
+log = get_logger(__name__)
+_NO_SUBJECT = (40401, 40402, 40404)
+
+
+def subject_schemas(registry: RegistryClient, topic: str) -> dict[int, str]:
+    """Return schema id → schema of every version of the topic's subject, oldest first; none when there is no such subject.
+
+    Raises RegistryUnavailable, RegistryError.
+    """
+    subject = f"{topic}-value"
+    try:
+        found = [registry.version(subject, number) for number in registry.versions(subject)]
+    except RegistryError as error:
+        if error.error_code in _NO_SUBJECT:
+            return {}
+        raise
+    return {one.schema_id: registry.schema(one.schema_id) for one in found}
+
+
+def schemas_by_id(registry: RegistryClient, schema_ids: Iterable[int]) -> dict[int, str]:
+    """Return the schemas of these ids, without those that the registry does not know."""
+    found = {}
+    for schema_id in sorted(schema_ids):
+        try:
+            found[schema_id] = registry.schema(schema_id)
+        except UnknownSchemaId:
+            continue
+    return found
+
+
+def event_columns(table: pa.Schema, schemas: Iterable[str]) -> pa.Schema:
+    """Return the table's event columns and what the schemas add.
+
+    One that contradicts what is there adds nothing, which is logged.
+
+    (Its records will be quarantined by the tasks that meet them.)
+    """
+    columns = table
+    for schema in schemas:
+        try:
+            columns = union(columns, writer_columns(schema).fields())
+        except SchemaRefused as error:
+            log.warning("schema_adds_no_columns", reason=str(error))
+    return columns

@@ -1,0 +1,113 @@
+"""Asking the warehouse in SQL: DuckDB over the Parquet files that Iceberg plans. Nothing is written, nothing else can be read.
+
+A topic's name is the view of its published hours, as of the snapshot that was proven; `<topic>_all` shows every row. Names with
+other than letters, digits and `_` are quoted: `SELECT * FROM "web.clicks"`.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyiceberg.manifest import DataFile
+
+from ..errors import BadQuery, EmptyWarehouse, WarehouseError
+from .warehouse import TopicTable, Warehouse, hour_of, local_path
+
+ALL = "_all"
+BATCH_ROWS = 10_000
+_SETTINGS = ("TimeZone='UTC'", "python_enable_replacements=false", "enable_external_access=false", "lock_configuration=true")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A query's columns and rows; rows come in batches as they are asked for."""
+
+    columns: tuple[str, ...]
+    rows: Iterator[Sequence[Any]]
+
+
+def query(warehouse: Warehouse, sql: str) -> Answer:
+    """Run one SQL statement. Raises BadQuery with DuckDB's words, EmptyWarehouse when there is no table yet."""
+    topics = warehouse.topics()
+    if not topics:
+        raise EmptyWarehouse
+    connection = duckdb.connect(":memory:")
+    for topic in topics:
+        _offer(connection, warehouse, topic, sql, topics)
+    # From here on SQL reaches what was offered and nothing else: no file, no extension, no variable of this program.
+    for setting in _SETTINGS:
+        connection.execute(f"SET {setting}")
+    try:
+        found = connection.sql(sql)
+        if found is None:  # a statement without rows
+            return Answer(columns=(), rows=iter(()))
+        batches = found.to_arrow_reader(BATCH_ROWS)
+        # The first batch is asked for here, so that nearly every error comes before anything is printed.
+        first = next(batches, None)
+        return Answer(columns=tuple(found.columns), rows=_rows(first, batches))
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise BadQuery(_explained(str(error), topics)) from error
+
+
+def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: str, sql: str, topics: Sequence[str]) -> None:
+    """Register the views of one topic that the text may mean; planning a table's files costs more than looking for its name."""
+    if topic.lower() not in sql.lower():
+        return
+    table = warehouse.existing_table(topic)
+    published = table.published()
+    proven = [file for file in table.files(published.snapshot_id) if hour_of(file) in published.hours] if published.hours else []
+    connection.register(topic, _dataset(table, proven))
+    if f"{topic}{ALL}" not in topics:
+        connection.register(f"{topic}{ALL}", _dataset(table, table.files()))
+
+
+def _dataset(table: TopicTable, files: Sequence[DataFile]) -> Any:
+    """Return what DuckDB reads columns and row groups of by itself; a column that a file has not got is null there."""
+    schema = table.arrow_schema()
+    if not files:
+        return schema.empty_table()
+    return ds.dataset([str(local_path(file.file_path)) for file in files], schema=schema, format="parquet")
+
+
+def _rows(first: pa.RecordBatch | None, others: Iterator[pa.RecordBatch]) -> Iterator[Sequence[Any]]:
+    try:
+        for batch in itertools.chain([first] if first is not None else [], others):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise BadQuery(str(error)) from error
+
+
+def _explained(message: str, topics: Sequence[str]) -> str:
+    if "does not exist" in message and "Table" in message:
+        names = ", ".join(f'"{topic}", "{topic}{ALL}"' for topic in topics)
+        return f"{message.splitlines()[0]} The warehouse has {names} (the first of a pair: published hours only)."
+    return message
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: instants as ISO 8601 in UTC, decimals as text, bytes as hexadecimal."""
+    match value:
+        case datetime() | date():
+            return value.isoformat().replace("+00:00", "Z")
+        case Decimal():
+            return str(value)
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(key): plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [plain(one) for one in value]
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if value == value and abs(value) != float("inf") else None
+    return str(value)
+
+
+__all__ = ["ALL", "Answer", "WarehouseError", "plain", "query"]

@@ -1,0 +1,46 @@
+"""The settings of the audit service."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.audit.service import settings as settings_file
+from headrace.audit.service.errors import SettingsError
+
+DEPLOYED = Path(__file__).parents[4] / "deploy" / "local" / "audit.toml"
+
+
+def test_the_settings_that_make_up_uses_are_sound_and_say_what_is_expected() -> None:
+    settings = settings_file.load(DEPLOYED)
+    assert [rule.name for rule in settings.rules("other", set())] == ["producer", "live", "mirror", "offline", "warehouse"]
+    rules = {rule.name: rule for rule in settings.rules("access_log", {"consumer:late"})}
+    assert rules["consumer:request-rate"].is_required
+    assert not rules["consumer:late"].is_required
+    assert rules["consumer:late"].before == "live"
+    assert (rules["mirror"].deadline_ms, rules["warehouse"].deadline_ms) == (20_000, 120_000)
+
+
+def test_every_fault_of_the_settings_is_named_at_once() -> None:
+    words = {
+        "service": {"window_ms": 0, "widow_ms": 5},
+        "deadlines_ms": {"default": "soon", "moon": 5},
+        "topics": {"a": {"tiers": ["producer", "mirror", "mars"]}, "b": {"tires": []}},
+        "extra": {},
+    }
+    with pytest.raises(SettingsError) as caught:
+        settings_file.parse(words, "audit.toml")
+    for part in ("[extra]", "window_ms=0", "widow_ms", "default='soon'", "'moon'", "'mars'", "leaves out 'live'", "tires"):
+        assert part in str(caught.value)
+
+
+def test_settings_that_cannot_be_read_are_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="no audit settings at"):
+        settings_file.load(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_text("[topics")
+    with pytest.raises(SettingsError, match="TOML"):
+        settings_file.load(tmp_path / "bad.toml")
+
+
+def test_a_group_that_was_taken_down_can_be_left_out() -> None:
+    settings = settings_file.parse({"topics": {"default": {"without": ["consumer:old", "warehouse"]}}}, "x")
+    assert [rule.name for rule in settings.rules("t", {"consumer:old"})] == ["producer", "live", "mirror", "offline"]

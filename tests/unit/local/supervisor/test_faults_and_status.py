@@ -1,0 +1,55 @@
+"""`headrace status`: a table on stdout, one line a fault on stderr, and an exit code that says whether there is one."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import status
+from headrace.cli.main import main
+from headrace.local import control
+from headrace.local.supervisor.faults import ADVICE, fault
+from headrace.local.supervisor.state import PlatformState, ProcessState, State
+
+
+def process(name: str, state: State, reason: str | None, address: str | None = None) -> ProcessState:
+    return ProcessState(name=name, state=state, address=address, pid=os.getpid(), started_at_ms=1, restarts=0, reason=reason)
+
+
+FULL = process("broker-live", "unhealthy", "the disk is full: /data has 0 bytes free", "127.0.0.1:9092")
+STILL = process("mirror", "unhealthy", "stands still since 2026-01-01T00:00:00Z: no broker answers (clicks-0, 9 bytes behind)")
+WELL = process("registry", "ready", None, "127.0.0.1:8081")
+
+
+def told(monkeypatch: pytest.MonkeyPatch, *processes: ProcessState) -> None:
+    monkeypatch.setattr(control, "running", lambda layout: PlatformState(supervisor_pid=1, at_ms=1, processes=list(processes)))
+
+
+def test_each_fault_is_one_line_with_what_where_why_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(monkeypatch, FULL, WELL, STILL)
+    assert main(["status"]) == 1
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 4
+    full, still = said.err.splitlines()
+    assert full.startswith("broker-live at 127.0.0.1:9092 is unhealthy: the disk is full: /data has 0 bytes free. What to do: ")
+    assert "broker-live.log" in full
+    assert still.startswith("mirror is unhealthy: stands still since 2026-01-01T00:00:00Z: no broker answers")
+
+
+def test_a_platform_that_is_well_has_no_fault_and_exit_code_0(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(monkeypatch, WELL)
+    assert main(["status", "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert json.loads(said.out)[0]["state"] == "ready"
+    assert status.HELP
+
+
+@pytest.mark.parametrize("state", sorted(ADVICE))
+def test_every_state_has_its_advice(state: State) -> None:
+    assert "What to do: " in fault(process("mirror", state, None), Path("mirror.log"))

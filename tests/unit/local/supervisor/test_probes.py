@@ -1,0 +1,82 @@
+"""What a look at a process says: well, or what is wrong in its own words."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from headrace.local.supervisor import probes
+from headrace.local.supervisor.process_table import Probe
+from headrace.runtime.clock import ManualClock
+from headrace.runtime.status import StatusFile
+
+PID = 77
+
+
+def looked(path: Path, clock: ManualClock) -> str | None:
+    return probes.look(Probe(status_file=path), PID, clock)
+
+
+def test_a_stalled_process_is_told_in_its_own_words_and_a_ready_one_is_well(tmp_path: Path) -> None:
+    clock, path = ManualClock(5_000), tmp_path / "mirror.json"
+    assert looked(path, clock) == "has not written its status yet"
+    status = StatusFile(path, clock)
+    status.write("ready", pid=PID)
+    assert looked(path, clock) is None
+    status.write("stalled", pid=PID, reason="stands still since noon: no room")
+    assert looked(path, clock) == "stands still since noon: no room"
+    status.write("starting", pid=PID, reason="no broker answers")
+    assert looked(path, clock) == "says starting: no broker answers"
+
+
+def test_a_process_that_promised_to_speak_and_is_silent_hangs(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.json"
+    StatusFile(path, ManualClock(5_000)).write("ready", pid=PID, beat_every_ms=1_000)
+    assert looked(path, ManualClock(5_000 + 1_000 * probes.BEATS)) is None
+    assert "it hangs" in str(looked(path, ManualClock(5_001 + 1_000 * probes.BEATS)))
+    StatusFile(path, ManualClock(5_000)).write("ready", pid=PID)
+    assert looked(path, ManualClock(10**9)) is None, "one that promised nothing may be silent"
+
+
+class Served:
+    """Answers every GET with one status and body."""
+
+    def __init__(self) -> None:
+        self.status, self.body = 200, b"{}"
+        served = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(served.status)
+                self.send_header("Content-Length", str(len(served.body)))
+                self.end_headers()
+                self.wfile.write(served.body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.probe = Probe(http=f"http://127.0.0.1:{self.server.server_port}/readyz")
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    server = Served()
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
+
+
+def test_a_page_that_gives_reasons_is_told_by_them_and_any_other_by_its_status(served: Served) -> None:
+    assert probes.look(served.probe, PID) is None
+    served.status, served.body = 503, json.dumps({"ready": False, "reasons": ["the disk is full", "no session"]}).encode()
+    assert probes.look(served.probe, PID) == "the disk is full; no session"
+    served.body = json.dumps({"ready": False, "trouble": "records were lost"}).encode()
+    assert probes.look(served.probe, PID) == "records were lost"
+    for body in (b"", b"{", b"[]", b'{"reasons": []}', b'{"reasons": 7}', b"\xff"):
+        served.body = body
+        assert "answers 503 at http" in str(probes.look(served.probe, PID))

@@ -1,0 +1,191 @@
+"""A task reads its piece to the end: rows out, rejects aside and acknowledged, then the receipt."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from headrace.client.fetch.fetched import CorruptRange
+from headrace.runtime.clock import ManualClock
+from headrace.spark.errors import UnusableRecord
+from headrace.spark.source import split_reader, task_reports
+from headrace.spark.source.columns import SYSTEM_COLUMNS
+from headrace.spark.source.decoding import BlockDecoder
+from headrace.spark.source.offset_ranges import OffsetRange, split_ranges
+from headrace.spark.source.split_reader import PieceReader
+from headrace.spark.source.task_reports import Receipt
+from headrace.wire.batch.record_batch import read_header
+from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
+from headrace.wire.schema_id import frame
+
+from ..pretend_log import PretendLog, pretend_log
+
+SCHEMA = json.dumps({"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}]})
+TARGET = pa.schema([("n", pa.int64()), *SYSTEM_COLUMNS])
+WINDOW_MS = 600_000
+
+
+def event(n: int, schema_id: int = 1) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(SCHEMA)), {"n": n})
+    return frame(schema_id, stream.getvalue())
+
+
+class Aside:
+    """A quarantine that notes in which order it was used."""
+
+    def __init__(self) -> None:
+        self.records: list[QuarantineRecord] = []
+        self.flushed = 0
+
+    def put(self, record: QuarantineRecord) -> None:
+        self.records.append(record)
+
+    def flush(self) -> None:
+        self.flushed = len(self.records)
+
+
+def read(
+    log: PretendLog, pieces: Sequence[OffsetRange] | None = None, target: pa.Schema = TARGET
+) -> tuple[list[int], list[Receipt], Aside]:
+    """Return the rows' `n`, the receipts and what went aside, over all pieces."""
+    aside, told = Aside(), list[Receipt]()
+    numbers: list[int] = []
+
+    def on_receipt(receipt: Receipt) -> None:
+        assert aside.flushed == len(aside.records), "the receipt came before the quarantine was acknowledged"
+        told.append(receipt)
+
+    for piece in pieces or [OffsetRange(partition=0, from_offset=0, to_offset=log.end)]:
+        for batch in PieceReader(
+            topic="clicks",
+            cluster="offline",
+            piece=piece,
+            batches=log.read,
+            decoder=BlockDecoder(target, piece.partition, lambda schema_id: SCHEMA if schema_id == 1 else None),
+            quarantine=aside,
+            on_receipt=on_receipt,
+            clock=ManualClock(9_999_999),
+        ).rows():
+            numbers += batch.column("n").to_pylist()
+    return numbers, told, aside
+
+
+def test_all_rows_come_out_and_the_receipt_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_reader, "BLOCK_RECORDS", 7)
+    log = pretend_log([[(at, event(batch * 10 + at)) for at in range(10)] for batch in range(5)])
+    numbers, told, aside = read(log)
+    assert numbers == list(range(50))
+    assert told == [Receipt(partition=0, from_offset=0, to_offset=log.end, row_count=50)]
+    assert aside.records == []
+
+
+def test_a_block_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(split_reader, "BLOCK_BYTES", 3 * len(event(1)))
+    log = pretend_log([[(1, event(1))] * 10])
+    decoder = BlockDecoder(TARGET, 0, lambda schema_id: SCHEMA)
+    reader = PieceReader(
+        topic="t",
+        cluster="offline",
+        piece=OffsetRange(partition=0, from_offset=0, to_offset=log.end),
+        batches=log.read,
+        decoder=decoder,
+        quarantine=None,
+        on_receipt=lambda receipt: None,
+        clock=ManualClock(),
+    )
+    assert [batch.num_rows for batch in reader.rows()] == [3, 3, 3, 1]
+
+
+def test_a_bad_record_goes_aside_with_its_origin_and_its_window() -> None:
+    log = pretend_log([[(5, event(1)), (WINDOW_MS + 5, b"junk!!"), (WINDOW_MS + 6, event(2, schema_id=77)), (7, event(3))]])
+    numbers, told, aside = read(log)
+    assert numbers == [1, 3]
+    assert [(one.code, one.window_start_ms, one.window_from, one.payload) for one in aside.records] == [
+        ("not_framed", WINDOW_MS, "record", b"junk!!"),
+        ("unknown_schema_id", WINDOW_MS, "record", event(2, schema_id=77)),
+    ]
+    assert aside.records[0].origin == LogOrigin(cluster="offline", topic="clicks", partition=0, offset=log.end - 3)
+    assert aside.records[0].stage == "load"
+    assert told[0].quarantined == {WINDOW_MS: 2}
+    assert told[0].quarantined_by_code == {"not_framed": 1, "unknown_schema_id": 1}
+
+
+def test_without_a_quarantine_a_bad_record_is_an_error_with_its_address() -> None:
+    log = pretend_log([[(5, event(1)), (6, b"junk!!")]])
+    reader = PieceReader(
+        topic="clicks",
+        cluster="offline",
+        piece=OffsetRange(partition=2, from_offset=0, to_offset=log.end),
+        batches=log.read,
+        decoder=BlockDecoder(TARGET, 2, lambda schema_id: SCHEMA),
+        quarantine=None,
+        on_receipt=lambda receipt: None,
+        clock=ManualClock(),
+    )
+    with pytest.raises(UnusableRecord, match=f"clicks-2 offset {log.end - 1}:"):
+        list(reader.rows())
+
+
+def test_a_batch_that_cannot_be_opened_goes_aside_as_a_whole_in_the_window_that_the_audit_gives_it() -> None:
+    log = pretend_log([[(5, event(1))], [(7, event(2)), (WINDOW_MS + 9, event(3))], [(8, event(4))]])
+    header = read_header(log.batches[1])
+    broken = bytearray(log.batches[1])
+    broken[-1] ^= 1  # the count of headers of the last record; the pretend client does not look at the CRC
+    log.batches[1] = bytes(broken)
+    numbers, told, aside = read(log)
+    assert numbers == [1, 4]
+    (one,) = aside.records
+    assert (one.code, one.window_start_ms, one.payload) == ("corrupt_batch", WINDOW_MS, bytes(broken))
+    assert one.origin == LogOrigin(
+        cluster="offline", topic="clicks", partition=0, offset=header.base_offset, to_offset=header.next_offset
+    )
+    assert told[0].quarantined == {WINDOW_MS: 2}
+
+
+def test_a_batch_that_failed_its_check_goes_aside_once_wherever_the_cuts_fall() -> None:
+    log = pretend_log([[(WINDOW_MS + 1, event(1))], [(2, event(2))], [(3, event(3))]])
+    gone = read_header(log.batches[1])
+    del log.batches[1]
+    log.corrupt = [CorruptRange(from_offset=gone.base_offset, to_offset=gone.next_offset, reason="the CRC does not match")]
+    pieces = split_ranges([OffsetRange(partition=0, from_offset=0, to_offset=log.end)], pieces=9, min_span=1)
+    numbers, told, aside = read(log, pieces)
+    assert numbers == [1, 3]
+    (one,) = aside.records
+    assert (one.code, one.reason) == ("corrupt_batch", "the CRC does not match")
+    # Earlier tiers cannot count it either: the books miss it at the tier whose log it is, and it is not counted here again.
+    assert all(receipt.quarantined == {} for receipt in told)
+    assert sum(receipt.quarantined_by_code.get("corrupt_batch", 0) for receipt in told) == 1
+
+
+def test_a_stretch_without_a_time_is_dated_by_what_came_before_it() -> None:
+    log = pretend_log([[(WINDOW_MS + 1, event(1))]])
+    log.corrupt = [CorruptRange(from_offset=log.end, to_offset=log.end + 10, reason="x")]
+    _, _, aside = read(log, [OffsetRange(partition=0, from_offset=0, to_offset=log.end + 10)])
+    assert (aside.records[0].window_start_ms, aside.records[0].window_from) == (WINDOW_MS, "previous")
+
+
+def test_a_schema_that_the_table_does_not_cover_stops_the_rows_and_is_told() -> None:
+    log = pretend_log([[(1, event(1)), (2, event(2, schema_id=77))]])
+    _, told, _ = read(log, target=pa.schema([("other", pa.int64()), *SYSTEM_COLUMNS]))
+    assert told[0].missing_schema_ids == (1,)
+    assert told[0].row_count == 0
+
+
+def test_receipts_of_all_pieces_add_up_and_a_missing_one_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "receipts"
+    pieces = [OffsetRange(partition=0, from_offset=0, to_offset=5), OffsetRange(partition=1, from_offset=0, to_offset=9)]
+    task_reports.write(
+        folder, Receipt(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}, quarantined_by_code={"x": 2})
+    )
+    task_reports.write(folder, Receipt(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}))
+    total, absent = task_reports.read_all(folder, pieces)
+    assert absent == [pieces[1]]
+    task_reports.write(folder, Receipt(partition=1, from_offset=0, to_offset=9, row_count=4, quarantined={0: 1, 600_000: 1}))
+    total, absent = task_reports.read_all(folder, pieces)
+    assert absent == []
+    assert (total.row_count, total.quarantined) == (7, {0: {0: 2}, 1: {0: 1, 600_000: 1}})

@@ -1,0 +1,151 @@
+"""One commit holds files, offsets and counts; of two loads one wins; what nobody committed is never seen."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from headrace.spark.errors import NoSuchTable, WarehouseError
+from headrace.spark.load.staging import RunFolder, sweep
+from headrace.spark.warehouse.hours import hour_name, hour_of_name, hours_names, hours_of_names
+from headrace.spark.warehouse.query import query
+from headrace.spark.warehouse.warehouse import Published, Warehouse
+from headrace.spark.warehouse.written_counts import count_written
+
+from ..stored_rows import EVENT, HOUR_MS, span, store, write_rows
+
+ROWS = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6)]
+
+
+def existing(warehouse: Warehouse, topic: str = "clicks") -> int:
+    """Return the rows that are visible, by a reader of its own: DuckDB on the files that the table names."""
+    files = [file.file_path for file in warehouse.existing_table(topic).files()]
+    return int(duckdb.sql(f"select count(*) from read_parquet({files!r})").fetchall()[0][0]) if files else 0
+
+
+def test_a_commit_holds_files_offsets_and_counts_together(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    ranges = [span(0, 0, 100), span(1, 0, 50), span(2, 0, 0)]
+    assert store(warehouse, "r1", ROWS, ranges, quarantined={1: {600_000: 2}})
+    table = warehouse.existing_table("clicks")
+    assert table.offsets() == {0: 100, 1: 50, 2: 0}
+    assert table.row_counts_by_hour() == {0: 2, 1: 1}
+    assert existing(warehouse) == 3
+    (load,) = table.snapshots_to_report()
+    assert (load.run, load.ranges, load.quarantined, load.row_count) == ("r1", tuple(ranges), {1: {600_000: 2}}, 3)
+
+
+def test_of_two_loads_from_the_same_offsets_one_commits(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    store(warehouse, "r0", ROWS, [span(0, 0, 100)])
+    first, second = warehouse.existing_table("clicks"), warehouse.existing_table("clicks")
+    assert store(warehouse, "r1", [(0, 100, 7)], [span(0, 100, 200)], table=first)
+    assert not store(warehouse, "r2", [(0, 100, 7)], [span(0, 100, 200)], table=second)
+    assert existing(warehouse) == 4
+    assert warehouse.existing_table("clicks").offsets() == {0: 200}
+
+
+def test_of_two_first_loads_one_commits(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    first, second = warehouse.table_with("clicks", EVENT), warehouse.table_with("clicks", EVENT)
+    assert store(warehouse, "r1", ROWS, [span(0, 0, 100)], table=first)
+    assert not store(warehouse, "r2", ROWS, [span(0, 0, 100)], table=second)
+    assert not store(warehouse, "r3", ROWS, [span(0, 50, 150)])
+    assert existing(warehouse) == 3
+
+
+def test_a_change_of_properties_in_between_does_not_refuse_a_load(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    store(warehouse, "r0", ROWS, [span(0, 0, 100)])
+    loading, gate = warehouse.existing_table("clicks"), warehouse.existing_table("clicks")
+    gate.set_published(Published(snapshot_id=gate.snapshot_id, hours=frozenset({0})))
+    assert store(warehouse, "r1", [(0, 100, 7)], [span(0, 100, 200)], table=loading)
+    assert warehouse.existing_table("clicks").published().hours == {0}
+
+
+def test_a_folder_s_name_may_hold_blanks_and_percent_signs(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path / "my data%20here")
+    assert store(warehouse, "r1", ROWS, [span(0, 0, 100)])
+    assert existing(warehouse) == 3
+    assert len(warehouse.existing_table("clicks").iceberg.scan().to_arrow()) == 3
+    assert len(list(query(warehouse, "SELECT * FROM clicks_all").rows)) == 3
+
+
+def test_offsets_without_rows_are_a_commit_too(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    assert store(warehouse, "r1", [], [span(0, 0, 70)], quarantined={0: {0: 1}})
+    table = warehouse.existing_table("clicks")
+    assert (table.offsets(), existing(warehouse), len(table.snapshots_to_report())) == ({0: 70}, 0, 1)
+
+
+def test_a_new_column_is_null_in_older_rows(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    store(warehouse, "r1", ROWS, [span(0, 0, 100)])
+    store(warehouse, "r2", [(0, 100, 7)], [span(0, 100, 200)], agent="x")
+    found = warehouse.existing_table("clicks").iceberg.scan().to_arrow().to_pylist()
+    assert sorted(str(row["agent"]) for row in found) == ["None", "None", "None", "x"]
+
+
+def test_what_was_reported_is_not_reported_again(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    store(warehouse, "r1", ROWS, [span(0, 0, 100)])
+    store(warehouse, "r2", [(0, 100, 7)], [span(0, 100, 200)])
+    table = warehouse.existing_table("clicks")
+    assert [load.run for load in table.snapshots_to_report()] == ["r1", "r2"]
+    table.set_reported(table.snapshots_to_report()[0].snapshot_id)
+    assert [load.run for load in warehouse.existing_table("clicks").snapshots_to_report()] == ["r2"]
+
+
+def test_the_files_are_counted_by_partition_and_window(tmp_path: Path) -> None:
+    files = write_rows(tmp_path, [*ROWS, (0, 2, 600_000), (0, 3, -1)])
+    assert count_written(files, [span(0, 0, 9), span(1, 0, 9)]) == {0: {0: 1, 600_000: 1, HOUR_MS: 1, -600_000: 1}, 1: {0: 1}}
+
+
+def test_a_row_outside_the_load_s_ranges_is_an_error(tmp_path: Path) -> None:
+    files = write_rows(tmp_path, ROWS)
+    with pytest.raises(WarehouseError, match="holds offsets 1 to 1 of partition 0"):
+        count_written(files, [span(0, 0, 1), span(1, 0, 9)])
+
+
+def test_orphans_of_dead_runs_are_swept_and_nothing_else(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    data = warehouse.data_folder("clicks")
+    dead, living = RunFolder(data).open(), RunFolder(data).open()
+    write_rows(dead.path, ROWS)
+    write_rows(living.path, ROWS)
+    committed = RunFolder(data).open()
+    store(warehouse, committed.name, ROWS, [span(0, 0, 100)])
+    committed.close(discard=False)
+    assert dead._lock is not None
+    dead._lock.close()  # what the kernel does for a killed process
+    for _ in range(2):
+        sweep(data, lambda: warehouse.existing_table("clicks").referenced_paths())
+        assert sorted(folder.name for folder in data.iterdir()) == sorted([living.name, committed.name])
+    assert existing(warehouse) == 3
+    living.close(discard=True)
+    assert [folder.name for folder in data.iterdir()] == [committed.name]
+
+
+@pytest.mark.parametrize("name", ["a/b", "", "..", "x" * 250, "a b"])
+def test_a_name_that_is_no_topic_s_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WarehouseError, match=r"no topic's name"):
+        Warehouse(tmp_path).table(name)
+
+
+def test_a_table_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert Warehouse(tmp_path).topics() == []
+    with pytest.raises(NoSuchTable, match="no table yet"):
+        Warehouse(tmp_path).existing_table("clicks")
+
+
+@pytest.mark.parametrize(("hour", "name"), [(0, "1970-01-01T00"), (397_834, "2015-05-21T10"), (-1, "1969-12-31T23")])
+def test_hours_have_names(hour: int, name: str) -> None:
+    assert (hour_name(hour), hour_of_name(name)) == (name, hour)
+
+
+def test_hours_that_follow_each_other_are_written_together() -> None:
+    hours = {5, 6, 7, 20, 30, 31}
+    names = hours_names(hours)
+    assert names == ["1970-01-01T05/1970-01-01T07", "1970-01-01T20", "1970-01-02T06/1970-01-02T07"]
+    assert hours_of_names(names) == hours
+    assert hours_of_names(hours_names(set())) == set()

@@ -1,0 +1,71 @@
+"""The short way of a consumer's repeated fetch gives what the long way gives, byte for byte, and takes nothing else for it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.wire.messages import fetch
+from headrace.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchResponsePartition,
+    FetchResponseTopic,
+    FetchTopic,
+)
+from headrace.wire.messages.single_partition_fetch import FetchOne, masked, offset_in, recognise
+
+VERSIONS = range(fetch.MIN_VERSION, fetch.MAX_VERSION + 1)
+OFFSETS = st.integers(-(2**63), 2**63 - 1)
+
+
+def one(version: int, offset: int, *, topic: str = "clicks", index: int = 3) -> tuple[bytes, FetchRequest]:
+    request = FetchRequest(500, 1, 1 << 20, [FetchTopic(topic, [FetchPartition(index, offset, 204_800)])])
+    body = fetch.encode_request(version, request)
+    return body, fetch.decode_request(version, body)
+
+
+def recognised(version: int, offset: int = 0) -> FetchOne:
+    body, request = one(version, offset)
+    found = recognise(version, body, request)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(first=OFFSETS, second=OFFSETS)
+def test_the_same_request_at_another_offset_is_recognised_and_reads_the_same(version: int, first: int, second: int) -> None:
+    known = recognised(version, first)
+    body, request = one(version, second)
+    assert masked(version, body) == masked(version, one(version, first)[0])
+    assert offset_in(version, body) == second
+    assert known.at(second) == request
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(offset=st.integers(0, 2**62), start=st.integers(0, 2**62), size=st.integers(1, 2**31 - 2))
+def test_an_answer_is_the_long_ways_byte_for_byte(version: int, offset: int, start: int, size: int) -> None:
+    records = range(size)  # anything with a length
+    answer = FetchResponsePartition(3, 0, offset, offset, start, records)
+    chunks = fetch.encode_response(version, FetchResponse([FetchResponseTopic("clicks", [answer])]))
+    known = recognised(version)
+    assert [known.head(offset, start, size), records, *([known.tail] if known.tail else [])] == chunks
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_other_shapes_are_not_recognised(version: int) -> None:
+    two = [FetchTopic("clicks", [FetchPartition(0, 5, 100), FetchPartition(1, 5, 100)])]
+    shapes = [FetchRequest(500, 1, 100, two), FetchRequest(500, 1, 100, [*two, *two]), FetchRequest(500, 1, 100, [])]
+    if version >= 7:
+        shapes.append(one(version, 0)[1]._replace(forgotten=[("clicks", (1,))]))
+    if version >= 11:
+        shapes.append(one(version, 0)[1]._replace(rack_id="r1"))
+    for request in shapes:
+        body = fetch.encode_request(version, request)
+        assert recognise(version, body, fetch.decode_request(version, body)) is None
+
+
+def test_a_request_with_tagged_fields_is_not_recognised() -> None:
+    body, _ = one(12, 7)
+    tagged = body[:-1] + b"\x01\x05\x01x"
+    assert recognise(12, tagged, fetch.decode_request(12, tagged)) is None
