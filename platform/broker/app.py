@@ -26,18 +26,18 @@ from ..runtime.status import StatusFile
 from .errors import BrokerError
 from .event_loop.loop import Loop
 from .event_loop.worker import Worker
-from .groups.group_service import GroupDesk
-from .groups.offset_commits import OffsetDesk
+from .groups.group_service import GroupService
+from .groups.offset_commits import OffsetCommits
 from .groups.offset_retention import OffsetRetention
-from .groups.producer_id_allocator import ProducerIdDesk
-from .groups.stored_groups import GroupTraces
+from .groups.producer_id_allocator import ProducerIdAllocator
+from .groups.stored_groups import StoredGroups
 from .handlers.api_table import SUPPORTED, TABLE
 from .handlers.broker import Broker
-from .handlers.request_template import Front
+from .handlers.request_template import RequestTemplate
 from .handlers.router import Router
 from .metrics import UNKNOWN_API
 from .monitoring.http_server import HttpServer
-from .monitoring.monitoring_pages import Observer, Parts
+from .monitoring.monitoring_pages import MonitoringPages, Parts
 from .network.descriptors import share_out
 from .network.memory_return import MemoryReturn
 from .network.server import Server
@@ -45,9 +45,9 @@ from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.identity import FolderLock, identify
 from .partitions.kernel_flush import kernel_flush
-from .partitions.maintenance import FLUSH_THREADS, Upkeep
+from .partitions.maintenance import FLUSH_THREADS, Maintenance
 from .partitions.partition import PartitionTable
-from .partitions.topics import TopicKeeper
+from .partitions.topics import Topics
 from .settings.broker_settings import BrokerSettings
 
 log = get_logger(__name__)
@@ -69,7 +69,7 @@ class BrokerProcess:
         self._loop = Loop()
         self._loop_thread = threading.Thread(target=self._loop.run, name="broker-loop", daemon=True)
         self._fatal: BaseException | None = None
-        self._observer = Observer(settings, self._loop, self._loop_thread.is_alive)
+        self._pages = MonitoringPages(settings, self._loop, self._loop_thread.is_alive)
         self._begun_ms = self._clock.monotonic_ms()
         self._is_stopped = False
         self.port = settings.port
@@ -99,7 +99,7 @@ class BrokerProcess:
             return
         self._is_stopped = True
         begun_ms = self._clock.monotonic_ms()
-        self._observer.phase = "stopping"
+        self._pages.phase = "stopping"
         self._status.write("stopping")
         self._lifecycle.stop()
         log.info("broker_stopped", broker_id=self.settings.broker_id, took_ms=self._clock.monotonic_ms() - begun_ms)
@@ -112,25 +112,25 @@ class BrokerProcess:
     @property
     def doing(self) -> str:
         """What a start or a stop is at."""
-        return self._lifecycle.stopping or self._observer.doing
+        return self._lifecycle.stopping or self._pages.doing
 
     def _start(self) -> None:
-        settings, loop, started, observer = self.settings, self._loop, self._lifecycle.started, self._observer
+        settings, loop, started, pages = self.settings, self._loop, self._lifecycle.started, self._pages
         self._status.write("starting")
         said = {one.name: f"{one.value} ({one.source})" for one in settings.effective if one.source != "default"}
         log.info("broker_starting", broker_id=settings.broker_id, version=__version__, pid=os.getpid(), settings=said)
-        observer.doing = "taking the data folder"
+        pages.doing = "taking the data folder"
         descriptors = share_out()
         lock = FolderLock(settings.data).take()
         started("folder lock", lock.release)
         identity = identify(settings.data, settings.broker_id)
         if settings.http_port is not None:
-            http = HttpServer(settings.http_host, settings.http_port, observer.pages())
+            http = HttpServer(settings.http_host, settings.http_port, pages.pages())
             http.start()
             started("metrics and health", http.stop)
             self.http_port = http.port
 
-        observer.doing = f"asking ZooKeeper at {settings.zookeeper}"
+        pages.doing = f"asking ZooKeeper at {settings.zookeeper}"
         session = Session(
             settings.zookeeper, session_timeout_ms=settings.zookeeper_session_timeout_ms, name=f"broker-{settings.broker_id}"
         )
@@ -138,12 +138,12 @@ class BrokerProcess:
         started("ZooKeeper session", session.close)
         topics, brokers = TopicRegistry(session), BrokerRegistry(session)
 
-        desk = Worker("zookeeper-desk", loop.post)
+        service = Worker("zookeeper-desk", loop.post)
         flushers = Worker("flush-desk", loop.post, threads=FLUSH_THREADS)
         disk = Worker("disk-desk", loop.post)
-        upkeep = Upkeep(loop, disk, flushers, settings, self._clock.now_ms, kernel_flush(loop, FLUSH_THREADS))
+        maintenance = Maintenance(loop, disk, flushers, settings, self._clock.now_ms, kernel_flush(loop, FLUSH_THREADS))
         table = PartitionTable()
-        keeper = TopicKeeper(
+        keeper = Topics(
             data=settings.data,
             broker_id=settings.broker_id,
             defaults=settings.topic_defaults,
@@ -151,22 +151,22 @@ class BrokerProcess:
             topics=topics,
             brokers=brokers,
             table=table,
-            worker=desk,
+            worker=service,
             now_ms=self._clock.now_ms,
-            ask_flush=upkeep.flush,
-            dispose=upkeep.dispose,
+            ask_flush=maintenance.flush,
+            dispose=maintenance.dispose,
         )
-        observer.doing = "opening logs"
+        pages.doing = "opening logs"
         keeper.load()
         started("logs", keeper.close)
 
         cold_reads = ColdReads(loop)
-        producer_ids = ProducerIdDesk(ProducerIdBlocks(session), desk)
-        traces = GroupTraces(GroupDirectory(session), desk)
-        groups = GroupDesk(loop, settings, lambda: keeper.catalog.brokers, traces.has_members)
+        producer_ids = ProducerIdAllocator(ProducerIdBlocks(session), service)
+        traces = StoredGroups(GroupDirectory(session), service)
+        groups = GroupService(loop, settings, lambda: keeper.catalog.brokers, traces.has_members)
         retention = OffsetRetention(
             loop,
-            desk,
+            service,
             groups,
             OffsetExpiry(session),
             retention_ms=settings.offsets_retention_minutes * 60_000,
@@ -179,9 +179,9 @@ class BrokerProcess:
             now_ms=self._clock.now_ms,
             partitions=table,
             topics=keeper,
-            offsets=OffsetDesk(OffsetRegistry(session), desk),
+            offsets=OffsetCommits(OffsetRegistry(session), service),
             groups=groups,
-            group_traces=traces,
+            stored_groups=traces,
             producer_ids=producer_ids,
             disk=disk,
             cold_reads=cold_reads,
@@ -200,22 +200,22 @@ class BrokerProcess:
             connections=server,
             accepted=lambda: server.accepted_count,
             rejections=lambda: server.rejections.counts,
-            flushes=lambda: (upkeep.flush_durations, upkeep.failed_flush_count),
+            flushes=lambda: (maintenance.flush_durations, maintenance.failed_flush_count),
             cold_reads=lambda: (cold_reads.count, cold_reads.bytes),
             groups=lambda: [(group.state.value, len(group.members)) for group in groups.all()],
             session=session,
             api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in TABLE.items()}},
         )
-        observer.watch(parts)
+        pages.watch(parts)
 
-        upkeep.start(table)
-        started("disk worker", upkeep.stop)
-        MemoryReturn(loop, server, upkeep.dispose).start()
+        maintenance.start(table)
+        started("disk worker", maintenance.stop)
+        MemoryReturn(loop, server, maintenance.dispose).start()
         checkpoints = Checkpoints(loop, Worker("log-desk", loop.post))
         checkpoints.start(table)
         started("log worker", checkpoints.stop)
-        desk.start()
-        started("ZooKeeper worker", desk.stop)
+        service.start()
+        started("ZooKeeper worker", service.stop)
         cold_reads.start()
         started("cold reads", cold_reads.stop)
         loop.post(producer_ids.stock_up)
@@ -225,13 +225,13 @@ class BrokerProcess:
         self._loop_thread.start()
         started("loop", lambda: self._stop_loop(server))
 
-        observer.doing = "registering in ZooKeeper"
+        pages.doing = "registering in ZooKeeper"
         brokers.register(settings.broker_id, settings.advertised_host, broker.port, identity.folder_id, on_refused=self._refused)
         started("registration", brokers.withdraw)
         refresh = partial(loop.post, keeper.refresh)
         for end in (topics.watch_each(refresh, lambda topic: loop.post(lambda: keeper.refresh(topic))), brokers.watch(refresh)):
             started("watch", end)
-        observer.phase = "ready"
+        pages.phase = "ready"
         self._status.write(
             "ready",
             port=self.port,
@@ -251,7 +251,7 @@ class BrokerProcess:
             took_ms=took_ms,
         )
 
-    def _stop_loop(self, server: Server[Front]) -> None:
+    def _stop_loop(self, server: Server[RequestTemplate]) -> None:
         finished = threading.Event()
         within_ms = self.settings.shutdown_timeout_ms // 2  # the other half is for the logs
         self._loop.post(lambda: server.finish(finished.set, within_ms))
@@ -262,7 +262,7 @@ class BrokerProcess:
 
     def _refused(self, error: BaseException) -> None:
         # Another folder's broker took the id while this one's session was lost: two must not answer under one id.
-        self._observer.fatal = str(error)
+        self._pages.fatal = str(error)
         self._fatal = error
 
 

@@ -234,7 +234,7 @@ class Forwarder:
         if before is None or before.phase is not Phase.COPYING or before.fetch_offset != one.requested_offset:
             # An append failed while this was fetched: it is not the next piece any more.
             return None
-        taken = judge.took(
+        taken = judge.after_fetch(
             before,
             [header for header, _ in one.batches],
             log_start_offset=one.log_start_offset,

@@ -62,7 +62,7 @@ class Gap:
     to_offset: int
 
 
-class Seam(Enum):
+class TailComparison(Enum):
     """What the destination's last batch is in the source."""
 
     SAME = "same"
@@ -138,7 +138,7 @@ def is_due_to_fetch(copy: PartitionCopy, now_ms: int) -> bool:
     return copy.phase is Phase.COPYING and now_ms >= copy.not_before_ms
 
 
-def resumed(copy: PartitionCopy, ends: Ends, seam: Seam, *, counted_to: int | None, now_ms: int) -> PartitionCopy:
+def resumed(copy: PartitionCopy, ends: Ends, seam: TailComparison, *, counted_to: int | None, now_ms: int) -> PartitionCopy:
     """Return the copy once both ends are known.
 
     `counted_to` is how far the audit has been told, None when never: then all that the destination holds is counted.
@@ -153,7 +153,7 @@ def resumed(copy: PartitionCopy, ends: Ends, seam: Seam, *, counted_to: int | No
             f"restore it, or delete the destination's topic to copy anew",
             now_ms,
         )
-    if seam is Seam.DIFFERENT:
+    if seam is TailComparison.DIFFERENT:
         return in_error(
             copy,
             Phase.DIVERGED,
@@ -192,7 +192,7 @@ def skipped(copy: PartitionCopy) -> tuple[PartitionCopy, Gap | None]:
     ), gap
 
 
-def took(
+def after_fetch(
     copy: PartitionCopy, headers: Sequence[BatchHeader], *, log_start_offset: int, high_watermark: int, now_ms: int
 ) -> Taken:
     """Return what a fetch from `copy.fetch_offset` leads to."""

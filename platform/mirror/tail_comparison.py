@@ -10,28 +10,28 @@ from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
 from ..client.fetch.read_range import read_range
 from ..wire.batch.record_batch import BatchHeader
-from .partition_copy import Seam
+from .partition_copy import TailComparison
 
 LOOK_BACK_BYTES = 256 * 1024
 TIMEOUT_MS = 5_000
 
 
-def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *, start: int, end: int) -> Seam:
+def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *, start: int, end: int) -> TailComparison:
     """Return what the last batch of the destination, which holds [start, end), is in the source. Raises ClientError."""
     if start >= end:
-        return Seam.UNKNOWN
+        return TailComparison.UNKNOWN
     last = _last_batch(destination, topic, partition, start, end)
     if last is None:
-        return Seam.UNKNOWN
+        return TailComparison.UNKNOWN
     try:
         found = next(_headers(source, topic, partition, last.position, last.next_offset), None)
     except OffsetOutOfRange:
-        return Seam.UNKNOWN
+        return TailComparison.UNKNOWN
     if found is None or found.position >= last.next_offset:
         # A range that the source cannot give: no proof of anything.
-        return Seam.UNKNOWN
+        return TailComparison.UNKNOWN
     same = (found.base_offset, found.size_bytes, found.crc) == (last.base_offset, last.size_bytes, last.crc)
-    return Seam.SAME if same else Seam.DIFFERENT
+    return TailComparison.SAME if same else TailComparison.DIFFERENT
 
 
 def _last_batch(cluster: Cluster, topic: str, partition: int, start: int, end: int) -> BatchHeader | None:

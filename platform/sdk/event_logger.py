@@ -32,9 +32,9 @@ from ..wire.topic_name import fault_of as topic_fault
 from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused
 from .event_encoder import EventEncoder, event_time_ms_of
 from .event_schema import EVENT_TIME, SERVER
-from .logger_startup import Keeper
+from .logger_startup import LoggerStartup
 from .open_windows import OpenWindows
-from .pre_schema_buffer import EarlyEvents
+from .pre_schema_buffer import PreSchemaBuffer
 from .quarantine import RejectedEvents, payload_of
 
 log = get_library_logger(__name__)
@@ -95,7 +95,7 @@ class EventLogger:
         self._refusals = itertools.count()
         self.acknowledged_count = 0
         """Events that the live cluster has acknowledged so far; final after `close`."""
-        self._early = EarlyEvents(topic, buffer_bytes)
+        self._early = PreSchemaBuffer(topic, buffer_bytes)
         self._cluster = Cluster(bootstrap, client_id=application)
         self._producer = Producer(
             self._cluster,
@@ -123,7 +123,7 @@ class EventLogger:
         )
         self._reporter = ProducerReporter(instance=self.instance, sender=self._side, clock=self._clock)
         self._quarantine = RejectedEvents(topic, self._side, self._windows, self._reporter.lost, self._clock)
-        self._keeper = Keeper(
+        self._keeper = LoggerStartup(
             topic=topic,
             subject=f"{topic}-value",
             schema=self._encoder.text,

@@ -29,7 +29,7 @@ STEP_TIMEOUT_MS = 5_000
 """How long one rung waits before it counts as failed for now."""
 
 
-class Keeper:
+class LoggerStartup:
     """`start` begins the thread; `stop` ends it; between the two it climbs, then beats."""
 
     def __init__(
@@ -111,13 +111,13 @@ class Keeper:
             self._thread.join()
 
     def _run(self) -> None:
-        rungs = [self._see_audit_topic, self._announce, self._take_schema_id]
+        startup_steps = [self._see_audit_topic, self._announce, self._take_schema_id]
         attempt = 0
         while not self._stopping.is_set():
-            if rungs and self._climb(rungs[0]):
-                del rungs[0]
+            if startup_steps and self._climb(startup_steps[0]):
+                del startup_steps[0]
                 attempt = 0
-                if not rungs:
+                if not startup_steps:
                     self._producer.release()
                     self._climbed.set()
                 continue
@@ -126,14 +126,14 @@ class Keeper:
                 return
             if self._announced_ids is not None:
                 self._report()
-            wait_ms = self._backoff.wait_ms(attempt) if rungs else self._report_every_ms
+            wait_ms = self._backoff.wait_ms(attempt) if startup_steps else self._report_every_ms
             self._stopping.wait(min(wait_ms, self._report_every_ms) / 1000)
             attempt += 1
 
-    def _climb(self, rung: Callable[[], None]) -> bool:
-        what = self._registry_name if rung == self._take_schema_id else self._cluster_name
+    def _climb(self, step: Callable[[], None]) -> bool:
+        what = self._registry_name if step == self._take_schema_id else self._cluster_name
         try:
-            rung()
+            step()
         except HeadraceError as error:
             if error.retriable:
                 self._fails(what, error)
@@ -141,7 +141,7 @@ class Keeper:
                 self._refuse(error)
             return False
         except Exception:
-            self._fault("logger_start_failed", step=rung.__name__.strip("_"))
+            self._fault("logger_start_failed", step=step.__name__.strip("_"))
             return False
         self._works(what)
         return True

@@ -17,7 +17,7 @@ class _Early(NamedTuple):
     size_bytes: int
 
 
-class EarlyEvents:
+class PreSchemaBuffer:
     """The events of one logger that wait for the schema's id. From any thread."""
 
     def __init__(self, topic: str, buffer_bytes: int) -> None:

@@ -31,7 +31,7 @@ from ..source.log_ends import check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json, split_ranges
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
 from ..warehouse.warehouse import TopicTable, Warehouse
-from .staging import SCRATCH, RunFolder, sweep
+from .staging import SCRATCH, StagingFolder, sweep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,7 +131,7 @@ class LoadJob:
         """Write and commit `ranges`; None when another load committed first."""
         settings = self._settings
         data_folder = self._warehouse.data_folder(settings.topic)
-        folder = RunFolder(data_folder).open()
+        folder = StagingFolder(data_folder).open()
         is_ours_to_discard = True
         try:
             sweep(data_folder, self._referenced)

@@ -22,7 +22,7 @@ SCRATCH = "scratch"
 """What Spark spills: in the run's own folder, so that it goes when the run is swept."""
 
 
-class RunFolder:
+class StagingFolder:
     """One run's folder, locked. Its name is unique, so file names never repeat across runs."""
 
     def __init__(self, data_folder: Path) -> None:
@@ -30,7 +30,7 @@ class RunFolder:
         self.path = data_folder / self.name
         self._lock: IO[str] | None = None
 
-    def open(self) -> "RunFolder":
+    def open(self) -> "StagingFolder":
         # Locked before it has its name: a sweep never meets it unlocked.
         scratch = self.path.with_name(f".{self.name}")
         scratch.mkdir(parents=True)

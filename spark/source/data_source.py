@@ -46,7 +46,7 @@ DEFAULT_MAX_PIECE_SPAN = 64 << 20
 
 
 @dataclass(frozen=True)
-class Piece(InputPartition):
+class Split(InputPartition):
     """One task's range."""
 
     partition: int
@@ -122,11 +122,11 @@ class TopicReader(DataSourceReader):
             pieces = log_ends(options.bootstrap, options.topic).whole()
         if options.ranges is None or options.pieces is not None:
             pieces = split_ranges(pieces, pieces=options.pieces or DEFAULT_PIECES, max_span=options.max_piece_span)
-        found = [Piece(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in pieces]
-        return list(found) or [Piece(partition=0, from_offset=0, to_offset=0)]
+        found = [Split(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in pieces]
+        return list(found) or [Split(partition=0, from_offset=0, to_offset=0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Piece)
+        assert isinstance(partition, Split)
         options = self._options
         piece = OffsetRange(partition=partition.partition, from_offset=partition.from_offset, to_offset=partition.to_offset)
         target = to_arrow_schema(self._schema, timezone="UTC")
@@ -158,7 +158,7 @@ def _schema_of(registry: RegistryClient) -> Callable[[int], str | None]:
     return schema_of
 
 
-def _receipt_writer(folder: str | None) -> Callable[[task_reports.Receipt], None]:
+def _receipt_writer(folder: str | None) -> Callable[[task_reports.TaskReport], None]:
     return (lambda receipt: None) if folder is None else (lambda receipt: task_reports.write(Path(folder), receipt))
 
 

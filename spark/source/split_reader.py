@@ -18,7 +18,7 @@ from ..errors import UnusableRecord
 from .decoding import BlockDecoder, Rejected
 from .offset_ranges import OffsetRange
 from .record_reader import Batches, Unreadable, read_records
-from .task_reports import Receipt
+from .task_reports import TaskReport
 
 BLOCK_RECORDS = 8_192
 BLOCK_BYTES = 4 << 20
@@ -53,7 +53,7 @@ class PieceReader:
         batches: Batches,
         decoder: BlockDecoder,
         quarantine: Quarantine | None,
-        on_receipt: Callable[[Receipt], None],
+        on_receipt: Callable[[TaskReport], None],
         clock: Clock,
     ) -> None:
         """`cluster` is the name (live, offline) that origins carry.
@@ -90,7 +90,7 @@ class PieceReader:
             self._quarantine.flush()
         tally = self._tally
         self._on_receipt(
-            Receipt(
+            TaskReport(
                 partition=self._piece.partition,
                 from_offset=self._piece.from_offset,
                 to_offset=self._piece.to_offset,

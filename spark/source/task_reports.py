@@ -17,7 +17,7 @@ from .offset_ranges import OffsetRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class TaskReport:
     """One piece, read to its end."""
 
     partition: int
@@ -42,7 +42,7 @@ class Total:
     missing_schema_ids: frozenset[int]
 
 
-def write(folder: Path, receipt: Receipt) -> None:
+def write(folder: Path, receipt: TaskReport) -> None:
     """Put the receipt into the folder, in one rename."""
     path = folder / _name(receipt.partition, receipt.from_offset, receipt.to_offset)
     replace_file(path, json.dumps(asdict(receipt)).encode())

@@ -10,10 +10,10 @@ from uuid import UUID, uuid4
 from headrace.broker.errors import NotMorePartitions
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker
-from headrace.broker.groups.group_service import GroupDesk
-from headrace.broker.groups.offset_commits import OffsetDesk, Offsets, Position
-from headrace.broker.groups.producer_id_allocator import ProducerIdDesk
-from headrace.broker.groups.stored_groups import GroupTraces
+from headrace.broker.groups.group_service import GroupService
+from headrace.broker.groups.offset_commits import OffsetCommits, Offsets, Position
+from headrace.broker.groups.producer_id_allocator import ProducerIdAllocator
+from headrace.broker.groups.stored_groups import StoredGroups
 from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.broker.handlers.broker import Broker
 from headrace.broker.handlers.router import Router
@@ -21,7 +21,7 @@ from headrace.broker.log import PartitionLog
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.catalog import Catalog, Places, TopicEntry, extension
 from headrace.broker.partitions.cold_reads import ColdReads
-from headrace.broker.partitions.maintenance import FLUSH_THREADS, Upkeep
+from headrace.broker.partitions.maintenance import FLUSH_THREADS, Maintenance
 from headrace.broker.partitions.open_logs import log_config
 from headrace.broker.partitions.partition import Partition, PartitionTable
 from headrace.broker.settings import broker_settings as broker_settings
@@ -36,11 +36,11 @@ NOW_MS = 1_800_000_000_000
 class MemoryTopics:
     """Topics that are there at once, unless `is_down`."""
 
-    def __init__(self, folder: Path, table: PartitionTable, upkeep: Upkeep, defaults: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, table: PartitionTable, maintenance: Maintenance, defaults: Mapping[str, str]) -> None:
         self.catalog = Catalog(cluster_id="test")
         self.is_down = False
         self.never_answers = False
-        self._folder, self._table, self._upkeep, self._defaults = folder, table, upkeep, defaults
+        self._folder, self._table, self._upkeep, self._defaults = folder, table, maintenance, defaults
 
     def create(
         self,
@@ -222,19 +222,19 @@ class ServingBroker:
         self._disk = Worker("disk", self.loop.post)
         self.cold_reads = ColdReads(self.loop)
         self._flushers = Worker("flushers", self.loop.post, threads=FLUSH_THREADS)
-        self.upkeep = Upkeep(self.loop, self._disk, self._flushers, self.settings, lambda: NOW_MS)
-        self.topics = MemoryTopics(folder, self.table, self.upkeep, self.settings.topic_defaults)
-        traces = GroupTraces(self.offsets, self._desk)
+        self.maintenance = Maintenance(self.loop, self._disk, self._flushers, self.settings, lambda: NOW_MS)
+        self.topics = MemoryTopics(folder, self.table, self.maintenance, self.settings.topic_defaults)
+        traces = StoredGroups(self.offsets, self._desk)
         self.context = Broker(
             settings=self.settings,
             loop=self.loop,
             now_ms=lambda: NOW_MS,
             partitions=self.table,
             topics=self.topics,
-            offsets=OffsetDesk(self.offsets, self._desk),
-            groups=GroupDesk(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.has_members),
-            group_traces=traces,
-            producer_ids=ProducerIdDesk(self.blocks, self._desk),
+            offsets=OffsetCommits(self.offsets, self._desk),
+            groups=GroupService(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.has_members),
+            stored_groups=traces,
+            producer_ids=ProducerIdAllocator(self.blocks, self._desk),
             disk=self._disk,
             cold_reads=self.cold_reads,
             host="127.0.0.1",
@@ -250,7 +250,7 @@ class ServingBroker:
     def __enter__(self) -> "ServingBroker":
         self.server.listen()
         self.context.port = self.server.port
-        self.upkeep.start(self.table)
+        self.maintenance.start(self.table)
         self._desk.start()
         self.cold_reads.start()
         self._thread.start()
@@ -262,7 +262,7 @@ class ServingBroker:
         self.offsets.gate.set()
         self._desk.stop()
         self.cold_reads.stop()
-        self.upkeep.stop()
+        self.maintenance.stop()
         self.server.close()
         self.loop.close()
         for partition in self.table:

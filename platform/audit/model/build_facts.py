@@ -3,12 +3,12 @@
 from .facts import Progress, TopicFacts, WindowFacts
 from .messages import SEND_FAILED
 from .runs import RunKey
-from .tier_reports import Books
+from .tier_reports import TierReports
 from .tiers import TierRule
 
 
 def topic_facts(
-    books: Books,
+    books: TierReports,
     topic: str,
     *,
     rules: tuple[TierRule, ...],
@@ -47,7 +47,7 @@ def topic_facts(
     )
 
 
-def window_facts(books: Books, topic: str, window_start_ms: int) -> WindowFacts:
+def window_facts(books: TierReports, topic: str, window_start_ms: int) -> WindowFacts:
     """Return what is known of one window."""
     book = books.topics[topic].windows[window_start_ms]
     arrived: dict[RunKey, dict[int, int]] = {}

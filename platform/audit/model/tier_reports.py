@@ -119,7 +119,7 @@ class TopicBook:
         """Something changed that may touch every window: a new run, a new tier, a recount."""
 
 
-class Books:
+class TierReports:
     """Every topic's books and every run. One owner; the caller holds the lock."""
 
     def __init__(self, window_ms: int = WINDOW_MS) -> None:

@@ -15,7 +15,7 @@ from ...runtime.logs import get_logger
 from ..model.build_facts import window_facts
 from ..model.facts import Verdict
 from ..model.verdict import decide
-from .store.audit_log import Notes, VerdictChange
+from .store.audit_log import AuditLog, VerdictChange
 from .store.ledger import Ledger
 
 log = get_logger(__name__)
@@ -50,7 +50,7 @@ class Judge:
 
     def open(self) -> None:
         """Load the verdicts that were stored last, so that only changes are noted."""
-        self._stored = self._ledger.ask(Notes.verdicts)
+        self._stored = self._ledger.ask(AuditLog.verdicts)
 
     def start(self) -> None:
         self._thread.start()
@@ -124,7 +124,7 @@ class Judge:
         if not changes and not gone:
             return
 
-        def write(notes: Notes) -> None:
+        def write(notes: AuditLog) -> None:
             notes.put_verdicts(changes)
             for start in gone:
                 notes.drop_verdicts(topic, start)

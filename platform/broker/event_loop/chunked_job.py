@@ -10,7 +10,7 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 
-def submit_in_pieces(
+def submit_in_chunks(
     worker: Worker,
     keys: Sequence[Key],
     job: Callable[[Sequence[Key]], Mapping[Key, Result | Exception]],

@@ -24,25 +24,25 @@ Chunk = bytes | Slice
 Chunks = Sequence[Chunk]
 
 
-class Later:
+class DeferredResponse:
     """A pending answer.
 
     `at_deadline` returns the answer to give when `deadline_ms` (monotonic) has come, None when it comes by itself, soon; `hurry`
     asks for the answer at once, for a peer that has finished sending. `abandoned` is called when the connection is gone and
     nobody will read an answer."""
 
-    __slots__ = ("_abandoned", "_at_deadline", "_deliver", "_wrap", "answer", "deadline_ms", "ended", "expected_bytes")
+    __slots__ = ("_at_deadline", "_cancelled", "_deliver", "_wrap", "answer", "deadline_ms", "ended", "expected_bytes")
 
     def __init__(
         self,
         *,
         deadline_ms: int | None = None,
         at_deadline: Callable[[], Chunks | None] | None = None,
-        abandoned: Callable[[], None] | None = None,
+        cancelled: Callable[[], None] | None = None,
     ) -> None:
         self.deadline_ms = deadline_ms
         self._at_deadline = at_deadline
-        self._abandoned = abandoned
+        self._cancelled = cancelled
         self._deliver: Callable[[Chunks], None] | None = None
         self._wrap: Callable[[Chunks], Chunks] | None = None
         self.answer: Chunks | None = None
@@ -66,17 +66,17 @@ class Later:
         if not self.ended and self._at_deadline is not None and (answer := self._at_deadline()) is not None:
             self.complete(answer)
 
-    hurry = expire
+    finish_now = expire
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Nobody waits any more."""
         if self.ended:
             return
         self.ended = True
-        abandoned = self._abandoned
+        cancelled = self._cancelled
         self._let_go()
-        if abandoned is not None:
-            abandoned()
+        if cancelled is not None:
+            cancelled()
 
     def wrap(self, wrap: Callable[[Chunks], Chunks]) -> None:
         """Say what turns the answer's body into its frame. The router does this, at once when the body is there already."""
@@ -90,4 +90,4 @@ class Later:
 
     def _let_go(self) -> None:
         # Who waits holds this and is held by it: left to the collector, thousands of them stopped the loop for 20 ms a second.
-        self._at_deadline = self._abandoned = self._deliver = self._wrap = None
+        self._at_deadline = self._cancelled = self._deliver = self._wrap = None

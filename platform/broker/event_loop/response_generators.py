@@ -12,18 +12,18 @@ from typing import NamedTuple
 
 from ..errors import FrameRefused
 from ..metrics import clock_ns
-from .deferred_response import Chunk, Chunks, Later
+from .deferred_response import Chunk, Chunks, DeferredResponse
 from .loop import Loop
 
 SLICE_NS = 2_000_000
 MOST_WAITING_BYTES = 64 << 20
 """Bytes of requests that have had their first slice and wait for the next."""
 
-Steps = Generator[None, None, bytes | Later]
+ResponseGenerator = Generator[None, None, bytes | DeferredResponse]
 """Returns a response or a pending one. It yields wherever the loop may serve others."""
 
 
-class Slices:
+class ResponseGenerators:
     """Runs generators."""
 
     def __init__(self, loop: Loop) -> None:
@@ -36,8 +36,8 @@ class Slices:
         """Return how many wait for their next slice."""
         return len(self._jobs)
 
-    def answer(self, steps: Steps, request_bytes: int) -> bytes | Later:
-        """Return the answer of `steps` to a request of so many bytes: at once where one slice is enough, else a Later.
+    def answer(self, steps: ResponseGenerator, request_bytes: int) -> bytes | DeferredResponse:
+        """Return the answer of `steps` to a request of so many bytes: at once where one slice is enough, else a DeferredResponse.
 
         Raises: FrameRefused when too much waits already; what `steps` raise in their first slice. What they raise later closes
         the connection that waits, as it would have done at once.
@@ -49,17 +49,17 @@ class Slices:
             steps.close()
             why = f"long requests of {self.waiting_bytes} bytes wait already (at most {MOST_WAITING_BYTES}): ask for less at once"
             raise FrameRefused(f"{why}, or later", "overloaded")
-        later = _Following(self._loop)
-        self._put(_Job(steps, later, request_bytes))
-        return later
+        deferred = _Following(self._loop)
+        self._put(_Job(steps, deferred, request_bytes))
+        return deferred
 
-    def complete(self, later: Later, steps: Generator[None, None, bytes]) -> None:
+    def complete(self, deferred: DeferredResponse, steps: Generator[None, None, bytes]) -> None:
         """Complete a pending answer with the bytes that `steps` return, at once where one slice is enough."""
-        job = _Job(steps, later, 0)
-        if later.ended:
+        job = _Job(steps, deferred, 0)
+        if deferred.ended:
             steps.close()
         elif (outcome := _attempt(steps)) is not None:
-            _give(later, outcome)
+            _give(deferred, outcome)
         else:
             self._put(job)
 
@@ -76,34 +76,34 @@ class Slices:
     def _go_on(self) -> None:
         self._is_posted = False
         job = self._jobs[0]
-        outcome = None if job.later.ended else _attempt(job.steps)
-        if outcome is not None or job.later.ended:
+        outcome = None if job.deferred.ended else _attempt(job.steps)
+        if outcome is not None or job.deferred.ended:
             self._jobs.popleft()
             self.waiting_bytes -= job.request_bytes
             job.steps.close()
         self._post()
         if outcome is not None:
-            _give(job.later, outcome)
+            _give(job.deferred, outcome)
 
 
 class _Job(NamedTuple):
-    steps: Generator[None, None, bytes | Later]
-    later: Later
+    steps: Generator[None, None, bytes | DeferredResponse]
+    deferred: DeferredResponse
     request_bytes: int
 
 
-class _Following(Later):
-    """A pending answer of steps. Where the steps return a Later, it follows that one."""
+class _Following(DeferredResponse):
+    """A pending answer of steps. Where the steps return a DeferredResponse, it follows that one."""
 
     __slots__ = ("_inner", "_is_hurried", "_loop")
 
     def __init__(self, loop: Loop) -> None:
         super().__init__()
         self._loop = loop
-        self._inner: Later | None = None
+        self._inner: DeferredResponse | None = None
         self._is_hurried = False
 
-    def follow(self, inner: Later) -> None:
+    def follow(self, inner: DeferredResponse) -> None:
         if inner.answer is not None:
             self.complete(inner.answer)
             return
@@ -112,21 +112,21 @@ class _Following(Later):
         if inner.deadline_ms is not None:
             self._loop.call_at(inner.deadline_ms, self.expire)
         if self._is_hurried:
-            inner.hurry()
+            inner.finish_now()
 
     def expire(self) -> None:
         if self._inner is not None:
             self._inner.expire()
 
-    def hurry(self) -> None:
+    def finish_now(self) -> None:
         self._is_hurried = True
         if self._inner is not None:
-            self._inner.hurry()
+            self._inner.finish_now()
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         if self._inner is not None:
-            self._inner.abandon()
-        super().abandon()
+            self._inner.cancel()
+        super().cancel()
 
 
 class _Fault:
@@ -147,7 +147,7 @@ class _Fault:
         return 0
 
 
-def _slice(steps: Steps) -> bytes | Later | None:
+def _slice(steps: ResponseGenerator) -> bytes | DeferredResponse | None:
     """Return the steps' result, None where they go on."""
     until_ns = clock_ns() + SLICE_NS
     try:
@@ -155,22 +155,22 @@ def _slice(steps: Steps) -> bytes | Later | None:
         while clock_ns() < until_ns:
             next(steps)
     except StopIteration as end:
-        made: bytes | Later = end.value
+        made: bytes | DeferredResponse = end.value
         return made
     return None
 
 
-def _attempt(steps: Steps) -> bytes | Later | Chunk | None:
+def _attempt(steps: ResponseGenerator) -> bytes | DeferredResponse | Chunk | None:
     try:
         return _slice(steps)
     except Exception as error:
         return _Fault(error)
 
 
-def _give(later: Later, outcome: bytes | Later | Chunk) -> None:
-    if isinstance(outcome, Later):
-        assert isinstance(later, _Following)
-        later.follow(outcome)
+def _give(deferred: DeferredResponse, outcome: bytes | DeferredResponse | Chunk) -> None:
+    if isinstance(outcome, DeferredResponse):
+        assert isinstance(deferred, _Following)
+        deferred.follow(outcome)
     else:
         chunks: Chunks = (outcome,)
-        later.complete(chunks)
+        deferred.complete(chunks)

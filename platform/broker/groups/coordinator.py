@@ -126,12 +126,12 @@ class Coordinator:
         self._wake_ms = min(self._wake_ms, group.wake_ms)
         return ErrorCode.NONE
 
-    def abandon(self, group_id: str, ticket: Ticket, now_ms: int) -> None:
+    def cancel(self, group_id: str, ticket: Ticket, now_ms: int) -> None:
         """Nobody hears the answer to this ticket any more."""
         group = self._groups.get(group_id)
         if group is not None:
             before = group.roster.held_bytes
-            group.abandon(ticket, now_ms)
+            group.cancel(ticket, now_ms)
             self._touched(group, before)
 
     def tick(self, now_ms: int) -> list[Eviction]:
@@ -180,7 +180,7 @@ class Coordinator:
         return ErrorCode.NONE
 
     def _dismiss(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
-        if member_id in group.roster.newcomers:
+        if member_id in group.roster.pending_members:
             group.roster.unexpect(member_id)
             return ErrorCode.NONE
         if instance_id is not None and not member_id:

@@ -115,7 +115,7 @@ class Group:
             member.silent_at_ms = now_ms + member.session_timeout_ms
             self._wake_by(member.silent_at_ms)
 
-    def abandon(self, ticket: Ticket, now_ms: int) -> None:
+    def cancel(self, ticket: Ticket, now_ms: int) -> None:
         """Nobody hears the answer to this ticket any more. Its member stays until its session ends; one that cannot know its id
         goes now, as it can never come back under it.
         """
@@ -199,7 +199,7 @@ class Group:
 
     def tick(self, now_ms: int) -> list[str]:
         """Carry out what is due; return the members that were removed because nothing was heard of them."""
-        for newcomer in [one for one, until_ms in self.roster.newcomers.items() if until_ms <= now_ms]:
+        for newcomer in [one for one, until_ms in self.roster.pending_members.items() if until_ms <= now_ms]:
             self.roster.unexpect(newcomer)
         silent = [one for one in self.members.values() if one.silent_at_ms is not None and one.silent_at_ms <= now_ms]
         for member in silent:
@@ -243,7 +243,7 @@ class Group:
         return self._end_joining(now_ms)
 
     def _go_on_when_all_joined(self, now_ms: int) -> None:
-        if self.state is not GroupState.PREPARING or self._gather_until_ms is not None or self.roster.newcomers:
+        if self.state is not GroupState.PREPARING or self._gather_until_ms is not None or self.roster.pending_members:
             return
         if all(member.has_joined for member in self.members.values()):
             self._end_joining(now_ms)
@@ -332,7 +332,7 @@ class Group:
 
     def _next_deadline_ms(self) -> int:
         silent = min((one.silent_at_ms for one in self.members.values() if one.silent_at_ms is not None), default=NEVER_MS)
-        newcomer = min(self.roster.newcomers.values(), default=NEVER_MS)
+        newcomer = min(self.roster.pending_members.values(), default=NEVER_MS)
         gather = NEVER_MS if self._gather_until_ms is None else self._gather_until_ms
         joining = self._join_deadline_ms if self.state is GroupState.PREPARING and self._gather_until_ms is None else NEVER_MS
         return min(silent, newcomer, gather, joining, self._sync_deadline_ms)

@@ -1,6 +1,7 @@
 """The group protocol on the loop thread: brings requests, time and lost connections to the coordinator, and its answers back.
 
-Decides nothing: `groups.coordinator` does. A join or a sync that has to wait is a `Later`; while groups live here, a tick every
+Decides nothing: `groups.coordinator` does. A join or a sync that has to wait is a `DeferredResponse`; while groups live here, a
+tick every
 `TICK_MS` carries out what is due. Groups are kept in memory only, so a restart of the broker loses them, and clients join anew.
 """
 
@@ -10,7 +11,7 @@ from typing import Generic, TypeVar
 
 from ...runtime.logs import get_logger
 from ...wire.errors import ErrorCode
-from ..event_loop.deferred_response import Chunks, Later
+from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..event_loop.loop import Loop
 from ..event_loop.rate_limited_log import RateLimitedLog
 from ..settings.broker_settings import BrokerSettings
@@ -36,7 +37,7 @@ it cannot be told. Returns False when too much waits already.
 """
 
 
-class GroupDesk:
+class GroupService:
     """Serves the handlers of the group APIs. `broker_ids` returns the brokers of the cluster as they are known now."""
 
     def __init__(
@@ -86,8 +87,8 @@ class GroupDesk:
         """Return the groups that lost all their members since the last call."""
         return self._coordinator.take_deserted()
 
-    def join(self, request: JoinRequest, encode: Callable[[JoinAnswer], bytes]) -> bytes | Later:
-        """Return the encoded answer, or a Later for it.
+    def join(self, request: JoinRequest, encode: Callable[[JoinAnswer], bytes]) -> bytes | DeferredResponse:
+        """Return the encoded answer, or a DeferredResponse for it.
 
         The first one of a group waits until ZooKeeper has told that no consumers of the paper's kind live in it: they would
         read, and commit, the same.
@@ -104,7 +105,7 @@ class GroupDesk:
             if has_paper_members:
                 self._notices.warning("group_has_paper_members", group=request.group_id, refused=request.client_id)
                 refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            elif not parked.later.ended:
+            elif not parked.deferred.ended:
                 answer = self._coordinator.join(request, parked.answer, self._loop.now_ms)
                 if answer is not None:
                     parked.answer(answer)
@@ -115,10 +116,10 @@ class GroupDesk:
 
         if not self._ask_for_paper_members(request.group_id, told, not_told):
             return encode(JoinAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id))
-        return parked.later
+        return parked.deferred
 
-    def sync(self, request: SyncRequest, encode: Callable[[SyncAnswer], bytes]) -> bytes | Later:
-        """Return the encoded answer, or a Later for it."""
+    def sync(self, request: SyncRequest, encode: Callable[[SyncAnswer], bytes]) -> bytes | DeferredResponse:
+        """Return the encoded answer, or a DeferredResponse for it."""
         parked = _Parked(self, request.group_id, encode, SyncAnswer(error=ErrorCode.NOT_COORDINATOR))
         return self._answered(self._coordinator.sync(request, parked.answer, self._loop.now_ms), parked)
 
@@ -136,14 +137,14 @@ class GroupDesk:
         """Return whether this client may commit offsets for the group now."""
         return self._coordinator.may_commit(group_id, generation, member_id, instance_id, self._loop.now_ms)
 
-    def abandoned(self, group_id: str, ticket: Callable[[A], None]) -> None:
+    def cancelled(self, group_id: str, ticket: Callable[[A], None]) -> None:
         """The connection of a parked request is gone."""
-        self._coordinator.abandon(group_id, ticket, self._loop.now_ms)
+        self._coordinator.cancel(group_id, ticket, self._loop.now_ms)
         self._deliver()
 
-    def _answered(self, answer: A | None, parked: "_Parked[A]") -> bytes | Later:
+    def _answered(self, answer: A | None, parked: "_Parked[A]") -> bytes | DeferredResponse:
         self._go_on()
-        return parked.later if answer is None else parked.encode(answer)
+        return parked.deferred if answer is None else parked.encode(answer)
 
     def _go_on(self) -> None:
         if len(self._coordinator) and not self._is_ticking:
@@ -185,24 +186,24 @@ class GroupDesk:
 class _Parked(Generic[A]):
     """A request that may have to wait, and the way its answer takes."""
 
-    def __init__(self, desk: GroupDesk, group_id: str, encode: Callable[[A], bytes], gone: A) -> None:
+    def __init__(self, service: GroupService, group_id: str, encode: Callable[[A], bytes], gone: A) -> None:
         self.encode: Callable[[A], bytes] = encode
-        self.later = Later(at_deadline=self._cut_short, abandoned=self._abandoned)
-        self._desk = desk
+        self.deferred = DeferredResponse(at_deadline=self._cut_short, cancelled=self._cancelled)
+        self._service = service
         self._group_id = group_id
         self._gone: A = gone
 
     def answer(self, answer: A) -> None:
         """The coordinator's ticket."""
-        self.later.complete((self.encode(answer),))
+        self.deferred.complete((self.encode(answer),))
 
     def _cut_short(self) -> Chunks:
         # The broker stops, or the peer sends no more: it is to look for its coordinator again.
-        self._abandoned()
+        self._cancelled()
         return (self.encode(self._gone),)
 
-    def _abandoned(self) -> None:
-        self._desk.abandoned(self._group_id, self.answer)
+    def _cancelled(self) -> None:
+        self._service.cancelled(self._group_id, self.answer)
 
 
 def limits_of(settings: BrokerSettings) -> GroupLimits:

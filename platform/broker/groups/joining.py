@@ -38,7 +38,7 @@ def join(
 
 def _known(group: Group, request: JoinRequest, ticket: Ticket, now_ms: int) -> JoinAnswer | None:
     """Answer somebody who says that it has an id."""
-    if request.member_id in group.roster.newcomers:
+    if request.member_id in group.roster.pending_members:
         if request.instance_id is not None and request.instance_id in group.roster.instances:
             return _refused(ErrorCode.FENCED_INSTANCE_ID, request)
         if not group.roster.could_agree(request.protocol_type, request.offers):
@@ -95,9 +95,13 @@ def _wants_else(protocol: str | None, old: Member, new: Member) -> bool:
 
 def _has_room(group: Group, request: JoinRequest, limits: GroupLimits) -> bool:
     roster = group.roster
-    if request.member_id in roster.members or request.member_id in roster.newcomers or request.instance_id in roster.instances:
+    if (
+        request.member_id in roster.members
+        or request.member_id in roster.pending_members
+        or request.instance_id in roster.instances
+    ):
         return True
-    return len(roster.members) + len(roster.newcomers) < limits.members_per_group
+    return len(roster.members) + len(roster.pending_members) < limits.members_per_group
 
 
 def _refused(error: ErrorCode, request: JoinRequest) -> JoinAnswer:

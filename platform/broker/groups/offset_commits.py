@@ -10,7 +10,7 @@ from ...coordination.committed_offset import CommittedOffset
 from ...errors import HeadraceError
 from ...runtime.logs import get_logger
 from ..errors import Overloaded
-from ..event_loop.chunked_job import submit_in_pieces
+from ..event_loop.chunked_job import submit_in_chunks
 from ..event_loop.worker import Worker
 
 log = get_logger(__name__)
@@ -50,7 +50,7 @@ class _Commit:
         self.size_bytes = sum(OFFSET_BYTES + len(one.metadata) for one in offsets.values())
 
 
-class OffsetDesk:
+class OffsetCommits:
     """Commits, reads and forgets offsets for handlers; everything but the store's calls happens on the loop thread."""
 
     def __init__(self, store: OffsetStore, worker: Worker) -> None:
@@ -93,7 +93,7 @@ class OffsetDesk:
                     found[group] = error
             return found
 
-        return submit_in_pieces(self._worker, list(wanted), read, done, failed, at_once=GROUPS_READ_AT_ONCE)
+        return submit_in_chunks(self._worker, list(wanted), read, done, failed, at_once=GROUPS_READ_AT_ONCE)
 
     def forget(
         self,

@@ -13,7 +13,7 @@ from ...coordination.offset_expiry import Swept
 from ...runtime.logs import get_logger
 from ..event_loop.loop import Loop
 from ..event_loop.worker import Worker
-from .group_service import GroupDesk
+from .group_service import GroupService
 from .readers import GroupReaders
 
 log = get_logger(__name__)
@@ -40,7 +40,7 @@ class OffsetRetention:
         self,
         loop: Loop,
         worker: Worker,
-        groups: GroupDesk,
+        groups: GroupService,
         store: ExpiryStore,
         *,
         retention_ms: int,

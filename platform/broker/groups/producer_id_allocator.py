@@ -24,7 +24,7 @@ class IdBlocks(Protocol):
     def next_block(self) -> range: ...
 
 
-class ProducerIdDesk:
+class ProducerIdAllocator:
     """Gives out each id once."""
 
     def __init__(self, blocks: IdBlocks, worker: Worker) -> None:

@@ -10,7 +10,7 @@ from .subscription import CONSUMER, subscribed_topics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReaders:
-    """Taken on the loop thread, cheaply; read wherever there is time."""
+    """RunOutcome on the loop thread, cheaply; read wherever there is time."""
 
     is_there: bool
     had_members: bool

@@ -18,7 +18,7 @@ class Roster:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         """Static members: instance id to member id."""
-        self.newcomers: dict[str, int] = {}
+        self.pending_members: dict[str, int] = {}
         """Ids that were given out and have not joined yet, and when they are forgotten."""
         self.protocol_type: str | None = None
         self.held_bytes = 0
@@ -30,7 +30,7 @@ class Roster:
     @property
     def is_deserted(self) -> bool:
         """Whether nobody is here and nobody is expected."""
-        return not self.members and not self.newcomers
+        return not self.members and not self.pending_members
 
     def find(self, member_id: str, instance_id: str | None) -> Member | ErrorCode:
         """Return the member that a request comes from, or why it is not one."""
@@ -54,12 +54,12 @@ class Roster:
 
     def expect(self, member_id: str, until_ms: int) -> None:
         """Note an id that was given to a newcomer."""
-        self.newcomers[member_id] = until_ms
+        self.pending_members[member_id] = until_ms
         self.held_bytes += NEWCOMER_BYTES + len(member_id)
 
     def unexpect(self, member_id: str) -> None:
         """Forget such an id; nothing when there is none."""
-        if self.newcomers.pop(member_id, None) is not None:
+        if self.pending_members.pop(member_id, None) is not None:
             self.held_bytes -= NEWCOMER_BYTES + len(member_id)
 
     def enter(self, member: Member, protocol_type: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from ...coordination.group_directory import Deletion, GroupTrace
-from ..event_loop.chunked_job import submit_in_pieces
+from ..event_loop.chunked_job import submit_in_chunks
 from ..event_loop.worker import Worker
 
 DELETED_AT_ONCE = 20
@@ -28,7 +28,7 @@ class Directory(Protocol):
     def delete(self, group: str) -> Deletion: ...
 
 
-class GroupTraces:
+class StoredGroups:
     """Lists, describes and deletes for handlers. Each call returns False when the worker is overloaded: nothing will happen."""
 
     def __init__(self, directory: Directory, worker: Worker) -> None:
@@ -73,4 +73,4 @@ class GroupTraces:
                     outcomes[group] = error  # one group's fault is not another's
             return outcomes
 
-        return submit_in_pieces(self._worker, list(groups), delete, done, failed, at_once=DELETED_AT_ONCE, instead=joined)
+        return submit_in_chunks(self._worker, list(groups), delete, done, failed, at_once=DELETED_AT_ONCE, instead=joined)

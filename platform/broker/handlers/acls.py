@@ -8,7 +8,7 @@ from typing import Any
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from .broker import Broker, required
 from .request import Request
 
@@ -24,13 +24,13 @@ def describe(broker: Broker, request: Request) -> bytes:
     return control.encode_response(DESCRIBE_KEY, request.version, {"throttle_time_ms": 0, **_REFUSED, "resources": ()})
 
 
-def create(broker: Broker, request: Request) -> Steps:
+def create(broker: Broker, request: Request) -> ResponseGenerator:
     """Return a refusal for each ACL of the request."""
     decoded = yield from control.decode_in_steps(CREATE_KEY, request.version, request.body)
     return (yield from _each(CREATE_KEY, request.version, "results", required(decoded.creations), _REFUSED))
 
 
-def delete(broker: Broker, request: Request) -> Steps:
+def delete(broker: Broker, request: Request) -> ResponseGenerator:
     """Return a refusal for each filter."""
     decoded = yield from control.decode_in_steps(DELETE_KEY, request.version, request.body)
     return (
@@ -40,5 +40,5 @@ def delete(broker: Broker, request: Request) -> Steps:
     )
 
 
-def _each(key: int, version: int, name: str, asked: Sequence[Any], result: dict[str, Any]) -> Steps:
+def _each(key: int, version: int, name: str, asked: Sequence[Any], result: dict[str, Any]) -> ResponseGenerator:
     return (yield from control.encode_in_steps(key, version, {"throttle_time_ms": 0, name: (result for _ in asked)}))

@@ -6,7 +6,7 @@ changes single settings."""
 from collections.abc import Mapping
 from typing import Any
 
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..settings import topic_settings
 from .broker import Broker
 from .config_changes import Plan, carry_out
@@ -15,7 +15,7 @@ from .request import Request
 KEY = 33
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each resource."""
     return carry_out(broker, request, KEY, _plan)
 

@@ -7,7 +7,7 @@ versions are missing from the advertised ranges, whether it uses them or not (fa
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from . import (
     acls,
     alter_configs,
@@ -42,7 +42,7 @@ from . import (
 from .broker import Answer, Broker
 from .request import Request
 
-Handler = Callable[[Broker, Request], Answer | Steps]
+Handler = Callable[[Broker, Request], Answer | ResponseGenerator]
 
 
 class Api(NamedTuple):

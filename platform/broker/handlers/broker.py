@@ -1,6 +1,7 @@
 """What handlers may use of the broker: built once by `app`, the same for every request.
 
-A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `Later`; or None where the
+A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `DeferredResponse`; or None
+where the
 protocol has no response. It runs on the loop thread and never blocks. A handler of a request that may name very many things is a
 generator: it pauses wherever the loop may serve others (`slices`). At each pause the broker's state may change, and after the
 first one the request's body is no longer valid.
@@ -12,28 +13,28 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ...wire.errors import ErrorCode, MalformedFrame
-from ..event_loop.deferred_response import Chunks, Later
+from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..event_loop.loop import Loop
-from ..event_loop.response_generators import Slices
+from ..event_loop.response_generators import ResponseGenerators
 from ..event_loop.worker import Worker
-from ..groups.group_service import GroupDesk
-from ..groups.offset_commits import OffsetDesk
-from ..groups.producer_id_allocator import ProducerIdDesk
-from ..groups.stored_groups import GroupTraces
+from ..groups.group_service import GroupService
+from ..groups.offset_commits import OffsetCommits
+from ..groups.producer_id_allocator import ProducerIdAllocator
+from ..groups.stored_groups import StoredGroups
 from ..metrics import BrokerMetrics
 from ..partitions.catalog import Catalog, Places
 from ..partitions.cold_reads import ColdReads
 from ..partitions.partition import Partition, PartitionTable
 from ..settings.broker_settings import BrokerSettings
-from .fetch_request_cache import KnownFetches
+from .fetch_request_cache import FetchRequestCache
 from .metadata_answers import MetadataAnswers
 from .topics_by_id import TopicsById
 
-Answer = bytes | Chunks | Later | None
+Answer = bytes | Chunks | DeferredResponse | None
 Done = Callable[[bool | Exception], None]
 
 
-class TopicKeeper(Protocol):
+class Topics(Protocol):
     """Creates, changes and deletes topics. It asks ZooKeeper, so each call ends later, with `done` on the loop."""
 
     @property
@@ -77,13 +78,13 @@ class Broker:
     now_ms: Callable[[], int]
     """Wall clock."""
     partitions: PartitionTable
-    topics: TopicKeeper
-    offsets: OffsetDesk
-    groups: GroupDesk
+    topics: Topics
+    offsets: OffsetCommits
+    groups: GroupService
     """Groups of Kafka clients that have members."""
-    group_traces: GroupTraces
+    stored_groups: StoredGroups
     """What ZooKeeper knows of groups."""
-    producer_ids: ProducerIdDesk
+    producer_ids: ProducerIdAllocator
     disk: Worker
     """Runs jobs that wait for the disk, but for flushes."""
     host: str
@@ -93,15 +94,15 @@ class Broker:
     """By API key the lowest and highest version that ApiVersions answers, from `api_table`."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
-    known_fetches: KnownFetches = field(default_factory=KnownFetches)
+    fetch_request_cache: FetchRequestCache = field(default_factory=FetchRequestCache)
     topics_by_id: TopicsById = field(default_factory=TopicsById)
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
-    slices: Slices = field(init=False)
+    generators: ResponseGenerators = field(init=False)
     """Runs the generators of long responses."""
 
     def __post_init__(self) -> None:
-        self.slices = Slices(self.loop)
+        self.generators = ResponseGenerators(self.loop)
 
     def topic_id(self, topic: str) -> UUID | None:
         """Return a topic's id, None when there is no such topic."""
@@ -138,7 +139,7 @@ class Broker:
 
 
 def respond(body: bytes) -> tuple[bytes]:
-    """Return one body as the chunks that a Later is completed with."""
+    """Return one body as the chunks that a DeferredResponse is completed with."""
     return (body,)
 
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from ...wire import topic_name
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..settings import broker_settings as broker_settings
 from ..settings import topic_settings
 from .broker import Broker, required
-from .fan_in import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
+from .fan_in import NAMED_TWICE, STILL_UNDER_WAY, FanIn, outcome_of
 from .request import Request
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
@@ -50,7 +50,7 @@ Planner = Callable[[Any, Mapping[str, str]], Plan]
 """Gets a resource of the request and the topic's own settings as they are now."""
 
 
-def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Steps:
+def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> ResponseGenerator:
     """Return the outcome for each resource. That of a topic comes when its open partitions use the new settings."""
     version = request.version
     decoded = yield from control.decode_in_steps(key, version, request.body)
@@ -67,7 +67,7 @@ def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Step
             results[resource] = (ErrorCode.NONE, None) if isinstance(outcome, Plan) else outcome
     if not plans:
         return (yield from _answer(key, version, results))
-    gathering = Gathering[Resource, Outcome](
+    fan_in = FanIn[Resource, Outcome](
         broker,
         plans,
         timeout_ms=0,
@@ -77,11 +77,11 @@ def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Step
 
     def begin(resource: Resource) -> None:
         def done(outcome: bool | Exception) -> None:
-            gathering.put(resource, outcome_of(outcome, resource[1], not_done="keeps its settings"))
+            fan_in.put(resource, outcome_of(outcome, resource[1], not_done="keeps its settings"))
 
         broker.topics.configure(resource[1], plans[resource].change, done)
 
-    return gathering.start(begin)
+    return fan_in.start(begin)
 
 
 def too_many_settings(settings: Sequence[Any]) -> tuple[ErrorCode, str] | None:

@@ -9,10 +9,10 @@ from typing import Any
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..errors import NotMorePartitions
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from . import replica_assignment
 from .broker import Broker, required
-from .fan_in import STILL_UNDER_WAY, Gathering, outcome_of
+from .fan_in import STILL_UNDER_WAY, FanIn, outcome_of
 from .replica_assignment import MOST_PARTITIONS, Refusal
 from .request import Request
 
@@ -21,7 +21,7 @@ KEY = 37
 Outcome = tuple[ErrorCode, str | None]
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each topic, once clients may write to its new partitions."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -30,7 +30,7 @@ def handle(broker: Broker, request: Request) -> Steps:
     )
     if decoded.validate_only or not to_extend:
         return (yield from _answer(version, {**refused, **dict.fromkeys(to_extend, (ErrorCode.NONE, None))}))
-    gathering = Gathering[str, Outcome](
+    fan_in = FanIn[str, Outcome](
         broker,
         to_extend,
         timeout_ms=control.milliseconds(decoded.timeout),
@@ -43,11 +43,11 @@ def handle(broker: Broker, request: Request) -> Steps:
         places = None if topic.assignments is None else [tuple(map(int, one.broker_ids)) for one in topic.assignments]
 
         def done(outcome: bool | Exception) -> None:
-            gathering.put(name, outcome_of(outcome, name, not_done="got no more partitions"))
+            fan_in.put(name, outcome_of(outcome, name, not_done="got no more partitions"))
 
         broker.topics.extend(name, int(topic.count), places, done)
 
-    return gathering.start(begin)
+    return fan_in.start(begin)
 
 
 def _new_count(broker: Broker, topic: Any) -> int:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 from ...wire import topic_name
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..partitions.catalog import Places
 from ..settings import topic_settings
 from . import replica_assignment
 from .broker import Broker, required
 from .config_changes import told, too_many_settings
-from .fan_in import STILL_UNDER_WAY, Gathering, code_of
+from .fan_in import STILL_UNDER_WAY, FanIn, code_of
 from .replica_assignment import MOST_PARTITIONS, Refusal
 from .request import Request
 
@@ -35,7 +35,7 @@ class _Wanted(NamedTuple):
     places: Places | None
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each topic, once ZooKeeper has them all."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -50,7 +50,7 @@ def handle(broker: Broker, request: Request) -> Steps:
     if decoded.validate_only or not to_make:
         made = (_made(broker, name, wanted) for name, wanted in to_make.items())
         return (yield from _answer(version, chain(results.values(), made)))
-    gathering = Gathering[str, Result](
+    fan_in = FanIn[str, Result](
         broker,
         to_make,
         timeout_ms=control.milliseconds(decoded.timeout),
@@ -62,11 +62,11 @@ def handle(broker: Broker, request: Request) -> Steps:
         wanted = to_make[name]
 
         def done(outcome: bool | Exception) -> None:
-            gathering.put(name, _outcome(broker, name, wanted, outcome))
+            fan_in.put(name, _outcome(broker, name, wanted, outcome))
 
         broker.topics.create(name, wanted.partition_count, wanted.config, done, wanted.places)
 
-    return gathering.start(begin)
+    return fan_in.start(begin)
 
 
 def _outcome(broker: Broker, name: str, wanted: _Wanted, outcome: bool | Exception) -> Result:

@@ -6,8 +6,8 @@ from collections.abc import Generator, Mapping
 from ...coordination.group_directory import Deletion
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.deferred_response import Later
-from ..event_loop.response_generators import Steps
+from ..event_loop.deferred_response import DeferredResponse
+from ..event_loop.response_generators import ResponseGenerator
 from .broker import Broker, required
 from .group_id import MOST_NAMED, refusal
 from .request import Request
@@ -21,7 +21,7 @@ _CODES = {
 }
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each group, once ZooKeeper has deleted it."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -34,12 +34,12 @@ def handle(broker: Broker, request: Request) -> Steps:
             wanted.append(name)
     if not wanted:
         return (yield from _answer(version, errors))
-    later = Later()
+    deferred = DeferredResponse()
 
     def done(outcomes: Mapping[str, Deletion | Exception]) -> None:
         for name, outcome in outcomes.items():
             errors[name] = _CODES[outcome] if isinstance(outcome, Deletion) else ErrorCode.COORDINATOR_NOT_AVAILABLE
-        broker.slices.complete(later, _answer(version, errors))
+        broker.generators.complete(deferred, _answer(version, errors))
 
     def failed(error: Exception) -> None:
         done(dict.fromkeys(wanted, error))
@@ -48,9 +48,9 @@ def handle(broker: Broker, request: Request) -> Steps:
         group = broker.groups.get(name)
         return group is not None and bool(group.members)
 
-    if not broker.group_traces.delete(wanted, has_members, done, failed):
+    if not broker.stored_groups.delete(wanted, has_members, done, failed):
         return (yield from _answer(version, errors | dict.fromkeys(wanted, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
-    return later
+    return deferred
 
 
 def _answer(version: int, errors: Mapping[str, ErrorCode]) -> Generator[None, None, bytes]:

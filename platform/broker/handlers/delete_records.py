@@ -10,11 +10,11 @@ from typing import Any
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..log import DeletedSegment, LogError, StartJob, erase_now
 from ..partitions.partition import Partition
 from .broker import Broker, required
-from .fan_in import Gathering
+from .fan_in import FanIn
 from .request import Request
 
 KEY = 21
@@ -27,7 +27,7 @@ Outcome = tuple[ErrorCode, int]
 """The error, and where the log starts now."""
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return each partition's new start."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -50,7 +50,7 @@ def handle(broker: Broker, request: Request) -> Steps:
                 results[position] = (ErrorCode.OFFSET_OUT_OF_RANGE, NOT_KNOWN)
     if not wanted_starts:
         return (yield from _answer(version, results))
-    gathering = Gathering[Position, Outcome](
+    fan_in = FanIn[Position, Outcome](
         broker,
         wanted_starts,
         timeout_ms=control.milliseconds(decoded.timeout),
@@ -60,9 +60,9 @@ def handle(broker: Broker, request: Request) -> Steps:
 
     def begin(position: Position) -> None:
         partition, offset = wanted_starts[position]
-        _move_start(broker, partition, offset, lambda outcome: gathering.put(position, outcome))
+        _move_start(broker, partition, offset, lambda outcome: fan_in.put(position, outcome))
 
-    return gathering.start(begin)
+    return fan_in.start(begin)
 
 
 def _move_start(broker: Broker, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:

@@ -10,9 +10,9 @@ from uuid import UUID
 from ...wire import topic_name
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from .broker import Broker, required
-from .fan_in import NAMED_TWICE, STILL_UNDER_WAY, Gathering, outcome_of
+from .fan_in import NAMED_TWICE, STILL_UNDER_WAY, FanIn, outcome_of
 from .request import Request
 
 KEY = 20
@@ -24,7 +24,7 @@ NO_SUCH_ID = "there is no topic with this id"
 Result = dict[str, Any]
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each topic, once ZooKeeper has deleted it."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -43,7 +43,7 @@ def handle(broker: Broker, request: Request) -> Steps:
             to_delete[name] = topic_id
     if not to_delete:
         return (yield from _answer(version, results))
-    gathering = Gathering[str, Result](
+    fan_in = FanIn[str, Result](
         broker,
         to_delete,
         timeout_ms=control.milliseconds(decoded.timeout),
@@ -66,11 +66,11 @@ def handle(broker: Broker, request: Request) -> Steps:
                 if not gone:
                     broker.loop.post(forget)
                 gone.append(name)
-            gathering.put(name, _outcome(outcome, name, asked_id, present_id))
+            fan_in.put(name, _outcome(outcome, name, asked_id, present_id))
 
         broker.topics.delete(name, done, asked_id)
 
-    return gathering.start(begin)
+    return fan_in.start(begin)
 
 
 def _named(

@@ -8,7 +8,7 @@ from typing import Any
 from ...wire import topic_name
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..settings import topic_settings
 from ..settings.definitions import NUMBERS
 from ..settings.topic_settings import ConfigSource, ConfigType
@@ -24,7 +24,7 @@ MOST_DESCRIBED = 10_000
 Synonym = tuple[str, str, ConfigSource]
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the settings of each resource asked for."""
     decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
     # Each resource once: the settings of a broker are a thousand times as long as its name.

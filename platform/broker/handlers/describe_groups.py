@@ -10,8 +10,8 @@ from typing import Any
 from ...coordination.group_directory import GroupTrace
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.deferred_response import Later
-from ..event_loop.response_generators import Steps
+from ..event_loop.deferred_response import DeferredResponse
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.group import Group, GroupState
 from ..groups.subscription import CONSUMER, assignment, subscription
 from .broker import Broker, required
@@ -28,7 +28,7 @@ ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 NOT_ASKED = -(1 << 31)
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return a description of each group, once ZooKeeper has answered for those without members here."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -54,18 +54,18 @@ def handle(broker: Broker, request: Request) -> Steps:
 
     if not unknown:
         return (yield from answer(unavailable))
-    later = Later()
+    deferred = DeferredResponse()
 
     def done(traces: Mapping[str, GroupTrace]) -> None:
         described = answer(lambda name: _trace(name, traces[name], is_expected=broker.groups.get(name) is not None))
-        broker.slices.complete(later, described)
+        broker.generators.complete(deferred, described)
 
     def failed(error: Exception) -> None:
-        broker.slices.complete(later, answer(unavailable))
+        broker.generators.complete(deferred, answer(unavailable))
 
-    if not broker.group_traces.describe(unknown, done, failed):
+    if not broker.stored_groups.describe(unknown, done, failed):
         return (yield from answer(unavailable))
-    return later
+    return deferred
 
 
 def _described(

@@ -8,14 +8,14 @@ from typing import Any
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from .broker import Broker, required
 from .request import Request
 
 KEY = 35
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the folder with the partitions of the request; null means all. Partitions that are not here are left out, as in
     Kafka.
     """

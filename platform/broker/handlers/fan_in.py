@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ...wire.errors import ErrorCode
 from ..errors import NotMorePartitions
-from ..event_loop.deferred_response import Later
+from ..event_loop.deferred_response import DeferredResponse
 from ..event_loop.response_generators import SLICE_NS
 from ..log import LogError
 from ..metrics import clock_ns
@@ -26,16 +26,16 @@ NAMED_TWICE = "named twice in one request"
 STILL_UNDER_WAY = "not known yet whether it is done: it was asked for and may still happen, look again"
 
 
-class _Patient(Later):
+class _Patient(DeferredResponse):
     """A peer that has finished sending still gets the true outcome."""
 
     __slots__ = ()
 
-    def hurry(self) -> None:
+    def finish_now(self) -> None:
         pass
 
 
-class Gathering(Generic[Key, Result]):
+class FanIn(Generic[Key, Result]):
     """Begins a job for each key, waits for the results, then completes the response that `answer` makes of them, in the order of
     `keys`.
 
@@ -52,7 +52,7 @@ class Gathering(Generic[Key, Result]):
         answer: Callable[[Mapping[Key, Result]], Generator[None, None, bytes]],
     ) -> None:
         self._loop = broker.loop
-        self._slices = broker.slices
+        self._generators = broker.generators
         self._results: dict[Key, Result | None] = dict.fromkeys(keys)
         self._waiting = set(self._results)
         self._to_begin = deque(self._results)
@@ -63,13 +63,13 @@ class Gathering(Generic[Key, Result]):
         self._overdue = overdue
         self._answer = answer
         wait_ms = min(timeout_ms, LONGEST_WAIT_MS) if timeout_ms > 0 else LONGEST_WAIT_MS
-        self.later = _Patient(deadline_ms=broker.loop.now_ms + wait_ms, at_deadline=self._give)
+        self.deferred = _Patient(deadline_ms=broker.loop.now_ms + wait_ms, at_deadline=self._give)
 
-    def start(self, begin: Callable[[Key], None]) -> Later:
+    def start(self, begin: Callable[[Key], None]) -> DeferredResponse:
         """Call `begin` for each key, a bounded number of them at once. Each must end in a `put`. Return the pending response."""
         self._begin = begin
         self._begin_more()
-        return self.later
+        return self.deferred
 
     def put(self, key: Key, result: Result) -> None:
         """Note the result of one key. The last one completes the response; one that comes later is ignored."""
@@ -88,7 +88,7 @@ class Gathering(Generic[Key, Result]):
             return  # `begin` may call `put` itself
         self._is_beginning = True
         until_ns = clock_ns() + SLICE_NS
-        while self._to_begin and self._under_way < MOST_AT_ONCE and not (self.later.ended or self._is_answering):
+        while self._to_begin and self._under_way < MOST_AT_ONCE and not (self.deferred.ended or self._is_answering):
             if clock_ns() > until_ns:
                 self._loop.post(self._begin_more)  # results may come at once, for thousands of keys
                 break
@@ -99,7 +99,7 @@ class Gathering(Generic[Key, Result]):
     def _give(self) -> None:
         if not self._is_answering:
             self._is_answering = True
-            self._slices.complete(self.later, self._answer(self._whole()))
+            self._generators.complete(self.deferred, self._answer(self._whole()))
 
     def _whole(self) -> dict[Key, Result]:
         return {key: self._overdue(key) if result is None else result for key, result in self._results.items()}

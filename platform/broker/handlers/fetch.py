@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import fetch
-from ...wire.messages.single_partition_fetch import FetchOne, offset_in
+from ...wire.messages.single_partition_fetch import SinglePartitionFetch, offset_in
 from ..errors import FrameRefused
-from ..event_loop.deferred_response import Chunks, Later, Slice
+from ..event_loop.deferred_response import Chunks, DeferredResponse, Slice
 from ..log import FolderFault
 from ..partitions.partition import Partition
 from .broker import Answer, Broker
@@ -29,7 +29,7 @@ MOST_PARTITIONS = 20_000
 """Of one request. A frame could name 150,000 and keep the loop for seconds. A partition that is named twice counts twice."""
 
 
-_Asked = fetch.FetchRequest | tuple[FetchOne, int]
+_Asked = fetch.FetchRequest | tuple[SinglePartitionFetch, int]
 """A request; or what is known of it, and its offset."""
 
 
@@ -43,14 +43,14 @@ class _Collected(NamedTuple):
 
 
 def handle(broker: Broker, request: Request) -> Answer:
-    """Return what the partitions have. A Later while that is less than min_bytes and there is time, or while the disk is being
-    read. Hot: once a fetch.
+    """Return what the partitions have. A DeferredResponse while that is less than min_bytes and there is time, or while the disk
+    is being read. Hot: once a fetch.
     """
     version, body = request.version, request.body
     asked: _Asked
     if len(body) <= LARGEST_BYTES and version <= fetch.MAX_VERSION:
         raw = bytes(body)
-        known = broker.known_fetches.get(version, raw)
+        known = broker.fetch_request_cache.get(version, raw)
         if known is not None:
             offset = offset_in(version, raw)
             answer = _answer_one(broker, known, offset) or _wait_at_end(broker, version, known, offset)
@@ -59,7 +59,7 @@ def handle(broker: Broker, request: Request) -> Answer:
             decoded, asked = known.at(offset), (known, offset)
         else:
             decoded = asked = fetch.decode_request(version, body)
-            broker.known_fetches.learn(version, raw, decoded)
+            broker.fetch_request_cache.learn(version, raw, decoded)
     else:
         decoded = asked = fetch.decode_request(version, body)
         _check_count(decoded)
@@ -68,15 +68,15 @@ def handle(broker: Broker, request: Request) -> Answer:
     if cold:
         parked = _Parked(broker, version, asked, decoded.min_bytes, wait_ms)
         if parked.bring(cold):
-            return parked.later
+            return parked.deferred
     collected = _collect(broker, decoded)
     if collected.size_bytes >= decoded.min_bytes or collected.must_go or wait_ms <= 0 or not decoded.topics:
         return _chunks(broker, version, collected)
     parked = _Parked(broker, version, asked, decoded.min_bytes - collected.size_bytes, wait_ms)
-    return parked.later if parked.wait() else _chunks(broker, version, collected)
+    return parked.deferred if parked.wait() else _chunks(broker, version, collected)
 
 
-def _answer_one(broker: Broker, known: FetchOne, offset: int) -> Chunks | None:
+def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chunks | None:
     """Return the response to a fetch that was seen before at other offsets. None unless it is plain data that is in memory."""
     partition = broker.partitions.get(known.topic, known.index)
     if partition is None:
@@ -114,7 +114,7 @@ def _answer_one(broker: Broker, known: FetchOne, offset: int) -> Chunks | None:
     return (head, records, known.tail) if known.tail else (head, records)
 
 
-def _wait_at_end(broker: Broker, version: int, known: FetchOne, offset: int) -> Later | None:
+def _wait_at_end(broker: Broker, version: int, known: SinglePartitionFetch, offset: int) -> DeferredResponse | None:
     """Return the pending response to a fetch that was seen before and is at the log's end. None where it is anything else."""
     partition = broker.partitions.get(known.topic, known.index)
     if partition is None or offset != partition.high_watermark:
@@ -124,7 +124,7 @@ def _wait_at_end(broker: Broker, version: int, known: FetchOne, offset: int) -> 
     if wait_ms <= 0 or request.min_bytes <= 0:
         return None
     parked = _Parked(broker, version, (known, offset), request.min_bytes, wait_ms)
-    return parked.later if parked.wait_at(1, (partition,)) else None
+    return parked.deferred if parked.wait_at(1, (partition,)) else None
 
 
 class _Parked:
@@ -149,7 +149,7 @@ class _Parked:
         self._waits_at: Sequence[Partition] = ()
         self._counts_for: int | None = None
         deadline_ms = broker.loop.now_ms + max(0, wait_ms)
-        self.later = Later(deadline_ms=deadline_ms, at_deadline=self._give_up, abandoned=self._leave)
+        self.deferred = DeferredResponse(deadline_ms=deadline_ms, at_deadline=self._give_up, cancelled=self._leave)
 
     @property
     def _request(self) -> fetch.FetchRequest:
@@ -167,10 +167,10 @@ class _Parked:
         wait at too many already. Hot: once a fetch of a consumer at the log's end.
         """
         broker = self._broker
-        if broker.known_fetches.parked_partitions + count > broker.settings.parked_partitions_max:
+        if broker.fetch_request_cache.parked_partitions + count > broker.settings.parked_partitions_max:
             return False
         broker.metrics.parked_fetches += 1
-        broker.known_fetches.parked_partitions += count
+        broker.fetch_request_cache.parked_partitions += count
         self._counts_for = count
         self._waits_at = partitions
         for partition in partitions:
@@ -193,18 +193,18 @@ class _Parked:
 
     def _is_warm(self) -> None:
         self._is_cold = False
-        if self.later.ended:
+        if self.deferred.ended:
             return
         request = self._request
         collected = _collect(self._broker, request)
-        deadline_ms = self.later.deadline_ms or 0
+        deadline_ms = self.deferred.deadline_ms or 0
         is_late = self._must_go or self._broker.loop.now_ms >= deadline_ms
         if is_late or collected.size_bytes >= request.min_bytes or collected.must_go:
-            self.later.complete(_chunks(self._broker, self._version, collected))
+            self.deferred.complete(_chunks(self._broker, self._version, collected))
         else:
             self._missing_bytes = request.min_bytes - collected.size_bytes
             if not self.wait():
-                self.later.complete(_chunks(self._broker, self._version, collected))
+                self.deferred.complete(_chunks(self._broker, self._version, collected))
 
     def _look_again(self) -> None:
         if not self._is_due:
@@ -213,7 +213,7 @@ class _Parked:
 
     def _look(self) -> None:
         self._is_due = False
-        if self.later.ended:
+        if self.deferred.ended:
             return
         asked = self._asked
         answer = None if isinstance(asked, fetch.FetchRequest) else _answer_one(self._broker, *asked)
@@ -226,7 +226,7 @@ class _Parked:
                 return
             answer = _chunks(self._broker, self._version, collected)
         self._leave()
-        self.later.complete(answer)
+        self.deferred.complete(answer)
 
     def _give_up(self) -> Chunks | None:
         if self._is_cold:
@@ -241,7 +241,7 @@ class _Parked:
         self._waits_at = ()
         if self._counts_for is not None:
             self._broker.metrics.parked_fetches -= 1
-            self._broker.known_fetches.parked_partitions -= self._counts_for
+            self._broker.fetch_request_cache.parked_partitions -= self._counts_for
             self._counts_for = None
 
 

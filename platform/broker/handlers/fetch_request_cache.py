@@ -3,25 +3,25 @@
 Lives on the loop thread. Bounded in number and by the size of each request. When it is full it forgets all and learns anew."""
 
 from ...wire.messages.fetch import FetchRequest
-from ...wire.messages.single_partition_fetch import FetchOne, masked, recognise
+from ...wire.messages.single_partition_fetch import SinglePartitionFetch, masked, recognise
 
 MOST_KNOWN = 4_096
 LARGEST_BYTES = 512
 """A longer request is decoded in full each time."""
 
 
-class KnownFetches:
+class FetchRequestCache:
     """Requests by version and masked bytes."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, bytes], FetchOne] = {}
+        self._known: dict[tuple[int, bytes], SinglePartitionFetch] = {}
         self.parked_partitions = 0
         """How many partitions all parked fetches wait at, together. The fetch handler counts them."""
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, version: int, body: bytes) -> FetchOne | None:
+    def get(self, version: int, body: bytes) -> SinglePartitionFetch | None:
         """Return what is remembered of `body`, None for a new one. Hot: once a fetch."""
         return self._known.get((version, masked(version, body)))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from .batch_rules import NO_TRANSACTIONS
 from .broker import Broker, required
 from .group_id import MOST_NAMED
@@ -18,7 +18,7 @@ KEY = 10
 GROUP, TRANSACTION = 0, 1
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the broker for each group, an error for anything else."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)

@@ -6,7 +6,7 @@ list and subtract from it. There is one list, `cleanup.policy`, and it takes one
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..settings import topic_settings
 from ..settings.topic_settings import ConfigType
 from .broker import Broker
@@ -19,7 +19,7 @@ KEY = 44
 Step = tuple[str, Operation, str]
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each resource."""
     return carry_out(broker, request, KEY, lambda resource, present: plan(resource.configs, present))
 

@@ -5,14 +5,14 @@ and the old id's sequences stay as they are. An id without an epoch, or an epoch
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.deferred_response import Later
+from ..event_loop.deferred_response import DeferredResponse
 from .broker import Broker, respond
 from .request import Request
 
 KEY = 22
 
 
-def handle(broker: Broker, request: Request) -> bytes | Later:
+def handle(broker: Broker, request: Request) -> bytes | DeferredResponse:
     """Return a new producer id with epoch 0, once ZooKeeper has given a block of ids."""
     version = request.version
     decoded = control.decode_request(KEY, version, request.body)
@@ -21,14 +21,14 @@ def handle(broker: Broker, request: Request) -> bytes | Later:
         return _answer(version, ErrorCode.INVALID_REQUEST, None)
     if decoded.transactional_id is not None:
         return _answer(version, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
-    later = Later()
+    deferred = DeferredResponse()
 
     def done(producer_id: int | None) -> None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE if producer_id is None else ErrorCode.NONE
-        later.complete(respond(_answer(version, error, producer_id)))
+        deferred.complete(respond(_answer(version, error, producer_id)))
 
     broker.producer_ids.take(done)
-    return later
+    return deferred
 
 
 def _answer(version: int, error: ErrorCode, producer_id: int | None) -> bytes:

@@ -6,7 +6,7 @@ response has the other members."""
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.coordinator import MOST_OFFERS
 from ..groups.messages import JoinAnswer, JoinRequest, ProtocolOffer
 from .broker import Broker, required
@@ -19,7 +19,7 @@ ID_FIRST_FROM = 4
 NULLABLE_PROTOCOL_FROM = 7
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the generation that the member is in."""
     version = request.version
     client_id = request.client_id  # valid up to the first pause

@@ -5,7 +5,7 @@ from typing import Any
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.messages import Leaver
 from .broker import Broker, required
 from .group_id import refusal
@@ -14,7 +14,7 @@ from .request import Request
 KEY = 13
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each member."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)

@@ -7,8 +7,8 @@ from collections.abc import Generator, Mapping
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.deferred_response import Later
-from ..event_loop.response_generators import Steps
+from ..event_loop.deferred_response import DeferredResponse
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.group import GroupState
 from ..groups.subscription import CONSUMER
 from .broker import Broker, required
@@ -17,12 +17,12 @@ from .request import Request
 KEY = 16
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return id, kind and state of each group, once ZooKeeper has answered."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     wanted = {str(state).lower() for state in required(getattr(decoded, "states_filter", ()))}
-    later = Later()
+    deferred = DeferredResponse()
 
     def answer(error: ErrorCode, traces: Mapping[str, bool]) -> Generator[None, None, bytes]:
         groups: dict[str, tuple[str, str]] = {}
@@ -39,11 +39,11 @@ def handle(broker: Broker, request: Request) -> Steps:
         return (yield from control.encode_in_steps(KEY, version, {"throttle_time_ms": 0, "error_code": error, "groups": listed}))
 
     def done(traces: Mapping[str, bool]) -> None:
-        broker.slices.complete(later, answer(ErrorCode.NONE, traces))
+        broker.generators.complete(deferred, answer(ErrorCode.NONE, traces))
 
     def failed(error: Exception) -> None:
-        broker.slices.complete(later, answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, {}))
+        broker.generators.complete(deferred, answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, {}))
 
-    if not broker.group_traces.groups(done, failed):
+    if not broker.stored_groups.groups(done, failed):
         return (yield from answer(ErrorCode.COORDINATOR_NOT_AVAILABLE, {}))
-    return later
+    return deferred

@@ -17,7 +17,7 @@ from typing import Any
 from ...wire.errors import ErrorCode
 from ...wire.messages import control, list_offsets_v0
 from ...wire.messages.list_offsets_v0 import Wanted
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..log import FolderFault
 from ..partitions.partition import Partition
 from . import offset_for_leader_epoch
@@ -33,7 +33,7 @@ NOT_FOUND = -1
 Result = dict[str, Any]
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return one offset and its timestamp for each partition asked about."""
     version = request.version
     if version == 0:

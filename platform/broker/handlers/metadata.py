@@ -15,8 +15,8 @@ from ...wire.messages import metadata
 from ...wire.messages.answer_bytes import AnswerBytes
 from ...wire.messages.control import MOST_ELEMENTS
 from ...wire.primitives import read_count, read_name, read_string, skip_tags
-from ..event_loop.deferred_response import Later
-from ..event_loop.response_generators import Steps
+from ..event_loop.deferred_response import DeferredResponse
+from ..event_loop.response_generators import ResponseGenerator
 from ..partitions.catalog import Catalog, TopicEntry
 from .broker import Broker
 from .request import Request
@@ -37,8 +37,8 @@ has created them.
 """
 
 
-def handle(broker: Broker, request: Request) -> Steps:
-    """Return brokers and topics. A Later while topics are created by first use."""
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
+    """Return brokers and topics. A DeferredResponse while topics are created by first use."""
     version = request.version
     wanted, may_create = yield from read_request(version, bytes(request.body))
     if wanted is not None and may_create and broker.settings.auto_create_topics:
@@ -89,7 +89,7 @@ def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[
     return (None if is_all else names), may_create
 
 
-def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> Later:
+def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> DeferredResponse:
     waiting = set(missing)
 
     is_answering = False
@@ -98,9 +98,9 @@ def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], 
         nonlocal is_answering
         if not is_answering:
             is_answering = True
-            broker.slices.complete(later, _answer(broker, version, wanted, being_made=frozenset(missing)))
+            broker.generators.complete(deferred, _answer(broker, version, wanted, being_made=frozenset(missing)))
 
-    later = Later(deadline_ms=broker.loop.now_ms + broker.settings.topic_creation_wait_ms, at_deadline=answer)
+    deferred = DeferredResponse(deadline_ms=broker.loop.now_ms + broker.settings.topic_creation_wait_ms, at_deadline=answer)
 
     for name in missing:
 
@@ -111,7 +111,7 @@ def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], 
 
         partition_count, config = _first_use(broker, name)
         broker.topics.create(name, partition_count, config, done)
-    return later
+    return deferred
 
 
 def _first_use(broker: Broker, name: str) -> tuple[int, dict[str, str]]:

@@ -11,8 +11,8 @@ from typing import Any
 from ...coordination.committed_offset import CommittedOffset
 from ...wire.errors import ErrorCode
 from ...wire.messages import control, offset_commit_v1
-from ..event_loop.deferred_response import Later
-from ..event_loop.response_generators import Steps
+from ..event_loop.deferred_response import DeferredResponse
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.offset_commits import Position
 from .broker import Broker, required
 from .group_id import refusal
@@ -22,7 +22,7 @@ from .request import Request
 KEY = 8
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return each partition's error code once the offsets are durable."""
     version, body = request.version, request.body
     if version == 1:
@@ -59,16 +59,16 @@ def handle(broker: Broker, request: Request) -> Steps:
         return (yield from _answer(version, decoded, lambda topic, partition: error if has(topic, partition) else unknown))
     if not offsets:
         return (yield from _answer(version, decoded, lambda topic, partition: refused[topic, partition]))
-    later = Later()
+    deferred = DeferredResponse()
 
     def done(error: Exception | None) -> None:
         code = ErrorCode.NONE if error is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
         answer = _answer(version, decoded, lambda topic, partition: refused.get((topic, partition), code))
-        broker.slices.complete(later, answer)
+        broker.generators.complete(deferred, answer)
 
     if not broker.offsets.commit(group, offsets, done):
         return (yield from _answer(version, decoded, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    return later
+    return deferred
 
 
 def _place(broker: Broker, position: Position, offset: int) -> int:

@@ -9,8 +9,8 @@ from ...coordination.group_directory import GroupTrace
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..errors import Overloaded
-from ..event_loop.deferred_response import Later
-from ..event_loop.response_generators import Steps
+from ..event_loop.deferred_response import DeferredResponse
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.group import Group
 from ..groups.offset_commits import Position
 from ..groups.subscription import CONSUMER, subscribed_topics
@@ -21,7 +21,7 @@ from .request import Request
 KEY = 47
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each offset, once ZooKeeper has deleted it."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -40,7 +40,7 @@ def handle(broker: Broker, request: Request) -> Steps:
         return _refused(version, error)
     read = _topics_read(group)
     refused: set[str] = set()
-    later = Later()
+    deferred = DeferredResponse()
 
     def done(gone: Collection[Position]) -> None:
         def outcome(position: Position) -> ErrorCode:
@@ -49,10 +49,10 @@ def handle(broker: Broker, request: Request) -> Steps:
             is_known = position in gone or broker.topics.catalog.has(*position)
             return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-        broker.slices.complete(later, _answer(version, positions, outcome))
+        broker.generators.complete(deferred, _answer(version, positions, outcome))
 
     def failed(error: Exception) -> None:
-        later.complete(respond(_refused(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
+        deferred.complete(respond(_refused(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)))
 
     def found(traces: Mapping[str, GroupTrace]) -> None:
         trace = traces[group_id]
@@ -62,13 +62,13 @@ def handle(broker: Broker, request: Request) -> Steps:
             (topic, index) for topic, indexes in positions.items() if topic not in refused for index in indexes if index >= 0
         ]
         if (group is None or not group.members) and not trace.exists:
-            later.complete(respond(_refused(version, ErrorCode.GROUP_ID_NOT_FOUND)))
+            deferred.complete(respond(_refused(version, ErrorCode.GROUP_ID_NOT_FOUND)))
         elif not broker.offsets.forget(group_id, wanted, done, failed):
             failed(Overloaded())
 
-    if not broker.group_traces.describe([group_id], found, failed):
+    if not broker.stored_groups.describe([group_id], found, failed):
         return _refused(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return later
+    return deferred
 
 
 def _topics_read(group: Group | None) -> frozenset[str] | None:

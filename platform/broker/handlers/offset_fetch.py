@@ -10,8 +10,8 @@ from ...coordination.committed_offset import CommittedOffset
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..errors import Overloaded
-from ..event_loop.deferred_response import Later
-from ..event_loop.response_generators import Steps
+from ..event_loop.deferred_response import DeferredResponse
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.offset_commits import Offsets, Position
 from .broker import Broker, required
 from .group_id import refusal
@@ -26,7 +26,7 @@ MOST_GROUPS = 1_000
 Wanted = list[Position] | None
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the offsets of each group, once ZooKeeper has answered."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
@@ -46,17 +46,17 @@ def handle(broker: Broker, request: Request) -> Steps:
 
     if not asked:
         return (yield from answer({}))
-    later = Later()
+    deferred = DeferredResponse()
 
     def done(found: Mapping[str, Offsets | Exception]) -> None:
-        broker.slices.complete(later, answer(found))
+        broker.generators.complete(deferred, answer(found))
 
     def failed(error: Exception) -> None:
         done(dict.fromkeys(asked, error))
 
     if not broker.offsets.fetch(asked, done, failed):
         failed(Overloaded())
-    return later
+    return deferred
 
 
 def _wanted(topics: Any) -> Generator[None, None, Wanted]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from .broker import Broker, required
 from .request import Request
 
@@ -18,7 +18,7 @@ ONLY_EPOCH = 0
 NOT_KNOWN = -1
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return epoch and end offset for each partition asked about."""
     decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
     topics = (

@@ -18,7 +18,7 @@ from ...wire.errors import CorruptBatch, ErrorCode, MalformedFrame
 from ...wire.messages import produce
 from ...wire.primitives import INT, SHORT, count, read_bytes, read_count, read_name, string
 from ..errors import FrameRefused
-from ..event_loop.deferred_response import Later
+from ..event_loop.deferred_response import DeferredResponse
 from ..log import (
     Appended,
     AppendFailed,
@@ -44,9 +44,9 @@ KEY = produce.API_KEY
 Answer = produce.ProduceResponsePartition
 
 
-def handle(broker: Broker, request: Request) -> bytes | Later | None:
-    """Append the batches and return each partition's offset or error. A Later where a topic acknowledges only what is on disk;
-    None for acks=0. Hot: once a request that is not part of a run (`produce_run`).
+def handle(broker: Broker, request: Request) -> bytes | DeferredResponse | None:
+    """Append the batches and return each partition's offset or error. A DeferredResponse where a topic acknowledges only what is
+    on disk; None for acks=0. Hot: once a request that is not part of a run (`produce_run`).
     """
     version = request.version
     decoded = produce.decode_request(version, request.body)
@@ -90,10 +90,10 @@ def _encoded(broker: Broker, version: int, topics: list[produce.ProduceResponseT
 
 def _when_on_disk(
     broker: Broker, version: int, topics: list[produce.ProduceResponseTopic], waits: list[tuple[Partition, list[Answer], int]]
-) -> Later:
+) -> DeferredResponse:
     """Return the pending response. It is complete when the flush of each batch, new or there already, has succeeded or failed."""
-    later = Later()
-    later.expected_bytes = len(produce.encode_response(version, produce.ProduceResponse(topics)))
+    deferred = DeferredResponse()
+    deferred.expected_bytes = len(produce.encode_response(version, produce.ProduceResponse(topics)))
     waiting_count = len(waits)
 
     def flushed(answers: list[Answer], at: int, reason: str | None) -> None:
@@ -102,11 +102,11 @@ def _when_on_disk(
             answers[at] = _error(answers[at].index, ErrorCode.KAFKA_STORAGE_ERROR, reason)
         waiting_count -= 1
         if waiting_count == 0:
-            later.complete((_encoded(broker, version, topics),))
+            deferred.complete((_encoded(broker, version, topics),))
 
     for partition, answers, at in waits:
         partition.when_flushed(partition.log.log_end_offset, partial(flushed, answers, at))
-    return later
+    return deferred
 
 
 def _append(partition: Partition, index: int, records: memoryview | bytes | None, now_ms: int) -> Answer:

@@ -2,9 +2,10 @@
 
 With one message a request, decoding, checking and answering field by field costs 30 µs and two system calls each. From one
 request of a connection to the next only correlation id, partition, CRC, timestamps, sequence and records differ. So the other
-bytes (the `Front`: version, client id, acks, timeout, topic) are compared, not decoded. What follows from a request's length (the
-`Shape`) is worked out once for all requests of that length. A request then costs one `unpack_from`, one CRC and one `pack`: 2.1
-µs, system calls included.
+bytes (the `RequestTemplate`: version, client id, acks, timeout, topic) are compared, not decoded. What follows from a request's
+length (the
+`BatchLayout`) is worked out once for all requests of that length. A request then costs one `unpack_from`, one CRC and one
+`pack`: 2.1 µs, system calls included.
 
 A run takes versions 3 to 9, one partition a request, one sound batch, the next sequence. It stops before any other request and
 leaves it to the general path (`handlers/produce.py`), which alone knows errors, duplicates, mirrored topics, append times and
@@ -21,13 +22,13 @@ from ...wire.batch.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
 from ...wire.batch.crc32c import crc32c
 from ...wire.errors import ErrorCode
 from ...wire.messages import produce
-from ..event_loop.deferred_response import Chunks, Later
+from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..log import AppendFailed, LogUnusable
 from ..log.segment.batch_run import MOST_PIECES, BatchRun
 from ..metrics import ApiMetrics, clock_ns
 from ..network.request_header import FRONT as REQUEST_FRONT
 from ..partitions.partition import PartitionTable
-from .request_template import NO_SHAPE, PLACED, Front, Key, Place, read_front, shape_of
+from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
 
 MOST_REQUESTS = MOST_PIECES // 2
 """In one run. Each request has two pieces: a new header, and the rest as it came."""
@@ -41,8 +42,8 @@ _PRODUCER = struct.Struct(">qhi")
 _NO_PRODUCER = _PRODUCER.pack(-1, -1, -1)
 _SEQUENCES = 0x7FFFFFFF
 
-Answer = bytes | Chunks | Later | None
-Taken = tuple[Front | None, int, Sequence[Answer]]
+Answer = bytes | Chunks | DeferredResponse | None
+RunOutcome = tuple[RequestTemplate | None, int, Sequence[Answer]]
 """The front for the next call, where the first byte is that was not taken, and the answers in order."""
 
 
@@ -73,7 +74,7 @@ class _Part:
         "stamps",
     )
 
-    def __init__(self, place: Place, position: int, limit: int) -> None:
+    def __init__(self, place: PartitionResponse, position: int, limit: int) -> None:
         self.place = place
         self.position = position
         """Where the next batch goes."""
@@ -110,35 +111,35 @@ class ProduceRuns:
         self._metrics = metrics
         self._latency = metrics.latency
         self._general = general
-        self._fronts: dict[Key, Front] = {}
-        self._places: dict[tuple[str, int], dict[int, Place]] = {}
+        self._templates: dict[Key, RequestTemplate] = {}
+        self._places: dict[tuple[str, int], dict[int, PartitionResponse]] = {}
         """By topic and version."""
         self._place_count, self._sweep_at = 0, PLACES_SPARED
 
-    def take(self, front: Front | None, buffer: memoryview, start: int, end: int, peer: str) -> Taken:
+    def take(self, template: RequestTemplate | None, buffer: memoryview, start: int, end: int, peer: str) -> RunOutcome:
         """Append the run of requests that begins at `buffer[start]`, as far as it goes before `end`, and answer it.
 
         `front` is the one that the connection's last run returned. An empty run has changed nothing. After a failed write it
         raises what the general path raises.
         """
-        if front is not None:
-            taken = self._take(front, buffer, start, end, peer)
+        if template is not None:
+            taken = self._take(template, buffer, start, end, peer)
             if taken[1] > start:
                 return taken
         found = self._front_of(buffer, start, end)
-        if found is None or found is front:
-            return front, start, ()
+        if found is None or found is template:
+            return template, start, ()
         return self._take(found, buffer, start, end, peer)
 
-    def _take(self, front: Front, buffer: memoryview, start: int, end: int, peer: str) -> Taken:
+    def _take(self, template: RequestTemplate, buffer: memoryview, start: int, end: int, peer: str) -> RunOutcome:
         """Hot: once a run, its loop once a request. One long function, because a call costs a tenth of a request."""
         begun_ns = clock_ns()
         now_ms = self._now_ms()
-        prefix, unpack, shape = front.prefix, front.unpack, front.shape or NO_SHAPE
-        word_due, lead_due, kind_due, frame_bytes, size_bytes, record_count = shape
+        prefix, unpack, layout = template.prefix, template.unpack, template.layout or NO_LAYOUT
+        word_due, lead_due, kind_due, frame_bytes, size_bytes, record_count = layout
         length = size_bytes - LENGTH_PREFIX_SIZE
-        body_at = front.size - HEADER_SIZE + PLACED.size
-        tail = b"\0\0\0" if front.version >= produce.FIRST_FLEXIBLE else b""
+        body_at = template.size - HEADER_SIZE + PLACED.size
+        tail = b"\0\0\0" if template.version >= produce.FIRST_FLEXIBLE else b""
         tail_bytes = len(tail)
         correlation_ids: list[int] = []
         parts: dict[int, _Part] = {}
@@ -146,22 +147,22 @@ class ProduceRuns:
         part: _Part | None = None
         part_index = records = position = limit = largest = run_producer = run_epoch = due = -1
         at = start
-        last = end - front.size
+        last = end - template.size
         while at <= last:
             word, correlation_id, begins, index, lead, crc, kind, max_timestamp_ms, producer, count = unpack(buffer, at)
             if begins != prefix:
                 break
             if word != word_due or lead != lead_due or kind != kind_due:
-                new = shape_of(front, word, lead, kind)
+                new = layout_of(template, word, lead, kind)
                 if new is None:
                     break
-                shape = new
-                word_due, lead_due, kind_due, frame_bytes, size_bytes, record_count = shape
+                layout = new
+                word_due, lead_due, kind_due, frame_bytes, size_bytes, record_count = layout
                 length = size_bytes - LENGTH_PREFIX_SIZE
             if index != part_index or part is None:
                 other = parts.get(index)
                 if other is None:
-                    other = self._part(front, index, now_ms)
+                    other = self._part(template, index, now_ms)
                     if other is None:
                         break
                     parts[index] = other
@@ -204,9 +205,9 @@ class ProduceRuns:
             if len(correlation_ids) == MOST_REQUESTS:
                 break
         if part is None or not correlation_ids:
-            return front, start, ()
+            return template, start, ()
         part.position, part.records = position, records
-        front.shape = shape
+        template.layout = layout
         taking = [one for one in parts.values() if one.positions]
         # Every write before every `appended`: a waiting reader may append more, and these batches have their offsets already.
         failed = {id(one) for one in taking if not one.append(now_ms)}
@@ -215,29 +216,29 @@ class ProduceRuns:
                 one.place.partition.appended(one.records, one.position - one.positions[0])
         answers: Sequence[Answer]
         if failed:
-            answers = self._singly(front, buffer, start, correlation_ids, stretches, failed, peer)
-        elif front.acks == 0:
+            answers = self._singly(template, buffer, start, correlation_ids, stretches, failed, peer)
+        elif template.acks == 0:
             answers = ()
         else:
             answer = _answers(correlation_ids, stretches)
             waits = [one for one in taking if one.place.partition.acks_on_disk]
             if waits:
                 told = partial(_answers, correlation_ids, stretches)
-                return front, at, (self._when_on_disk(answer, waits, told, len(correlation_ids), begun_ns),)
+                return template, at, (self._when_on_disk(answer, waits, told, len(correlation_ids), begun_ns),)
             answers = (answer,)
         self._latency.add(clock_ns() - begun_ns, len(correlation_ids))
-        return front, at, answers
+        return template, at, answers
 
-    def _part(self, front: Front, index: int, now_ms: int) -> _Part | None:
+    def _part(self, template: RequestTemplate, index: int, now_ms: int) -> _Part | None:
         """Return a new part for a partition, None where the general path has to take the request."""
-        place = front.places.get(index)
+        place = template.places.get(index)
         if place is None or place.partition.is_gone:
-            partition = self._partitions.get(front.topic, index)
+            partition = self._partitions.get(template.topic, index)
             if partition is None:
                 return None
             if place is None:
                 self._place_count += 1
-            place = front.places[index] = Place(partition, front.version)
+            place = template.places[index] = PartitionResponse(partition, template.version)
             if self._place_count > self._sweep_at:
                 self._sweep()
         settings = place.partition.settings
@@ -255,11 +256,11 @@ class ProduceRuns:
             self._place_count += len(places)
         self._sweep_at = 2 * self._place_count + PLACES_SPARED
         self._places = {key: places for key, places in self._places.items() if places}
-        self._fronts = {key: front for key, front in self._fronts.items() if front.places}
+        self._templates = {key: template for key, template in self._templates.items() if template.places}
 
     def _singly(
         self,
-        front: Front,
+        template: RequestTemplate,
         buffer: memoryview,
         start: int,
         correlation_ids: Sequence[int],
@@ -276,7 +277,7 @@ class ProduceRuns:
             at += 4 + size
             if id(part) in failed:
                 answers.append(self._general.answer(frame, api_key, version, correlation_id, client_id_length, peer))
-            elif front.acks != 0:
+            elif template.acks != 0:
                 answer = part.place.answer(correlation_id, base_offset)
                 if part.place.partition.acks_on_disk:
                     told = partial(_refusal, part.place, correlation_id)
@@ -287,10 +288,11 @@ class ProduceRuns:
 
     def _when_on_disk(
         self, answer: bytes, waits: Sequence[_Part], told: Callable[[dict[int, str]], bytes], request_count: int, begun_ns: int
-    ) -> Later:
-        """Return a Later: `answer` when every part in `waits` is on disk, else what `told` makes of the failed ones."""
-        later = Later()
-        later.expected_bytes = len(answer)
+    ) -> DeferredResponse:
+        """Return a DeferredResponse: `answer` when every part in `waits` is on disk, else what `told` makes of the failed
+        ones."""
+        deferred = DeferredResponse()
+        deferred.expected_bytes = len(answer)
         failed: dict[int, str] = {}
         waiting_count = len(waits)
 
@@ -302,27 +304,27 @@ class ProduceRuns:
             waiting_count -= 1
             if waiting_count == 0:
                 self._latency.add(clock_ns() - begun_ns, request_count)
-                later.complete((told(failed) if failed else answer,))
+                deferred.complete((told(failed) if failed else answer,))
 
         for part in waits:
             part.pieces = []  # Views into the buffer, which is used again before the flush ends.
             part.place.partition.when_flushed(part.position, partial(flushed, part))
-        return later
+        return deferred
 
-    def _front_of(self, buffer: memoryview, start: int, end: int) -> Front | None:
+    def _front_of(self, buffer: memoryview, start: int, end: int) -> RequestTemplate | None:
         """Return the front of the request at `start`, None where no run takes it."""
-        found = read_front(buffer, start, end)
+        found = read_template(buffer, start, end)
         if found is None:
             return None
         key, topic, acks = found
-        front = self._fronts.get(key)
-        if front is None:
+        template = self._templates.get(key)
+        if template is None:
             if not self._partitions.of_topic(topic):
                 return None
-            if len(self._fronts) >= FRONTS_KEPT:
-                del self._fronts[next(iter(self._fronts))]
-            front = self._fronts[key] = Front(key, topic, acks, self._places.setdefault((topic, key[0]), {}))
-        return front
+            if len(self._templates) >= FRONTS_KEPT:
+                del self._templates[next(iter(self._templates))]
+            template = self._templates[key] = RequestTemplate(key, topic, acks, self._places.setdefault((topic, key[0]), {}))
+        return template
 
 
 def _answers(
@@ -345,7 +347,7 @@ def _answers(
     )
 
 
-def _refusal(place: Place, correlation_id: int, failed: Mapping[int, str]) -> bytes:
+def _refusal(place: PartitionResponse, correlation_id: int, failed: Mapping[int, str]) -> bytes:
     (reason,) = failed.values()
     return place.refusal(correlation_id, reason)
 

@@ -1,6 +1,7 @@
 """What Produce requests have in common from one to the next, so that it is decoded once. For `produce_run`.
 
-`Front`: requests to one topic. `Shape`: requests that are equally long. `Place`: how one partition's appends are answered.
+`RequestTemplate`: requests to one topic. `BatchLayout`: requests that are equally long. `PartitionResponse`: how one partition's
+appends are answered.
 
     size int32, key int16 = 0, version int16 | correlation id | front: client id … topic, count of partitions = 1
     | partition int32 | lead: records length, base offset int64, length int32, leader epoch int32, magic int8 | CRC int32
@@ -34,7 +35,7 @@ _API = struct.Struct(">hh")
 _LARGEST_INT32 = (1 << 31) - 1
 
 
-class Shape(NamedTuple):
+class BatchLayout(NamedTuple):
     """What requests have in common that are equally long and alike up to the CRC."""
 
     word: bytes
@@ -47,10 +48,10 @@ class Shape(NamedTuple):
     """As the last offset delta has it."""
 
 
-NO_SHAPE = Shape(b"", b"", b"", 0, 0, 0)
+NO_LAYOUT = BatchLayout(b"", b"", b"", 0, 0, 0)
 
 
-class Place:
+class PartitionResponse:
     """A partition, and how an append to it is answered in one version."""
 
     __slots__ = ("_log_start_offset", "_ready", "flexible", "partition", "version")
@@ -98,12 +99,12 @@ Key = tuple[int, int, bytes]
 """Version, how many bytes the records' length takes, and all bytes from the client id to the count of partitions."""
 
 
-class Front:
+class RequestTemplate:
     """What requests to one topic have in common that are alike up to the partition."""
 
-    __slots__ = ("acks", "length_bytes", "places", "prefix", "shape", "size", "topic", "unpack", "version")
+    __slots__ = ("acks", "layout", "length_bytes", "places", "prefix", "size", "topic", "unpack", "version")
 
-    def __init__(self, key: Key, topic: str, acks: int, places: dict[int, Place]) -> None:
+    def __init__(self, key: Key, topic: str, acks: int, places: dict[int, PartitionResponse]) -> None:
         self.version, self.length_bytes, self.prefix = key
         self.topic = topic
         self.acks = acks
@@ -111,10 +112,10 @@ class Front:
         layout = struct.Struct(f">8si{len(self.prefix)}si{self.length_bytes + _LEAD.size}sI6s8xq14si")
         self.unpack = layout.unpack_from
         self.size = layout.size
-        self.shape: Shape | None = None
+        self.layout: BatchLayout | None = None
 
 
-def read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
+def read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
     """Return the key, topic and acks of the request at `buffer[start]`, None where no run takes it or it is malformed."""
     try:
         return _read_front(buffer, start, end)
@@ -149,23 +150,23 @@ def _read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int
     return (version, length_bytes, bytes(frame[12:at])), topic, acks
 
 
-def shape_of(front: Front, word: bytes, lead: bytes, kind: bytes) -> Shape | None:
+def layout_of(template: RequestTemplate, word: bytes, lead: bytes, kind: bytes) -> BatchLayout | None:
     """Return the shape that a request's first bytes say, None where no run takes it."""
-    flexible = front.version >= produce.FIRST_FLEXIBLE
-    base_offset, length, _, magic = _LEAD.unpack_from(lead, front.length_bytes)
+    flexible = template.version >= produce.FIRST_FLEXIBLE
+    base_offset, length, _, magic = _LEAD.unpack_from(lead, template.length_bytes)
     size_bytes = length + LENGTH_PREFIX_SIZE
     attributes, delta = _KIND.unpack(kind)
     record_count = delta + 1
-    frame_bytes = front.size - HEADER_SIZE + size_bytes + (3 if flexible else 0)
+    frame_bytes = template.size - HEADER_SIZE + size_bytes + (3 if flexible else 0)
     if (
         magic != MAGIC
         or base_offset < 0
         or size_bytes < HEADER_SIZE
         or record_count > size_bytes  # A compressed batch with more records than bytes leaves a hole: the general path's.
         or frame_bytes - 4 > _LARGEST_INT32
-        or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, front.version)
-        or lead[: front.length_bytes] != count(size_bytes, flexible=flexible)
+        or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, template.version)
+        or lead[: template.length_bytes] != count(size_bytes, flexible=flexible)
         or fault_of(attributes, size_bytes, record_count, delta, of_mirror=False) is not None
     ):
         return None
-    return Shape(word, lead, kind, frame_bytes, size_bytes, record_count)
+    return BatchLayout(word, lead, kind, frame_bytes, size_bytes, record_count)

@@ -11,9 +11,9 @@ from ...runtime.logs import get_logger
 from ...wire.errors import ErrorCode
 from ...wire.messages.answer_bytes import AnswerBytes
 from ...wire.messages.headers import FIRST_FLEXIBLE, NEVER
-from ..event_loop.deferred_response import Chunk, Chunks, Later
+from ..event_loop.deferred_response import Chunk, Chunks, DeferredResponse
 from ..event_loop.rate_limited_log import RateLimitedLog
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..metrics import UNKNOWN_API, ApiMetrics, clock_ns
 from ..network.request_header import body_start
 from . import api_versions, produce
@@ -50,7 +50,7 @@ class Router:
 
     def answer(
         self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
-    ) -> bytes | Chunks | Later | None:
+    ) -> bytes | Chunks | DeferredResponse | None:
         begun_ns = clock_ns()
         api = TABLE.get(api_key)
         if api is None:
@@ -68,12 +68,12 @@ class Router:
         body = frame[body_start(frame, client_id_length, flexible=flexible) :]
         made = handler(self._broker, Request(version, body, peer, frame, client_id_length))
         if type(made) is GeneratorType:  # an ABC's isinstance costs every fetch 0.2 us
-            made = self._broker.slices.answer(cast(Steps, made), len(frame))
+            made = self._broker.generators.answer(cast(ResponseGenerator, made), len(frame))
         answer = cast(Answer, made)
         if api_key == api_versions.KEY:
             flexible = False
         counted = self._counted[api_key]
-        if isinstance(answer, Later):
+        if isinstance(answer, DeferredResponse):
             answer.wrap(lambda chunks: _framed_later(correlation_id, flexible, chunks, counted, begun_ns))
             return answer
         counted.latency.add(clock_ns() - begun_ns)
@@ -109,5 +109,5 @@ def _framed_later(correlation_id: int, flexible: bool, chunks: Chunks, counted: 
 
 
 def _framed(correlation_id: int, flexible: bool, chunks: Chunks) -> list[Chunk]:
-    head, front = _head(correlation_id, flexible, sum(map(len, chunks))), chunks[0]
-    return [head + front, *chunks[1:]] if isinstance(front, bytes) else [head, *chunks]
+    head, template = _head(correlation_id, flexible, sum(map(len, chunks))), chunks[0]
+    return [head + template, *chunks[1:]] if isinstance(template, bytes) else [head, *chunks]

@@ -3,7 +3,7 @@ when the member's assignment is known."""
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
-from ..event_loop.response_generators import Steps
+from ..event_loop.response_generators import ResponseGenerator
 from ..groups.messages import SyncAnswer, SyncRequest
 from .broker import Broker, required
 from .group_id import refusal
@@ -15,7 +15,7 @@ NAMES_PROTOCOL_FROM = 5
 """From this version on a client has to name the group's protocol."""
 
 
-def handle(broker: Broker, request: Request) -> Steps:
+def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the member's assignment."""
     version = request.version
     decoded = yield from control.decode_in_steps(KEY, version, request.body)

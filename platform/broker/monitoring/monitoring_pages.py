@@ -64,7 +64,7 @@ class Parts:
     api_names: Mapping[int, str]
 
 
-class Observer:
+class MonitoringPages:
     """One a broker."""
 
     def __init__(self, settings: BrokerSettings, loop: Loop, loop_lives: Callable[[], bool]) -> None:

@@ -15,10 +15,10 @@ from ..event_loop.loop import Loop
 from ..event_loop.rate_limited_log import RateLimitedLog
 from .frame_runner import LONGEST_CARRIED, Dispatch, FrameRunner, Template
 from .input_gathering import InputGathering
-from .receive_buffer import Intake
+from .receive_buffer import ReceiveBuffer
 from .request_header import frame_bytes
-from .response_queue import PendingAnswers
-from .send_queue import FileEnded, Outbox
+from .response_queue import ResponseQueue
+from .send_queue import FileEnded, SendQueue
 
 _READING = EPOLLIN | EPOLLRDHUP
 READERS_FIRST = 8
@@ -35,7 +35,7 @@ class Shared(Protocol[Template]):
     output_max_bytes: int
     rejections: RateLimitedLog
 
-    def new_intake(self) -> Intake: ...
+    def new_receive_buffer(self) -> ReceiveBuffer: ...
 
     def closed(self, connection: "Connection[Template]") -> None: ...
 
@@ -54,12 +54,12 @@ class Connection(Generic[Template]):
     __slots__ = (
         "_frames",
         "_goes_on",
-        "_intake",
         "_is_ended",
         "_mask",
-        "_outbox",
         "_pending",
+        "_receive_buffer",
         "_saw_end",
+        "_send_queue",
         "_shared",
         "_socket",
         "fd",
@@ -72,9 +72,9 @@ class Connection(Generic[Template]):
     def __init__(self, connected: socket.socket, peer: str, shared: Shared[Template]) -> None:
         self._socket = connected
         self._shared = shared
-        self._intake = shared.new_intake()
-        self._outbox = Outbox()
-        self._pending = PendingAnswers(shared.loop, self._outbox, self._deliver)
+        self._receive_buffer = shared.new_receive_buffer()
+        self._send_queue = SendQueue()
+        self._pending = ResponseQueue(shared.loop, self._send_queue, self._deliver)
         self._is_ended = False
         """Whether the last byte has been read."""
         self._goes_on = False
@@ -85,7 +85,7 @@ class Connection(Generic[Template]):
         self._frames = FrameRunner(
             shared.dispatch,
             self._pending,
-            self._outbox,
+            self._send_queue,
             InputGathering(shared.loop, self.fd),
             peer=peer,
             output_max_bytes=shared.output_max_bytes,
@@ -103,15 +103,15 @@ class Connection(Generic[Template]):
     @property
     def is_waiting(self) -> bool:
         """Whether a request of this connection is being answered or its answer sent."""
-        return bool(self._pending.laters) or bool(self._outbox)
+        return bool(self._pending.deferreds) or bool(self._send_queue)
 
     @property
     def unfinished_bytes(self) -> int:
-        return len(self._intake)
+        return len(self._receive_buffer)
 
     @property
     def unsent_bytes(self) -> int:
-        return self._outbox.waiting_bytes
+        return self._send_queue.waiting_bytes
 
     def close(self) -> None:
         """Close at once: what is unsent is lost, a pending answer abandoned."""
@@ -121,15 +121,15 @@ class Connection(Generic[Template]):
         self._frames.stop()
         self._shared.loop.unregister(self.fd)
         self._socket.close()
-        self._outbox.drop()
-        self._intake.drop()
-        self._pending.abandon()
+        self._send_queue.drop()
+        self._receive_buffer.drop()
+        self._pending.cancel()
         self._shared.closed(self)
 
     def finish(self) -> bool:
         """Answer what is pending now, read no more; return whether everything is sent and the connection therefore closed."""
         self._saw_end = True
-        self._pending.hurry()
+        self._pending.finish_now()
         if not self.is_closed and not self.is_waiting:
             self.close()
         return self.is_closed
@@ -180,10 +180,10 @@ class Connection(Generic[Template]):
         if not self._frames.may_run():
             self._watch(self._mask & ~EPOLLIN)  # not the peer's end: that is to be seen all the same
             return
-        intake, scratch = self._intake, self._shared.scratch
-        held = intake.end - intake.start
+        receive_buffer, scratch = self._receive_buffer, self._shared.scratch
+        held = receive_buffer.end - receive_buffer.start
         if held:
-            length = frame_bytes(intake.view, intake.start, intake.end)
+            length = frame_bytes(receive_buffer.view, receive_buffer.start, receive_buffer.end)
             if length is not None:
                 if held >= length:
                     if not self._goes_on:
@@ -193,9 +193,9 @@ class Connection(Generic[Template]):
                     self._read_long(length)
                     return
             # Before what comes now, so that a frame that was cut makes one run with those behind it.
-            scratch[:held] = intake.view[intake.start : intake.end]
+            scratch[:held] = receive_buffer.view[receive_buffer.start : receive_buffer.end]
             received = self._socket.recv_into(scratch[held:])
-            intake.start = intake.end = 0
+            receive_buffer.start = receive_buffer.end = 0
         else:
             received = self._socket.recv_into(scratch)
         if received == 0:
@@ -206,9 +206,9 @@ class Connection(Generic[Template]):
 
     def _read_long(self, length: int) -> None:
         """Receive the rest of a long frame where its beginning is, and what follows it."""
-        intake, scratch = self._intake, self._shared.scratch
-        room = intake.room(length)
-        fills = len(intake) + len(room) == length
+        receive_buffer, scratch = self._receive_buffer, self._shared.scratch
+        room = receive_buffer.room(length)
+        fills = len(receive_buffer) + len(room) == length
         # Of a next frame as long as this only the beginning: the rest is then received where it stays.
         behind = scratch if length <= len(scratch) else scratch[:LONGEST_CARRIED]
         received = self._socket.recvmsg_into([room, behind] if fills else [room])[0]
@@ -217,13 +217,13 @@ class Connection(Generic[Template]):
             return
         in_room = min(received, len(room))
         room.release()
-        intake.end += in_room
-        used = self._frames.run(intake.view, intake.start, intake.end)
-        if used > intake.start:
+        receive_buffer.end += in_room
+        used = self._frames.run(receive_buffer.view, receive_buffer.start, receive_buffer.end)
+        if used > receive_buffer.start:
             self.unfinished_since_ms = None  # the next frame has a time of its own
-        intake.used(used)
+        receive_buffer.used(used)
         rest, used = received - in_room, 0
-        if rest and not intake and self._frames.may_run():
+        if rest and not receive_buffer and self._frames.may_run():
             used = self._frames.run(scratch, 0, rest)
         self._keep_rest(used, rest)
 
@@ -235,10 +235,10 @@ class Connection(Generic[Template]):
             self.unfinished_since_ms = None  # a peer that sends without a pause never ends a read with a whole frame
         if used < received:
             rest = self._shared.scratch[used:received]
-            self._intake.put(rest, frame_bytes(rest, 0, received - used))
-        elif self._intake.start == self._intake.end:
-            self._intake.drop()
-        if used and self._outbox and 0 < self._shared.loop.turn_end_calls <= READERS_FIRST and not self._goes_on:
+            self._receive_buffer.put(rest, frame_bytes(rest, 0, received - used))
+        elif self._receive_buffer.start == self._receive_buffer.end:
+            self._receive_buffer.drop()
+        if used and self._send_queue and 0 < self._shared.loop.turn_end_calls <= READERS_FIRST and not self._goes_on:
             # Who reads along is about to be told of what was appended here: the acknowledgement would wake the producer first.
             self._go_on_at_turn_end()
         else:
@@ -254,13 +254,13 @@ class Connection(Generic[Template]):
 
     def _after_input(self) -> None:
         """Note what is unfinished, send what was answered."""
-        if self._intake.end > self._intake.start:
+        if self._receive_buffer.end > self._receive_buffer.start:
             if self.unfinished_since_ms is None:
                 self.unfinished_since_ms = self._shared.loop.now_ms
             self._shared.input_grew(self)
         else:
             self.unfinished_since_ms = None
-        if self._outbox.waiting_bytes:
+        if self._send_queue.waiting_bytes:
             self._send()
 
     def _go_on_at_turn_end(self) -> None:
@@ -274,8 +274,8 @@ class Connection(Generic[Template]):
 
     def _deliver(self) -> None:
         for answer in self._pending.ready():
-            self._outbox.put(answer)
-        if self._frames.is_held and not self._pending.laters:
+            self._send_queue.put(answer)
+        if self._frames.is_held and not self._pending.deferreds:
             self._frames.is_held = False
             self._go_on()
         elif not self._goes_on:
@@ -289,10 +289,10 @@ class Connection(Generic[Template]):
         self.last_active_ms = self._shared.loop.now_ms
         self.unfinished_since_ms = None
         try:
-            while self._intake and self._frames.may_run():
-                before = self._intake.start
-                after = self._frames.run(self._intake.view, before, self._intake.end)
-                self._intake.used(after)
+            while self._receive_buffer and self._frames.may_run():
+                before = self._receive_buffer.start
+                after = self._frames.run(self._receive_buffer.view, before, self._receive_buffer.end)
+                self._receive_buffer.used(after)
                 if after == before or self._goes_on:
                     break
             self._after_input()
@@ -307,15 +307,15 @@ class Connection(Generic[Template]):
 
     def _send(self) -> None:
         was_backlogged = self._frames.is_backlogged()
-        if self._outbox.send(self._socket):
-            if self._is_ended and not self._pending.laters:
+        if self._send_queue.send(self._socket):
+            if self._is_ended and not self._pending.deferreds:
                 self.close()
             if self._mask & EPOLLOUT:
                 self._shared.output_held(self, 0)
                 self._watch(self._mask & ~EPOLLOUT)
         else:
             self._watch(self._mask | EPOLLOUT)
-            self._shared.output_held(self, self._outbox.held_bytes)
+            self._shared.output_held(self, self._send_queue.held_bytes)
         if was_backlogged and self._frames.may_run():
             # Not from here: answering more may fill the backlog and send again, call within call.
             self._shared.loop.post(self._go_on)
@@ -324,7 +324,7 @@ class Connection(Generic[Template]):
         """The peer sends no more. What it has sent is still answered, a parked fetch at once."""
         self._saw_end = True
         self._watch(self._mask & ~EPOLLRDHUP)
-        self._pending.hurry()
+        self._pending.finish_now()
 
     def _watch(self, mask: int) -> None:
         if mask != self._mask and not self.is_closed:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from ..errors import FrameRefused
-from ..event_loop.deferred_response import Chunks, Later
+from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..metrics import clock_ns
 from .input_gathering import InputGathering
 from .request_header import FRONT, FRONT_SIZE, SMALLEST_FRAME
-from .response_queue import PendingAnswers
-from .send_queue import Outbox
+from .response_queue import ResponseQueue
+from .send_queue import SendQueue
 
 PRODUCE = 0
 LONGEST_CARRIED = 64 * 1024
@@ -26,7 +26,7 @@ MOST_PENDING = 1_000
 
 Template = TypeVar("Template")
 """What the dispatch keeps from one run of a connection to the next. The connection holds it and never looks into it."""
-Answer = bytes | Chunks | Later | None
+Answer = bytes | Chunks | DeferredResponse | None
 
 
 class Dispatch(Protocol[Template]):
@@ -51,7 +51,8 @@ class Dispatch(Protocol[Template]):
     ) -> Answer:
         """Return the whole response frame, None where none is sent. `frame` includes its size field and is valid during the call.
 
-        A Later is completed with the whole response frame. Raises: WireError, FrameRefused; the connection is then closed.
+        A DeferredResponse is completed with the whole response frame. Raises: WireError, FrameRefused; the connection is then
+        closed.
         """
         ...
 
@@ -64,10 +65,10 @@ class FrameRunner(Generic[Template]):
         "_gathering",
         "_give_way",
         "_is_stopped",
-        "_outbox",
         "_output_max_bytes",
         "_peer",
         "_pending",
+        "_send_queue",
         "_template",
         "is_held",
     )
@@ -75,8 +76,8 @@ class FrameRunner(Generic[Template]):
     def __init__(
         self,
         dispatch: Dispatch[Template],
-        pending: PendingAnswers,
-        outbox: Outbox,
+        pending: ResponseQueue,
+        send_queue: SendQueue,
         gathering: InputGathering,
         *,
         peer: str,
@@ -85,7 +86,7 @@ class FrameRunner(Generic[Template]):
     ) -> None:
         self._dispatch = dispatch
         self._pending = pending
-        self._outbox = outbox
+        self._send_queue = send_queue
         self._gathering = gathering
         self._peer = peer
         self._output_max_bytes = output_max_bytes
@@ -105,13 +106,13 @@ class FrameRunner(Generic[Template]):
         return not (
             self.is_held
             or self._is_stopped
-            or self._outbox.waiting_bytes + pending.expected_bytes > self._output_max_bytes
-            or len(pending.laters) >= MOST_PENDING
+            or self._send_queue.waiting_bytes + pending.expected_bytes > self._output_max_bytes
+            or len(pending.deferreds) >= MOST_PENDING
         )
 
     def is_backlogged(self) -> bool:
         """Return whether too many bytes of responses wait already."""
-        return self._outbox.waiting_bytes + self._pending.expected_bytes > self._output_max_bytes
+        return self._send_queue.waiting_bytes + self._pending.expected_bytes > self._output_max_bytes
 
     def run(self, buffer: memoryview, start: int, end: int) -> int:
         """Answer the whole frames in `buffer[start:end]`, until one is pending; return where the first unused byte is."""
@@ -135,7 +136,7 @@ class FrameRunner(Generic[Template]):
                     if not self.may_run():
                         return start
                     continue
-            elif pending.laters:
+            elif pending.deferreds:
                 self.is_held = True
                 return start
             may_yield = api_key != PRODUCE and end - frame_end >= FRONT_SIZE

@@ -50,7 +50,7 @@ class BufferPool:
         self._kept_bytes = 0
 
 
-class Intake:
+class ReceiveBuffer:
     """What one connection has received and not used: `view[start:end]`."""
 
     __slots__ = ("_buffer", "_pool", "end", "start", "view")

@@ -6,81 +6,82 @@ reads how many wait and what they will take."""
 from collections import deque
 from collections.abc import Callable
 
-from ..event_loop.deferred_response import Chunks, Later
+from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..event_loop.loop import Loop
-from .send_queue import Outbox
+from .send_queue import SendQueue
 
 
-class PendingAnswers:
+class ResponseQueue:
     """`laters` are in the order of their requests. After a call of `ready` the first one is not complete."""
 
-    __slots__ = ("_is_hurried", "_loop", "_on_ready", "_outbox", "_timer_at_ms", "expected_bytes", "laters")
+    __slots__ = ("_is_hurried", "_loop", "_on_ready", "_send_queue", "_timer_at_ms", "deferreds", "expected_bytes")
 
-    def __init__(self, loop: Loop, outbox: Outbox, on_ready: Callable[[], None]) -> None:
+    def __init__(self, loop: Loop, send_queue: SendQueue, on_ready: Callable[[], None]) -> None:
         """`on_ready` is called when a pending answer is complete, wherever it stands in line."""
         self._loop = loop
-        self._outbox = outbox
+        self._send_queue = send_queue
         self._is_hurried = False
         self._on_ready = on_ready
         self._timer_at_ms: int | None = None
-        self.laters: deque[Later] = deque()
+        self.deferreds: deque[DeferredResponse] = deque()
         self.expected_bytes = 0
 
-    def give(self, answer: bytes | Chunks | Later | None) -> bool:
-        """Put an answer behind those before it: into the outbox, else in line. Return whether it is a Later that waits."""
-        if isinstance(answer, Later):
+    def give(self, answer: bytes | Chunks | DeferredResponse | None) -> bool:
+        """Put an answer behind those before it: into the outbox, else in line. Return whether it is a DeferredResponse that
+        waits."""
+        if isinstance(answer, DeferredResponse):
             if self._is_hurried:
-                answer.hurry()
-            if answer.answer is None or self.laters:
+                answer.finish_now()
+            if answer.answer is None or self.deferreds:
                 self.park(answer)
                 return True
-            self._outbox.put(answer.answer)
+            self._send_queue.put(answer.answer)
         elif answer is None:
             pass
-        elif self.laters:
+        elif self.deferreds:
             self.park_given((answer,) if isinstance(answer, bytes) else answer)
         elif isinstance(answer, bytes):
-            self._outbox.put_bytes(answer)
+            self._send_queue.put_bytes(answer)
         else:
-            self._outbox.put(answer)
+            self._send_queue.put(answer)
         return False
 
-    def park(self, later: Later) -> None:
+    def park(self, deferred: DeferredResponse) -> None:
         """Put an answer at the end of the line. A complete one waits for those before it."""
-        self.laters.append(later)
-        self.expected_bytes += later.expected_bytes
-        if later.answer is None:
-            later.attach(self._answered)
-        if later.deadline_ms is not None:
-            self._set_timer(later.deadline_ms)
+        self.deferreds.append(deferred)
+        self.expected_bytes += deferred.expected_bytes
+        if deferred.answer is None:
+            deferred.attach(self._answered)
+        if deferred.deadline_ms is not None:
+            self._set_timer(deferred.deadline_ms)
 
     def park_given(self, answer: Chunks) -> None:
         """Put a complete answer behind pending ones."""
-        later = Later()
-        later.expected_bytes = sum(map(len, answer))
-        later.complete(answer)
-        self.park(later)
+        deferred = DeferredResponse()
+        deferred.expected_bytes = sum(map(len, answer))
+        deferred.complete(answer)
+        self.park(deferred)
 
     def ready(self) -> list[Chunks]:
         """Take the complete answers at the front out of the line."""
-        laters = self.laters
+        deferreds = self.deferreds
         answers: list[Chunks] = []
-        while laters and (first := laters[0].answer) is not None:
-            self.expected_bytes -= laters.popleft().expected_bytes
+        while deferreds and (first := deferreds[0].answer) is not None:
+            self.expected_bytes -= deferreds.popleft().expected_bytes
             answers.append(first)
         return answers
 
-    def hurry(self) -> None:
+    def finish_now(self) -> None:
         """Ask for every pending answer at once, and for those that come from now on: the peer sends no more."""
         self._is_hurried = True
-        for later in tuple(self.laters):
-            later.hurry()
+        for deferred in tuple(self.deferreds):
+            deferred.finish_now()
 
-    def abandon(self) -> None:
+    def cancel(self) -> None:
         """Nobody waits any more."""
-        laters, self.laters = self.laters, deque()
-        for later in laters:
-            later.abandon()
+        deferreds, self.deferreds = self.deferreds, deque()
+        for deferred in deferreds:
+            deferred.cancel()
 
     def _answered(self, _: Chunks) -> None:
         self._on_ready()
@@ -95,10 +96,10 @@ class PendingAnswers:
         now_ms = self._loop.now_ms
         if self._timer_at_ms is not None and now_ms >= self._timer_at_ms:
             self._timer_at_ms = None
-        later = self.laters[0] if self.laters else None
-        if later is None or later.deadline_ms is None:
+        deferred = self.deferreds[0] if self.deferreds else None
+        if deferred is None or deferred.deadline_ms is None:
             return
-        if later.deadline_ms <= now_ms:
-            later.expire()
+        if deferred.deadline_ms <= now_ms:
+            deferred.expire()
         else:
-            self._set_timer(later.deadline_ms)
+            self._set_timer(deferred.deadline_ms)

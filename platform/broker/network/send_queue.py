@@ -18,7 +18,7 @@ class FileEnded(Exception):
     """A file ended before its slice did. The connection cannot go on, since the response's length has been sent."""
 
 
-class Outbox:
+class SendQueue:
     """What is still to be sent."""
 
     __slots__ = ("_chunks", "_head_sent", "held_bytes", "waiting_bytes")

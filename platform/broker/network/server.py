@@ -18,7 +18,7 @@ from ..event_loop.rate_limited_log import RateLimitedLog
 from ..settings.broker_settings import BrokerSettings
 from .connection import Connection
 from .frame_runner import Dispatch, Template
-from .receive_buffer import SCRATCH_BYTES, BufferPool, Intake
+from .receive_buffer import SCRATCH_BYTES, BufferPool, ReceiveBuffer
 
 log = get_logger(__name__)
 
@@ -131,8 +131,8 @@ class Server(Generic[Template]):
             connection.close()
         os.close(self._spare)
 
-    def new_intake(self) -> Intake:
-        return Intake(self._pool)
+    def new_receive_buffer(self) -> ReceiveBuffer:
+        return ReceiveBuffer(self._pool)
 
     def closed(self, connection: Connection[Template]) -> None:
         self._connections.pop(connection.fd, None)

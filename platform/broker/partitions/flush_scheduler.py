@@ -40,7 +40,7 @@ class _Lane:
         return (self._kernel is not None and self._kernel.submit(job, done, failed)) or self.worker.submit(job.run, done, failed)
 
 
-class FlushDesk:
+class FlushScheduler:
     """Lives on the loop thread. Has at most as many flushes under way as its workers have threads."""
 
     def __init__(self, loop: Loop, flushers: Worker, quiet: Worker, kernel: KernelFlush | None = None) -> None:

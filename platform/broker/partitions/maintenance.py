@@ -9,7 +9,7 @@ from ..event_loop.worker import Worker
 from ..log import DeletedSegment, ExpireJob, LogError, erase_now
 from ..metrics import Durations
 from ..settings.broker_settings import BrokerSettings
-from .flush_scheduler import FlushDesk
+from .flush_scheduler import FlushScheduler
 from .kernel_flush import KernelFlush
 from .partition import Partition, PartitionTable
 
@@ -24,7 +24,7 @@ PARTITIONS_A_TURN = 100
 """A pass over thousands of partitions gives way to requests after so many."""
 
 
-class Upkeep:
+class Maintenance:
     """Lives on the loop thread but for `dispose`, which may be called from any."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Upkeep:
         self._worker = worker
         self._flushers = flushers
         self._kernel = kernel
-        self._flushes = FlushDesk(loop, flushers, worker, kernel)
+        self._flushes = FlushScheduler(loop, flushers, worker, kernel)
         self._settings = settings
         self._now_ms = now_ms
         self._table = PartitionTable()

@@ -1,7 +1,8 @@
 """The open logs of one broker, and what its topics look like in ZooKeeper: everything about topics that may take long.
 
 The worker's thread alone uses it, one job after the other (the starting and the stopping thread before and after). What it
-finds goes to the loop as one `Seen`, whose entries and settings are the same objects as last time where nothing has changed:
+finds goes to the loop as one `ClusterView`, whose entries and settings are the same objects as last time where nothing has
+changed:
 ten thousand partitions are then looked through without being touched. A folder is never deleted because ZooKeeper does not
 know its topic: only a DeleteTopics request deletes data, anything else sets it aside."""
 
@@ -37,7 +38,7 @@ Change = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ClusterView:
     """What a look at ZooKeeper found, with this broker's logs opened."""
 
     topics: Mapping[str, TopicEntry]
@@ -64,7 +65,7 @@ class _Known:
     settings: TopicSettings
 
 
-class LogShelf:
+class OpenLogs:
     """Opens, closes and sets aside logs as the registered topics say."""
 
     def __init__(
@@ -88,18 +89,18 @@ class LogShelf:
         self._retiring: set[str] = set()
         """Topics that are out of ZooKeeper and whose old logs are not yet set aside: not to be opened before they are."""
 
-    def load(self) -> Seen:
+    def load(self) -> ClusterView:
         """Return what there is, this broker's logs opened and recovered. Raises: CoordinationError, LogError."""
         return self._look(frozenset(), is_start=True)
 
-    def look(self, stale: Collection[str]) -> Seen:
+    def look(self, stale: Collection[str]) -> ClusterView:
         """Return what there is now: topics that came or went, and those named `stale` as they are now; others as they were.
 
         A log that cannot be opened is left out and logged. Raises: CoordinationError.
         """
         return self._look(stale, is_start=False)
 
-    def _look(self, stale: Collection[str], *, is_start: bool) -> Seen:
+    def _look(self, stale: Collection[str], *, is_start: bool) -> ClusterView:
         names = {name for name in self._topics.list() if name not in self._retiring}
         unread = [name for name in names if name in stale or name not in self._known]
         read = self._topics.read_many(unread)
@@ -121,9 +122,9 @@ class LogShelf:
                 if is_start:
                     raise
                 log.error("log_not_opened", topic=one.entry.name, why=str(error))
-        return Seen(topics={name: one.entry for name, one in known.items()}, brokers=brokers, opened=opened)
+        return ClusterView(topics={name: one.entry for name, one in known.items()}, brokers=brokers, opened=opened)
 
-    def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], Seen]:
+    def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], ClusterView]:
         """Register topics; return of each whether it is new, or why it could not be made, and how they stand.
 
         Raises: CoordinationError; it is then not known of any what has become of it.
@@ -146,7 +147,7 @@ class LogShelf:
         found = self._topics.read_each([topic for topic in wanted if outcomes[topic] is False])
         return outcomes, self._see({**found, **infos}, outcomes)
 
-    def extend(self, topic: str, extend: Extend) -> tuple[bool, Seen]:
+    def extend(self, topic: str, extend: Extend) -> tuple[bool, ClusterView]:
         """Add partitions; return False where there is no such topic, and how it stands. Raises: CoordinationError, LogError, and
         what `extend` raises.
         """
@@ -158,7 +159,7 @@ class LogShelf:
         existed = self._topics.add_partitions(topic, added)
         return existed, self._see_one(topic)
 
-    def configure(self, topic: str, change: Change) -> tuple[bool, Seen]:
+    def configure(self, topic: str, change: Change) -> tuple[bool, ClusterView]:
         """Change a topic's own settings; return False where there is no such topic, and how it stands. Raises: CoordinationError,
         LogError.
         """
@@ -227,14 +228,14 @@ class LogShelf:
         for error in faults.values():
             raise error
 
-    def _see_one(self, topic: str) -> Seen:
+    def _see_one(self, topic: str) -> ClusterView:
         faults: dict[str, Outcome] = {}
         seen = self._see(self._topics.read_each([topic]), faults)
         if isinstance(fault := faults.get(topic), Exception):
             raise fault
         return seen
 
-    def _see(self, found: Mapping[str, TopicInfo | CoordinationError], outcomes: dict[str, Outcome]) -> Seen:
+    def _see(self, found: Mapping[str, TopicInfo | CoordinationError], outcomes: dict[str, Outcome]) -> ClusterView:
         """Return how the topics stand, their logs opened; put into `outcomes` why one cannot be read or its logs not opened."""
         entries: dict[str, TopicEntry] = {}
         opened: dict[tuple[str, int], Opened] = {}
@@ -251,7 +252,7 @@ class LogShelf:
                 continue
             entries[topic] = known.entry
             opened |= of_topic
-        return Seen(topics=entries, brokers={}, opened=opened)
+        return ClusterView(topics=entries, brokers={}, opened=opened)
 
     def _know(self, info: TopicInfo) -> _Known:
         known = self._known.get(info.topic)
@@ -307,4 +308,4 @@ def _closed(logs: Mapping[tuple[str, int], PartitionLog]) -> dict[tuple[str, int
     return faults
 
 
-_NOTHING = Seen(topics={}, brokers={}, opened={})
+_NOTHING = ClusterView(topics={}, brokers={}, opened={})

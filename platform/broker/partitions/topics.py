@@ -17,7 +17,7 @@ from ...runtime.logs import get_logger
 from ..event_loop.batched_jobs import BatchedJobs, Kind
 from ..event_loop.worker import Worker
 from .catalog import Catalog, Places, assignment, extension
-from .open_logs import Change, LogShelf, Outcome, Seen, log_config
+from .open_logs import Change, ClusterView, OpenLogs, Outcome, log_config
 from .partition import AskFlush, Partition, PartitionTable
 
 log = get_logger(__name__)
@@ -28,7 +28,7 @@ CHANGE_COST = 10
 """Of one change of a topic, for `BatchedJobs`: it is read and written by calls of its own."""
 
 
-class TopicKeeper:
+class Topics:
     """Creates, opens, follows and deletes topics."""
 
     def __init__(
@@ -54,7 +54,7 @@ class TopicKeeper:
         self._ask_flush = ask_flush
         self._dispose = dispose
         self._jobs = BatchedJobs(worker)
-        self._shelf = LogShelf(data=data, broker_id=broker_id, defaults=defaults, topics=topics, brokers=brokers, now_ms=now_ms)
+        self._shelf = OpenLogs(data=data, broker_id=broker_id, defaults=defaults, topics=topics, brokers=brokers, now_ms=now_ms)
         self._creating: dict[str, list[Done]] = {}
         self._creation = Kind(self._create, self._created, self._not_created)
         self._deletion = Kind(self._unregister, self._unregistered, self._not_unregistered)
@@ -121,7 +121,7 @@ class TopicKeeper:
         """
         broker_ids = self._broker_ids
 
-        def extend() -> tuple[bool, Seen]:
+        def extend() -> tuple[bool, ClusterView]:
             return self._shelf.extend(topic, lambda present: extension(topic, present, partition_count, broker_ids, places))
 
         self._jobs.put(self._change, _Changing(topic, "topic_extended", extend, done), cost=CHANGE_COST + partition_count)
@@ -145,10 +145,10 @@ class TopicKeeper:
 
     # Several topics at a time: what is done on the worker's thread, and what then becomes of it on the loop's.
 
-    def _create(self, wanted: Sequence["_Creation"]) -> tuple[dict[str, Outcome], Seen]:
+    def _create(self, wanted: Sequence["_Creation"]) -> tuple[dict[str, Outcome], ClusterView]:
         return self._shelf.create({one.topic: (one.places, one.config) for one in wanted})
 
-    def _created(self, wanted: Sequence["_Creation"], created: tuple[dict[str, Outcome], Seen]) -> None:
+    def _created(self, wanted: Sequence["_Creation"], created: tuple[dict[str, Outcome], ClusterView]) -> None:
         outcomes, seen = created
         self._take_in(seen, is_whole=False)
         for one in wanted:
@@ -205,8 +205,8 @@ class TopicKeeper:
         for one in going:
             log.error("topic_not_set_aside", topic=one.topic, why=str(error))
 
-    def _carry_out(self, changes: Sequence["_Changing"]) -> list[tuple[bool, Seen] | Exception]:
-        results: list[tuple[bool, Seen] | Exception] = []
+    def _carry_out(self, changes: Sequence["_Changing"]) -> list[tuple[bool, ClusterView] | Exception]:
+        results: list[tuple[bool, ClusterView] | Exception] = []
         for one in changes:
             try:
                 results.append(one.change())
@@ -214,7 +214,7 @@ class TopicKeeper:
                 results.append(error)
         return results
 
-    def _changed(self, changes: Sequence["_Changing"], results: Sequence[tuple[bool, Seen] | Exception]) -> None:
+    def _changed(self, changes: Sequence["_Changing"], results: Sequence[tuple[bool, ClusterView] | Exception]) -> None:
         for one, result in zip(changes, results, strict=True):
             if isinstance(result, Exception):
                 one.done(result)
@@ -236,7 +236,7 @@ class TopicKeeper:
         for done in self._creating.pop(topic, []):
             done(outcome)
 
-    def _looked(self, seen: Seen) -> None:
+    def _looked(self, seen: ClusterView) -> None:
         self._take_in(seen)
         self._look_done()
 
@@ -246,7 +246,7 @@ class TopicKeeper:
             self._look_again = False
             self.refresh()
 
-    def _take_in(self, seen: Seen, *, is_whole: bool = True) -> None:
+    def _take_in(self, seen: ClusterView, *, is_whole: bool = True) -> None:
         """Put what was seen into the tables; when that is not the `whole`, nothing is concluded from other topics' absence."""
         known = self.catalog.topics
         if not is_whole:
@@ -308,5 +308,5 @@ class _Going(NamedTuple):
 class _Changing(NamedTuple):
     topic: str
     event: str
-    change: Callable[[], tuple[bool, Seen]]
+    change: Callable[[], tuple[bool, ClusterView]]
     done: Done

@@ -23,7 +23,7 @@ _OFFSET_FROM_END = {4: 12, 5: 20, 6: 20, 7: 24, 8: 24, 9: 24, 10: 24, 11: 26, 12
 """Where the offset of a request's one partition begins, nothing forgotten, no rack, no tagged fields."""
 
 
-class FetchOne(NamedTuple):
+class SinglePartitionFetch(NamedTuple):
     """A request for one partition, whatever its offset."""
 
     version: int
@@ -54,12 +54,12 @@ def masked(version: int, body: bytes) -> bytes:
 
 
 def offset_in(version: int, body: bytes) -> int:
-    """Return the offset in a body whose masked bytes are those of a `FetchOne`."""
+    """Return the offset in a body whose masked bytes are those of a `SinglePartitionFetch`."""
     offset: int = LONG.unpack_from(body, len(body) - _OFFSET_FROM_END[version])[0]
     return offset
 
 
-def recognise(version: int, body: bytes, request: FetchRequest) -> FetchOne | None:
+def recognise(version: int, body: bytes, request: FetchRequest) -> SinglePartitionFetch | None:
     """Return what is to be remembered of `body`, which reads as `request`; None when it is of another shape.
 
     Any body with the same masked bytes then reads as the same request, at its own offset.
@@ -74,4 +74,4 @@ def recognise(version: int, body: bytes, request: FetchRequest) -> FetchOne | No
     empty = FetchResponsePartition(wanted.index, 0, 0, 0, 0)
     body = b"".join(encode_response(version, FetchResponse([FetchResponseTopic(name, [empty])])))  # type: ignore[arg-type]  # no records
     front = body[: -len(partition_front(version, wanted.index, 0, 0, 0, 0, 0) + tail)]
-    return FetchOne(version, request, name, wanted.index, wanted.partition_max_bytes, front, tail)
+    return SinglePartitionFetch(version, request, name, wanted.index, wanted.partition_max_bytes, front, tail)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from headrace.audit.model.build_facts import topic_facts, window_facts
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Retirement
-from headrace.audit.model.tier_reports import Books, LogKey, PartitionRead, ReadWindow
+from headrace.audit.model.tier_reports import LogKey, PartitionRead, ReadWindow, TierReports
 from headrace.audit.model.tiers import CHAIN, rules
 from headrace.audit.model.verdict import decide
 
@@ -21,7 +21,7 @@ class Story:
     """Time moves only by `wait`; everything told is heard at once."""
 
     def __init__(self, tiers: tuple[str, ...] = CHAIN, now_ms: int = 10_000_000_000) -> None:
-        self.books = Books(W)
+        self.books = TierReports(W)
         self.tiers = tiers
         self.now_ms = now_ms
         self.heard_ms: int | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from headrace.audit.model.build_facts import topic_facts, window_facts
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Retirement
-from headrace.audit.model.tier_reports import Books, LogKey, PartitionRead, ReadWindow
+from headrace.audit.model.tier_reports import LogKey, PartitionRead, ReadWindow, TierReports
 from headrace.audit.model.tiers import CHAIN, LIVE, OFFLINE, rules
 from headrace.audit.model.verdict import decide
 
@@ -65,7 +65,7 @@ class World:
         self.mentioned: set[int] = set()
         self.logs: dict[int, list[Batch]] = {partition: [] for partition in self.partitions}
         self.tiers: dict[str, Tier] = {}
-        self.books = Books(WINDOW_MS)
+        self.books = TierReports(WINDOW_MS)
         self.now_ms = 1_000_000
         self._make_logs()
         self._make_tiers()
@@ -321,7 +321,7 @@ class World:
 
     # -- what the audit says ------------------------------------------------------------------------------------------------
 
-    def judge(self, window: int, *, later_ms: int = 0, books: Books | None = None) -> Verdict:
+    def judge(self, window: int, *, later_ms: int = 0, books: TierReports | None = None) -> Verdict:
         """Return the audit's verdict `later_ms` after the last word, the audit having listened all the time."""
         books = books or self.books
         now_ms = self.now_ms + 1 + later_ms

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.mirror import partition_copy as judge
-from headrace.mirror.partition_copy import Ends, GapKind, PartitionCopy, Phase, Seam
+from headrace.mirror.partition_copy import Ends, GapKind, PartitionCopy, Phase, TailComparison
 from tests.unit.mirror.world import Log, World, header
 
 
@@ -13,7 +13,7 @@ def ends(source: tuple[int, int], destination: tuple[int, int]) -> Ends:
 
 
 def resumed(
-    source: tuple[int, int], destination: tuple[int, int], counted_to: int | None, seam: Seam = Seam.SAME
+    source: tuple[int, int], destination: tuple[int, int], counted_to: int | None, seam: TailComparison = TailComparison.SAME
 ) -> PartitionCopy:
     return judge.resumed(PartitionCopy(), ends(source, destination), seam, counted_to=counted_to, now_ms=0)
 
@@ -35,7 +35,7 @@ def test_copying_goes_on_where_the_destination_ends() -> None:
 def test_what_the_destination_holds_and_nobody_counted_is_fetched_again_and_only_counted() -> None:
     copy = resumed((0, 900), (0, 400), counted_to=100)
     assert copy.fetch_offset == 100
-    taken = judge.took(
+    taken = judge.after_fetch(
         copy, [header(100, 200), header(300, 100), header(400, 70)], log_start_offset=0, high_watermark=900, now_ms=0
     )
     assert (taken.count_only, taken.append_end) == (2, 3)
@@ -56,15 +56,15 @@ def test_a_source_that_ends_before_the_destination_is_an_error_and_nothing_is_fe
 
 
 def test_another_batch_before_the_seam_is_an_error() -> None:
-    copy = resumed((0, 900), (0, 400), counted_to=400, seam=Seam.DIFFERENT)
+    copy = resumed((0, 900), (0, 400), counted_to=400, seam=TailComparison.DIFFERENT)
     assert copy.phase is Phase.DIVERGED
 
 
 def test_a_batch_across_the_destinations_end_is_an_error() -> None:
     copy = resumed((0, 900), (0, 400), counted_to=300)
-    straddling = judge.took(copy, [header(300, 200)], log_start_offset=0, high_watermark=900, now_ms=0)
+    straddling = judge.after_fetch(copy, [header(300, 200)], log_start_offset=0, high_watermark=900, now_ms=0)
     assert straddling.copy.phase is Phase.DIVERGED
-    begins_before = judge.took(
+    begins_before = judge.after_fetch(
         resumed((0, 900), (0, 400), 400), [header(350, 200)], log_start_offset=0, high_watermark=900, now_ms=0
     )
     assert begins_before.copy.phase is Phase.DIVERGED
@@ -78,7 +78,7 @@ def test_what_expired_before_it_was_copied_is_a_gap_with_a_name_and_the_append_s
     assert gap is not None
     assert (gap.kind, gap.from_offset, gap.to_offset) == (GapKind.EXPIRED, 400, 700)
     assert (copy.fetch_offset, copy.passed_over) == (700, 300)
-    taken = judge.took(copy, [header(700, 100), header(800, 100)], log_start_offset=700, high_watermark=900, now_ms=0)
+    taken = judge.after_fetch(copy, [header(700, 100), header(800, 100)], log_start_offset=700, high_watermark=900, now_ms=0)
     assert (taken.append_end, taken.conditional_start) == (2, 700)
 
 
@@ -93,12 +93,12 @@ def test_what_expired_after_it_was_copied_is_only_a_gap_in_the_count() -> None:
 def test_a_source_that_starts_inside_of_a_batch_is_copied_from_where_that_batch_begins() -> None:
     copy, gap = judge.skipped(resumed((750, 900), (0, 400), counted_to=400))
     assert gap is not None
-    taken = judge.took(copy, [header(700, 100), header(800, 100)], log_start_offset=750, high_watermark=900, now_ms=0)
+    taken = judge.after_fetch(copy, [header(700, 100), header(800, 100)], log_start_offset=750, high_watermark=900, now_ms=0)
     assert (taken.append_end, taken.conditional_start, taken.copy.sent_to) == (2, 700, 900)
     # What the destination holds already is only counted, the rest of that batch's records.
     copy, gap = judge.skipped(resumed((150, 900), (0, 400), counted_to=100))
     assert gap is None
-    taken = judge.took(copy, [header(100, 200), header(300, 100)], log_start_offset=150, high_watermark=900, now_ms=0)
+    taken = judge.after_fetch(copy, [header(100, 200), header(300, 100)], log_start_offset=150, high_watermark=900, now_ms=0)
     assert (taken.count_only, taken.append_end, taken.copy.counted_to) == (2, 2, 400)
 
 
@@ -106,7 +106,7 @@ def test_a_gap_in_the_source_is_believed_at_the_third_look() -> None:
     copy = resumed((0, 900), (0, 400), counted_to=400)
     for look in range(judge.LOOKS_AT_A_GAP):
         assert judge.is_due_to_fetch(copy, 10_000 * (look + 1))
-        taken = judge.took(copy, [header(600, 100)], log_start_offset=0, high_watermark=900, now_ms=10_000 * (look + 1))
+        taken = judge.after_fetch(copy, [header(600, 100)], log_start_offset=0, high_watermark=900, now_ms=10_000 * (look + 1))
         copy = taken.copy
         is_last = look == judge.LOOKS_AT_A_GAP - 1
         assert (taken.append_end == 1) == is_last
@@ -118,8 +118,8 @@ def test_a_gap_in_the_source_is_believed_at_the_third_look() -> None:
 
 def test_a_gap_that_closes_again_is_forgotten() -> None:
     copy = resumed((0, 900), (0, 400), counted_to=400)
-    copy = judge.took(copy, [header(600, 100)], log_start_offset=0, high_watermark=900, now_ms=0).copy
-    taken = judge.took(copy, [header(400, 200)], log_start_offset=0, high_watermark=900, now_ms=9_000)
+    copy = judge.after_fetch(copy, [header(600, 100)], log_start_offset=0, high_watermark=900, now_ms=0).copy
+    taken = judge.after_fetch(copy, [header(400, 200)], log_start_offset=0, high_watermark=900, now_ms=9_000)
     assert taken.gap is None
     assert taken.append_end == 1
     assert taken.copy.looks_at_gap == 0
@@ -127,7 +127,7 @@ def test_a_gap_that_closes_again_is_forgotten() -> None:
 
 def test_batches_behind_a_gap_inside_one_answer_wait_for_their_own_look() -> None:
     copy = resumed((0, 900), (0, 400), counted_to=400)
-    taken = judge.took(copy, [header(400, 100), header(700, 100)], log_start_offset=0, high_watermark=900, now_ms=0)
+    taken = judge.after_fetch(copy, [header(400, 100), header(700, 100)], log_start_offset=0, high_watermark=900, now_ms=0)
     assert (taken.append_end, taken.copy.sent_to) == (1, 500)
 
 
@@ -135,9 +135,9 @@ def test_one_append_is_bounded_but_a_large_batch_goes_alone() -> None:
     half = judge.MOST_APPEND_BYTES // 2
     headers = [header(index * half, half) for index in range(4)]
     copy = resumed((0, 4 * half), (0, 0), counted_to=0)
-    assert judge.took(copy, headers, log_start_offset=0, high_watermark=4 * half, now_ms=0).append_end == 2
+    assert judge.after_fetch(copy, headers, log_start_offset=0, high_watermark=4 * half, now_ms=0).append_end == 2
     giant = [header(0, 5 * half), header(5 * half, 10)]
-    assert judge.took(copy, giant, log_start_offset=0, high_watermark=6 * half, now_ms=0).append_end == 1
+    assert judge.after_fetch(copy, giant, log_start_offset=0, high_watermark=6 * half, now_ms=0).append_end == 1
 
 
 def test_waits_double_up_to_two_seconds_and_progress_begins_them_anew() -> None:
@@ -161,7 +161,7 @@ def test_a_destination_that_lost_what_was_not_on_disk_is_filled_again_even_when_
     assert judge.destination_seen(copy, 500, 0) == copy
     lost = judge.destination_seen(copy, 300, 0)
     assert lost.phase is Phase.RESUMING
-    again = judge.resumed(lost, ends((0, 400), (0, 300)), Seam.SAME, counted_to=400, now_ms=0)
+    again = judge.resumed(lost, ends((0, 400), (0, 300)), TailComparison.SAME, counted_to=400, now_ms=0)
     assert again.fetch_offset == 300
 
 

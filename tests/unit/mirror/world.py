@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from headrace.broker.log.conditional_append import Refused, Step, decide
 from headrace.mirror import partition_copy as judge
-from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase, Seam
+from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from headrace.wire.batch.record_batch import BatchHeader
 
 
@@ -150,11 +150,11 @@ class World:
         if is_new and self.copy.phase is Phase.COPYING:
             self.books.begin(self.copy.counted_to)
 
-    def _seam(self) -> Seam:
+    def _seam(self) -> TailComparison:
         last = self.destination.batches[-1] if self.destination.batches else None
         if last is None or last.position < self.source.start or last.position in self.source.unreadable:
-            return Seam.UNKNOWN
-        return Seam.SAME if last in self.source.batches else Seam.DIFFERENT
+            return TailComparison.UNKNOWN
+        return TailComparison.SAME if last in self.source.batches else TailComparison.DIFFERENT
 
     def _fetch(self, most: int, fate: Callable[[], str]) -> None:
         offset = self.copy.fetch_offset
@@ -163,7 +163,7 @@ class World:
             return
         found = self.source.read(offset, most)
         high_watermark = self.source.end if found else offset
-        taken = judge.took(
+        taken = judge.after_fetch(
             self.copy, found, log_start_offset=self.source.start, high_watermark=high_watermark, now_ms=self.now_ms
         )
         if taken.gap is not None:

@@ -28,7 +28,7 @@ class VerdictChange(NamedTuple):
     reason: str
 
 
-class Notes:
+class AuditLog:
     """Reads and writes them, in the transaction that the caller has begun."""
 
     def __init__(self, database: Database) -> None:

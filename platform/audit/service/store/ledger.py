@@ -20,9 +20,9 @@ from ...model.errors import MalformedReport
 from ...model.facts import TopicFacts
 from ...model.messages import ProducerReport, RangeReport, Report, Retirement
 from ...model.ranges import Outcome
-from ...model.tier_reports import Books, LogKey, PartitionRead
+from ...model.tier_reports import LogKey, PartitionRead, TierReports
 from ..settings import AuditSettings
-from .audit_log import Notes
+from .audit_log import AuditLog
 from .database import Database
 from .journal import BooksJournal
 from .loading import load
@@ -47,16 +47,16 @@ class UnreadableRange:
 
 
 class Ledger:
-    """Books, file and what was heard when, behind one lock."""
+    """TierReports, file and what was heard when, behind one lock."""
 
     def __init__(self, database: Database, settings: AuditSettings, clock: Clock) -> None:
         self.settings = settings
         self._database = database
         self._journal = BooksJournal(database)
-        self.notes = Notes(database)
+        self.notes = AuditLog(database)
         self._clock = clock
         self._lock = threading.RLock()
-        self._books = Books(settings.window_ms)
+        self._books = TierReports(settings.window_ms)
         self._generation = 0
         self._heard_all_ms: int | None = None
         self._listening_since_ms = clock.now_ms()
@@ -85,7 +85,7 @@ class Ledger:
                 raise
 
     @contextmanager
-    def reading(self) -> Iterator[Books]:
+    def reading(self) -> Iterator[TierReports]:
         """Hold the books still while reading them; the caller changes nothing but the marks of what it has seen."""
         with self._lock:
             yield self._books
@@ -236,12 +236,12 @@ class Ledger:
                 presumed_dead_ms=self.settings.presumed_dead_ms,
             )
 
-    def ask(self, question: Callable[[Notes], T]) -> T:
+    def ask(self, question: Callable[[AuditLog], T]) -> T:
         """Return the answer that the notes give."""
         with self._lock:
             return question(self.notes)
 
-    def note(self, write: Callable[[Notes], None]) -> None:
+    def note(self, write: Callable[[AuditLog], None]) -> None:
         """Write notes in a transaction of their own."""
         with self._lock, self._database.transaction():
             write(self.notes)

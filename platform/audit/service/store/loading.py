@@ -7,12 +7,12 @@ from ...model.facts import Cell
 from ...model.messages import RangeReport
 from ...model.ranges import AcceptedRange, Ranges, WindowSum
 from ...model.runs import Retired, Run, RunKey
-from ...model.tier_reports import Books, LogKey, ProducerCell, TierLog
+from ...model.tier_reports import LogKey, ProducerCell, TierLog, TierReports
 from ..errors import StoreError
 from .database import Database
 
 
-def load(database: Database, window_ms: int) -> Books:
+def load(database: Database, window_ms: int) -> TierReports:
     """Return the books as they stood at the last transaction.
 
     Raises StoreError when they were kept with other windows.
@@ -23,7 +23,7 @@ def load(database: Database, window_ms: int) -> Books:
             f"{database.path} counts windows of {known} ms and the settings say {window_ms}: set window_ms back, "
             f"or move the file away"
         )
-    books = Books(window_ms)
+    books = TierReports(window_ms)
     _load_runs(database, books)
     _load_logs(database, books)
     for topic, start, producer_id, partition, count in database.rows("SELECT * FROM live_producers"):
@@ -37,7 +37,7 @@ def load(database: Database, window_ms: int) -> Books:
     return books
 
 
-def _load_runs(database: Database, books: Books) -> None:
+def _load_runs(database: Database, books: TierReports) -> None:
     rows = database.rows("SELECT * FROM runs")
     for instance, epoch, first_heard_ms, heard_ms, closed_ms, next_sequence, producer_ids, topics, gaps, seals, retired in rows:
         key = RunKey(instance, epoch)
@@ -62,7 +62,7 @@ def _load_runs(database: Database, books: Books) -> None:
         books.topics[topic].windows[start].producers[RunKey(instance, epoch)] = cell
 
 
-def _load_logs(database: Database, books: Books) -> None:
+def _load_logs(database: Database, books: TierReports) -> None:
     accepted: dict[LogKey, dict[int, AcceptedRange]] = {}
     for tier, topic, partition, from_offset, to_offset in database.rows("SELECT * FROM ranges"):
         accepted.setdefault(LogKey(tier, topic, partition), {})[from_offset] = AcceptedRange(from_offset, to_offset)

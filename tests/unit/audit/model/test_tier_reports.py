@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.audit.model.messages import ProducerReport, RangeReport, RangeWindow
 from headrace.audit.model.runs import MOST_GAPS, Run, RunKey
-from headrace.audit.model.tier_reports import Books, LogKey
+from headrace.audit.model.tier_reports import LogKey, TierReports
 
 from ..world import NoJournal
 
@@ -84,7 +84,7 @@ def part(number: int, of: int, *, from_offset: int = 0) -> RangeReport:
 
 
 def test_parts_may_come_in_any_order_and_twice() -> None:
-    books = Books(W)
+    books = TierReports(W)
     outcomes = [books.take_range(part(number, 3), 1, NoJournal()) for number in (2, 0, 2)]
     assert outcomes == [None, None, None]
     assert books.take_range(part(1, 3), 1, NoJournal()) is not None
@@ -93,7 +93,7 @@ def test_parts_may_come_in_any_order_and_twice() -> None:
 
 def test_ranges_that_wait_for_parts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.audit.model.tier_reports.MOST_PENDING", 3)
-    books = Books(W)
+    books = TierReports(W)
     for at in range(5):
         books.take_range(part(0, 2, from_offset=at * 10), 1, NoJournal())
     assert len(books._pending) == 3

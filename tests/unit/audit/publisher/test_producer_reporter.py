@@ -8,7 +8,7 @@ from headrace.audit.model.build_facts import window_facts
 from headrace.audit.model.errors import AuditError
 from headrace.audit.model.messages import MAX_WINDOWS, ProducerReport
 from headrace.audit.model.runs import RunKey
-from headrace.audit.model.tier_reports import Books
+from headrace.audit.model.tier_reports import TierReports
 from headrace.audit.publisher import ProducerReporter, ReportNotSent
 from headrace.runtime.clock import ManualClock
 from tests.support.audit_topic import AuditTopic
@@ -22,8 +22,8 @@ def reporter(topic: AuditTopic, clock: ManualClock | None = None, most_windows: 
     return ProducerReporter(instance="host/app/1", sender=topic, clock=clock or ManualClock(5_000), most_windows=most_windows)
 
 
-def books_of(reports: list[ProducerReport]) -> Books:
-    books = Books(W)
+def books_of(reports: list[ProducerReport]) -> TierReports:
+    books = TierReports(W)
     for report in reports:
         books.take_producer(report, 1, NoJournal(), is_audited=lambda topic: True)
     return books

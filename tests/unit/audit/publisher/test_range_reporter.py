@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.audit.model.build_facts import window_facts
 from headrace.audit.model.errors import AuditError
 from headrace.audit.model.messages import MAX_WINDOWS, RangeReport, RangeWindow
-from headrace.audit.model.tier_reports import Books, LogKey
+from headrace.audit.model.tier_reports import LogKey, TierReports
 from headrace.audit.publisher import RangeReporter, ReportNotSent, UnreportedBacklog
 from headrace.runtime.clock import ManualClock
 from tests.support.audit_topic import AuditTopic, ReportedPositions
@@ -26,8 +26,8 @@ def reporter(topic: AuditTopic, positions: ReportedPositions, most_windows: int 
     )
 
 
-def books_of(reports: list[RangeReport]) -> Books:
-    books = Books(W)
+def books_of(reports: list[RangeReport]) -> TierReports:
+    books = TierReports(W)
     for report in reports:
         books.take_range(report, 1, NoJournal())
     return books

@@ -10,7 +10,7 @@ from headrace.audit.model.messages import ProducerReport, ProducerWindow, Retire
 from headrace.audit.model.tier_reports import LogKey, PartitionRead
 from headrace.audit.service.errors import StoreError
 from headrace.audit.service.settings import AuditSettings
-from headrace.audit.service.store.audit_log import Notes, VerdictChange
+from headrace.audit.service.store.audit_log import AuditLog, VerdictChange
 from headrace.audit.service.store.database import Database
 from headrace.audit.service.web.endpoints import application
 from headrace.client.fetch.fetched import TopicPartition
@@ -144,7 +144,7 @@ def test_notes_of_what_could_not_be_read_are_bounded(service: Service, monkeypat
         service.ledger.note(lambda notes, change=change: notes.put_verdicts([change]))
     assert [one["from_offset"] for one in service.ledger.ask(lambda notes: notes.unreadable("clicks"))] == [2, 3, 4]
     assert len(service.ledger.ask(lambda notes: notes.verdict_changes(None, 10))) == 2
-    assert service.ledger.ask(Notes.malformed_count) == 5
+    assert service.ledger.ask(AuditLog.malformed_count) == 5
 
 
 def test_a_message_that_is_no_report_is_counted_and_skipped(service: Service) -> None:

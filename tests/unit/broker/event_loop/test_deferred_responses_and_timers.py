@@ -2,34 +2,34 @@
 
 from functools import partial
 
-from headrace.broker.event_loop.deferred_response import Later
+from headrace.broker.event_loop.deferred_response import DeferredResponse
 from headrace.broker.event_loop.timers import Timers
 
 
 def test_a_later_is_answered_once_whoever_comes_first() -> None:
     delivered: list[object] = []
-    later = Later(deadline_ms=5, at_deadline=lambda: [b"late"], abandoned=lambda: delivered.append("abandoned"))
-    later.attach(delivered.append)
-    later.complete([b"answer"])
-    later.expire()
-    later.abandon()
-    later.complete([b"again"])
+    deferred = DeferredResponse(deadline_ms=5, at_deadline=lambda: [b"late"], cancelled=lambda: delivered.append("abandoned"))
+    deferred.attach(delivered.append)
+    deferred.complete([b"answer"])
+    deferred.expire()
+    deferred.cancel()
+    deferred.complete([b"again"])
     assert delivered == [[b"answer"]]
 
 
 def test_a_later_that_was_complete_before_it_was_wrapped_is_wrapped_all_the_same() -> None:
-    later = Later()
-    later.complete([b"body"])
-    later.wrap(lambda chunks: [b"head", *chunks])
-    assert later.answer == [b"head", b"body"]
+    deferred = DeferredResponse()
+    deferred.complete([b"body"])
+    deferred.wrap(lambda chunks: [b"head", *chunks])
+    assert deferred.answer == [b"head", b"body"]
 
 
 def test_an_abandoned_later_delivers_nothing_any_more() -> None:
     left: list[str] = []
-    later = Later(abandoned=lambda: left.append("left"))
-    later.attach(lambda answer: left.append("delivered"))
-    later.abandon()
-    later.complete([b"answer"])
+    deferred = DeferredResponse(cancelled=lambda: left.append("left"))
+    deferred.attach(lambda answer: left.append("delivered"))
+    deferred.cancel()
+    deferred.complete([b"answer"])
     assert left == ["left"]
 
 

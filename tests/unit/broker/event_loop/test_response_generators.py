@@ -11,8 +11,8 @@ import pytest
 
 from headrace.broker.errors import FrameRefused
 from headrace.broker.event_loop import response_generators
-from headrace.broker.event_loop.deferred_response import Later
-from headrace.broker.event_loop.response_generators import MOST_WAITING_BYTES, Slices
+from headrace.broker.event_loop.deferred_response import DeferredResponse
+from headrace.broker.event_loop.response_generators import MOST_WAITING_BYTES, ResponseGenerators
 from headrace.broker.groups.coordinator import MOST_OFFERS
 from headrace.broker.handlers import config_changes, describe_configs, metadata
 from headrace.wire.errors import ErrorCode
@@ -134,20 +134,20 @@ def test_a_request_that_names_many_things_gives_way_at_each_and_is_answered_as_i
     with broker.client() as client:
         at_once = bytes(client.request(*api, body))
     turns = 0
-    go_on = Slices._go_on
+    go_on = ResponseGenerators._go_on
 
-    def counted(self: Slices) -> None:
+    def counted(self: ResponseGenerators) -> None:
         nonlocal turns
         turns += 1
         go_on(self)
 
-    monkeypatch.setattr(Slices, "_go_on", counted)
+    monkeypatch.setattr(ResponseGenerators, "_go_on", counted)
     monkeypatch.setattr(response_generators, "SLICE_NS", 0)
     with broker.client() as client:
         in_slices = bytes(client.request(*api, body))
     assert in_slices == at_once
     assert turns >= NUMBER, "no more than one element between two turns of the loop"
-    assert len(broker.context.slices) == broker.context.slices.waiting_bytes == 0
+    assert len(broker.context.generators) == broker.context.generators.waiting_bytes == 0
 
 
 @pytest.mark.parametrize("api", [(2, 7), (8, 8), (10, 4), (15, 5), (32, 4)], ids=str)
@@ -166,7 +166,7 @@ def test_beside_the_largest_request_others_are_served(
 
         receiver = threading.Thread(target=receive)
         receiver.start()
-        eventually(lambda: len(broker.context.slices) > 0, what="the long request under way")
+        eventually(lambda: len(broker.context.generators) > 0, what="the long request under way")
         while receiver.is_alive():
             other.request(18, 0, b"")
             order.append("short")
@@ -199,9 +199,9 @@ def test_whoever_goes_away_is_not_worked_for_any_longer(broker: ServingBroker, m
     monkeypatch.setattr(response_generators, "SLICE_NS", 0)
     with broker.client() as client:
         client.send(10, 4, body_of((10, 4), 20_000))
-        eventually(lambda: len(broker.context.slices) > 0, what="the request under way")
-    eventually(lambda: len(broker.context.slices) == 0, what="the request given up")
-    assert broker.context.slices.waiting_bytes == 0
+        eventually(lambda: len(broker.context.generators) > 0, what="the request under way")
+    eventually(lambda: len(broker.context.generators) == 0, what="the request given up")
+    assert broker.context.generators.waiting_bytes == 0
 
 
 class HandLoop:
@@ -222,7 +222,7 @@ class HandLoop:
             self.posted.popleft()()
 
 
-def counting(pauses: int, made: bytes | Later) -> Generator[None, None, bytes | Later]:
+def counting(pauses: int, made: bytes | DeferredResponse) -> Generator[None, None, bytes | DeferredResponse]:
     for _ in range(pauses):
         yield
     return made
@@ -235,14 +235,14 @@ def one_step_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_long_requests_that_wait_are_bounded_by_their_bytes(one_step_a_slice: None) -> None:
     loop = HandLoop()
-    waiting = Slices(loop)  # type: ignore[arg-type]
+    waiting = ResponseGenerators(loop)  # type: ignore[arg-type]
     first = waiting.answer(counting(3, b"first"), MOST_WAITING_BYTES - 10)
     assert waiting.answer(counting(0, b"short"), 1_000) == b"short", "what needs one slice needs no room"
     with pytest.raises(FrameRefused, match="ask for less at once, or later"):
         waiting.answer(counting(3, b"second"), 11)
     second = waiting.answer(counting(3, b"second"), 10)
-    assert isinstance(first, Later)
-    assert isinstance(second, Later)
+    assert isinstance(first, DeferredResponse)
+    assert isinstance(second, DeferredResponse)
     for _ in range(20):
         assert len(loop.posted) <= 1, "one slice a turn, however many wait"
         loop.turn()
@@ -254,21 +254,21 @@ def test_an_answer_that_comes_later_still_is_hurried_expires_and_is_abandoned_th
     one_step_a_slice: None,
 ) -> None:
     loop = HandLoop()
-    waiting = Slices(loop)  # type: ignore[arg-type]
+    waiting = ResponseGenerators(loop)  # type: ignore[arg-type]
     gone: list[str] = []
     inner = [
-        Later(deadline_ms=7, at_deadline=lambda: (b"cut short",)),
-        Later(abandoned=lambda: gone.append("abandoned")),
-        Later(at_deadline=lambda: (b"hurried",)),
+        DeferredResponse(deadline_ms=7, at_deadline=lambda: (b"cut short",)),
+        DeferredResponse(cancelled=lambda: gone.append("abandoned")),
+        DeferredResponse(at_deadline=lambda: (b"hurried",)),
     ]
     outer = [waiting.answer(counting(2, one), 1) for one in inner]
-    assert all(isinstance(one, Later) for one in outer)
-    outer[2].hurry()  # type: ignore[union-attr]
+    assert all(isinstance(one, DeferredResponse) for one in outer)
+    outer[2].finish_now()  # type: ignore[union-attr]
     for _ in range(20):
         loop.turn()
     assert loop.timers == [7]
     outer[0].expire()  # type: ignore[union-attr]
-    outer[1].abandon()  # type: ignore[union-attr]
+    outer[1].cancel()  # type: ignore[union-attr]
     assert [one.answer for one in outer] == [(b"cut short",), None, (b"hurried",)]  # type: ignore[union-attr]
     assert gone == ["abandoned"]
 
@@ -276,25 +276,25 @@ def test_an_answer_that_comes_later_still_is_hurried_expires_and_is_abandoned_th
 def test_a_connection_may_end_while_its_own_answer_is_being_made(one_step_a_slice: None) -> None:
     """What steps do can close the connection that waits for them; they are closed when they have paused, not while they run."""
     loop = HandLoop()
-    waiting = Slices(loop)  # type: ignore[arg-type]
-    made: list[Later] = []
+    waiting = ResponseGenerators(loop)  # type: ignore[arg-type]
+    made: list[DeferredResponse] = []
     ended: list[str] = []
 
     def steps() -> Generator[None, None, bytes]:
         try:
             yield
-            made[0].abandon()
+            made[0].cancel()
             yield
         finally:
             ended.append("closed")
         return b"nobody waits"
 
-    later = waiting.answer(steps(), 9)
-    assert isinstance(later, Later)
-    made.append(later)
+    deferred = waiting.answer(steps(), 9)
+    assert isinstance(deferred, DeferredResponse)
+    made.append(deferred)
     for _ in range(3):
         loop.turn()
-    assert (ended, later.answer, len(waiting), waiting.waiting_bytes) == (["closed"], None, 0, 0)
+    assert (ended, deferred.answer, len(waiting), waiting.waiting_bytes) == (["closed"], None, 0, 0)
 
 
 def test_settings_beyond_what_is_looked_at_are_refused_and_a_message_names_the_first_faults(broker: ServingBroker) -> None:

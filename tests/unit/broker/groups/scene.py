@@ -103,8 +103,8 @@ class Scene:
     def may_commit(self, member_id: str, generation: int, *, group: str = "g", instance: str | None = None) -> ErrorCode:
         return self.coordinator.may_commit(group, generation, member_id, instance, self.now_ms)
 
-    def abandon(self, asked: Asked, *, group: str = "g") -> None:
-        self.coordinator.abandon(group, asked.ticket, self.now_ms)
+    def cancel(self, asked: Asked, *, group: str = "g") -> None:
+        self.coordinator.cancel(group, asked.ticket, self.now_ms)
         self.deliver()
 
     def pass_ms(self, passed_ms: int) -> list[str]:

@@ -134,7 +134,7 @@ class SameAnswers(RuleBasedStateMachine):
     def a_connection_breaks(self, number: int) -> None:
         if number < len(self.parked):
             asked, _ = self.parked.pop(number)
-            self.scene.abandon(asked)
+            self.scene.cancel(asked)
             self.kafka.loses(asked)
 
     @rule(slot=SLOTS, offers=OFFERS, session_ms=SESSIONS_MS, rebalance_ms=REBALANCES_MS)
@@ -144,7 +144,7 @@ class SameAnswers(RuleBasedStateMachine):
         for asked, waiting in [*self.parked]:
             if waiting is client:
                 self.parked.remove((asked, waiting))
-                self.scene.abandon(asked)
+                self.scene.cancel(asked)
                 self.kafka.loses(asked)
         self.joins(slot, False, OWN, offers, needs_name=True, **times)
         if self.clients[slot].generation >= 0:

@@ -33,7 +33,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.joins: list[tuple[Asked, int]] = []
         """Everything parked, and when."""
         self.syncs: list[tuple[Asked, int]] = []
-        self.abandoned: set[int] = set()
+        self.cancelled: set[int] = set()
         self.instance_of: dict[str, str | None] = {}
         self.generation_of: dict[str, int] = {}
         self.generations: dict[tuple[Group, int], dict[str, Any]] = {}
@@ -95,11 +95,11 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 5))
     def a_connection_dies(self, number: int) -> None:
-        waiting = [asked for asked, _ in [*self.joins, *self.syncs] if asked.is_parked and id(asked) not in self.abandoned]
+        waiting = [asked for asked, _ in [*self.joins, *self.syncs] if asked.is_parked and id(asked) not in self.cancelled]
         if number < len(waiting):
             before = set(self.scene.members())
-            self.abandoned.add(id(waiting[number]))
-            self.scene.abandon(waiting[number])
+            self.cancelled.add(id(waiting[number]))
+            self.scene.cancel(waiting[number])
             self.told_gone |= before - set(self.scene.members())  # one that could not know its id
 
     @rule(steps=st.sampled_from([1, 2, 4, 20, 39, 40, 41, 80, 121]))
@@ -126,8 +126,8 @@ class AnyHistory(RuleBasedStateMachine):
             assert coordinator.held_bytes == 0
         else:
             members = sum(member.held_bytes for member in group.members.values())
-            newcomers = sum(300 + len(one) for one in group.roster.newcomers)
-            assert group.roster.held_bytes == members + newcomers
+            pending_members = sum(300 + len(one) for one in group.roster.pending_members)
+            assert group.roster.held_bytes == members + pending_members
             assert set(group.roster.instances.values()) <= set(group.members)
 
     @invariant()
@@ -144,7 +144,7 @@ class AnyHistory(RuleBasedStateMachine):
             assert len(self.scene.coordinator) == 0, "silence empties every group"
             assert self.scene.coordinator.held_bytes == 0
             waiting = [asked for asked, _ in [*self.joins, *self.syncs] if asked.is_parked]
-            assert all(id(asked) in self.abandoned for asked in waiting)
+            assert all(id(asked) in self.cancelled for asked in waiting)
 
     def _join(self, member_id: str, instance: str | None, names: list[str], id_first: bool) -> Asked:
         asked = self.scene.join(
@@ -163,7 +163,7 @@ class AnyHistory(RuleBasedStateMachine):
         now_ms = self.scene.now_ms
         for asked, since_ms in [*self.joins, *self.syncs]:
             assert len(asked.answers) <= 1, "answered twice"
-            if asked.is_parked and id(asked) not in self.abandoned:
+            if asked.is_parked and id(asked) not in self.cancelled:
                 assert now_ms - since_ms <= REBALANCE_MS + STEP_MS, "kept waiting beyond the rebalance timeout"
         for asked, _ in self.joins:
             if asked.answers and asked.error is ErrorCode.NONE:

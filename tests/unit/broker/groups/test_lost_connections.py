@@ -8,7 +8,7 @@ def test_a_member_whose_connection_dies_while_it_waits_stays_until_its_session_e
     scene = Scene()
     a, b = scene.stable(2, session_ms=10_000)
     gone = scene.join(a)
-    scene.abandon(gone)
+    scene.cancel(gone)
     other = scene.join(b)
     assert other.answer.generation == 3, "it had asked to be in, so nobody waits for it"
     assert gone.is_parked
@@ -26,7 +26,7 @@ def test_a_dead_members_session_counts_from_the_loss_of_its_connection() -> None
     gone = scene.join(a)
     scene.pass_ms(5_000)
     scene.heartbeat(b, 2)
-    scene.abandon(gone)
+    scene.cancel(gone)
     scene.pass_ms(9_999)
     scene.heartbeat(b, 2)
     assert a in scene.members()
@@ -36,14 +36,14 @@ def test_a_dead_members_session_counts_from_the_loss_of_its_connection() -> None
 def test_who_hears_the_answer_leads_rather_than_one_whose_connection_died() -> None:
     scene = Scene()
     a, b = scene.stable(2)
-    scene.abandon(scene.join(a))
+    scene.cancel(scene.join(a))
     assert scene.join(b).answer.leader_id == b
 
 
 def test_an_old_clients_newcomer_that_cannot_know_its_id_goes_with_its_connection() -> None:
     scene = Scene(initial_rebalance_delay_ms=500)
     gone = scene.join()
-    scene.abandon(gone)
+    scene.cancel(gone)
     assert (scene.members(), scene.coordinator.held_bytes) == ([], 0)
 
 
@@ -52,6 +52,6 @@ def test_a_sync_whose_connection_died_can_be_asked_again() -> None:
     a, b = scene.stable(2)
     scene.join(a)
     scene.join(b)
-    scene.abandon(scene.sync(b, 3))
+    scene.cancel(scene.sync(b, 3))
     scene.sync(a, 3, {b: b"2"})
     assert scene.sync(b, 3).answer.assignment == b"2"

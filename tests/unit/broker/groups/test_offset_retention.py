@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.event_loop.deferred_response import Later
+from headrace.broker.event_loop.deferred_response import DeferredResponse
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.groups import offset_retention
-from headrace.broker.groups.group_service import GroupDesk
+from headrace.broker.groups.group_service import GroupService
 from headrace.broker.groups.messages import JoinRequest, Leaver, ProtocolOffer, SyncRequest
 from headrace.broker.groups.offset_retention import GROUPS_A_JOB, OffsetRetention
 from headrace.broker.groups.subscription import subscription
@@ -72,7 +72,7 @@ class Scene:
     def __init__(self, folder: Path, store: Store, *, brokers: Sequence[int] = (1,)) -> None:
         settings = from_words(data=folder, zookeeper="played", words=["group.initial.rebalance.delay.ms=0"])
         self.loop, self.worker, self.store = HandLoop(), HandWorker(), store
-        self.desk = GroupDesk(self.loop, settings, lambda: brokers, lambda group, done, failed: done(False) or True)  # type: ignore[func-returns-value]
+        self.desk = GroupService(self.loop, settings, lambda: brokers, lambda group, done, failed: done(False) or True)  # type: ignore[func-returns-value]
         self.retention = OffsetRetention(
             self.loop,
             self.worker,
@@ -102,8 +102,8 @@ class Scene:
             offers=[ProtocolOffer("range", subscription(topics) if topics else b"?")],
             asks_for_id_first=False,
         )
-        later = self.desk.join(join, lambda answer: answers.append(answer) or b"")  # type: ignore[func-returns-value]
-        assert isinstance(later, Later)
+        deferred = self.desk.join(join, lambda answer: answers.append(answer) or b"")  # type: ignore[func-returns-value]
+        assert isinstance(deferred, DeferredResponse)
         joined = answers[0]
         member_id = joined.member_id  # type: ignore[attr-defined]
         self.desk.sync(SyncRequest(group_id=group, generation=1, member_id=member_id, shares=[(member_id, b"")]), lambda _: b"")
@@ -159,9 +159,9 @@ def test_a_group_that_lost_its_members_meanwhile_is_told_once(scene: Scene, stor
     for _ in range(2):
         scene.loop.go_on(INTERVAL_MS)
         scene.work()
-    ((groups, _), (later, _)) = store.seen
+    ((groups, _), (deferred, _)) = store.seen
     assert groups["left"] == Readers(had_members=True)
-    assert later["left"] == Readers(), "told once"
+    assert deferred["left"] == Readers(), "told once"
     assert groups["empty"] == Readers()
 
 

@@ -118,7 +118,7 @@ def test_a_static_member_needs_no_id_first_and_survives_the_loss_of_its_first_an
     scene = Scene(initial_rebalance_delay_ms=500)
     first = scene.join(instance="i0", id_first=True)
     assert first.is_parked
-    scene.abandon(first)
+    scene.cancel(first)
     again = scene.join(instance="i0", id_first=True)
     scene.pass_ms(500)
     assert (again.answer.generation, scene.members()) == (1, [again.answer.member_id])

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from headrace.broker.handlers.produce_run import Taken
-from headrace.broker.handlers.request_template import Front
+from headrace.broker.handlers.produce_run import RunOutcome
+from headrace.broker.handlers.request_template import RequestTemplate
 from headrace.wire.generators import run_to_end
 from headrace.wire.messages import control, produce
 from tests.support.raw_kafka import frame
@@ -34,10 +34,10 @@ class Side:
         router: Any = self.broker.server.dispatch
         take = router.take_run
 
-        def counted(front: Front | None, buffer: memoryview, start: int, end: int, peer: str) -> Taken:
+        def counted(template: RequestTemplate | None, buffer: memoryview, start: int, end: int, peer: str) -> RunOutcome:
             if not self._runs:
                 return None, start, ()
-            taken: Taken = take(front, buffer, start, end, peer)
+            taken: RunOutcome = take(template, buffer, start, end, peer)
             self.taken += taken[1] > start
             return taken
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.event_loop import loop as loops
-from headrace.broker.handlers.produce_run import Taken
-from headrace.broker.handlers.request_template import Front
+from headrace.broker.handlers.produce_run import RunOutcome
+from headrace.broker.handlers.request_template import RequestTemplate
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.input_gathering import FEW, GATHERS, STREAMED, STREAMED_BYTES
 from headrace.wire.messages import control
@@ -145,8 +145,8 @@ def test_a_request_that_was_cut_makes_one_run_with_those_behind_it(turns: Turns,
     router = turns.broker.server.dispatch
     take_run = router.take_run
 
-    def taken(front: Front | None, buffer: memoryview, start: int, end: int, peer: str) -> Taken:
-        found = take_run(front, buffer, start, end, peer)
+    def taken(template: RequestTemplate | None, buffer: memoryview, start: int, end: int, peer: str) -> RunOutcome:
+        found = take_run(template, buffer, start, end, peer)
         ends.append((found[1] - start) // len(ONE))
         return found
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.handlers.fetch_request_cache import KnownFetches
+from headrace.broker.handlers.fetch_request_cache import FetchRequestCache
 from headrace.broker.network.connection import READERS_FIRST
-from headrace.broker.network.send_queue import Outbox
+from headrace.broker.network.send_queue import SendQueue
 from headrace.wire.messages import fetch
 from tests.support.raw_kafka import batch, fetch_body, frame, produce_body
 from tests.support.serving_broker import NOW_MS
@@ -27,7 +27,7 @@ TOPICS: dict[str, int | tuple[int, dict[str, str]]] = {
 VERSIONS = (12, 4, 11)
 
 
-class NothingKnown(KnownFetches):
+class NothingKnown(FetchRequestCache):
     """Sends every fetch the general way."""
 
     def get(self, version: int, body: bytes) -> None:
@@ -40,7 +40,7 @@ class Side:
     def __init__(self, folder: Path, *, knows: bool) -> None:
         self.broker, self.producer = driven(folder, TOPICS)
         if not knows:
-            self.broker.context.known_fetches = NothingKnown()
+            self.broker.context.fetch_request_cache = NothingKnown()
         self.consumers = [Peer(self.broker) for _ in VERSIONS]
         self.number = 0
 
@@ -119,15 +119,15 @@ def test_the_short_way_and_the_general_one_give_the_same_answers(asked: list[dic
                 take(general, step, asked)
                 assert short.answers() == general.answers()
                 assert short.broker.context.metrics.parked_fetches == general.broker.context.metrics.parked_fetches
-                assert short.broker.context.known_fetches.parked_partitions == (
-                    general.broker.context.known_fetches.parked_partitions
+                assert short.broker.context.fetch_request_cache.parked_partitions == (
+                    general.broker.context.fetch_request_cache.parked_partitions
                 )
             event(f"parked: {min(3, short.broker.context.metrics.parked_fetches)}")
             for side in (short, general):
                 for consumer in side.consumers:
                     consumer.finish()
             assert short.answers() == general.answers()
-            assert short.broker.context.known_fetches.parked_partitions == 0
+            assert short.broker.context.fetch_request_cache.parked_partitions == 0
         finally:
             short.close()
             general.close()
@@ -164,18 +164,18 @@ def test_a_few_who_read_along_hear_of_an_append_before_its_producer_and_many_do_
 ) -> None:
     broker, producer = driven(tmp_path, TOPICS)
     consumers = [Peer(broker) for _ in range(readers)]
-    send = Outbox.send
+    send = SendQueue.send
     sent: list[str] = []
 
-    def noted(outbox: Outbox, to: Any) -> bool:
-        sent.append("acknowledgement" if outbox is producer.connection._outbox else "records")
-        return send(outbox, to)
+    def noted(send_queue: SendQueue, to: Any) -> bool:
+        sent.append("acknowledgement" if send_queue is producer.connection._send_queue else "records")
+        return send(send_queue, to)
 
     for turn in range(3):
         offset = broker.partition("clicks").log.log_end_offset
         for consumer in consumers:
             consumer.send(frame(fetch.API_KEY, 12, turn, fetch_body([("clicks", 0, offset)], max_wait_ms=60_000)))
-        monkeypatch.setattr(Outbox, "send", noted)
+        monkeypatch.setattr(SendQueue, "send", noted)
         producer.send(frame(0, 9, turn, produce_body("clicks", batch(b"x"))))
         monkeypatch.undo()
     records = ["records"] * readers

@@ -202,7 +202,7 @@ def test_places_of_topics_that_are_gone_are_forgotten(tmp_path: Path, monkeypatc
         side.broker.topics.delete(topic, lambda outcome: None)
     assert {error for _, error in answered(side.peer.answers)} == {0}
     assert len(runs._places) <= 4
-    assert len(runs._fronts) <= 4
+    assert len(runs._templates) <= 4
     side.close()
 
 
@@ -247,8 +247,8 @@ def test_what_is_remembered_of_requests_is_bounded(tmp_path: Path, monkeypatch: 
     runs: ProduceRuns = router._runs
     for number in range(10):
         side.peer.send(frame(0, 9, number, produce_body("clicks", batch(b"x")), f"client {number}"))
-    assert len(runs._fronts) == 3
+    assert len(runs._templates) == 3
     side.peer.send(frame(0, 9, 99, produce_body("clicks", batch(b"x")), "c" * LONGEST_PREFIX))
-    assert len(runs._fronts) == 3
+    assert len(runs._templates) == 3
     assert answered(side.peer.answers)[-1] == (99, 0)
     side.close()

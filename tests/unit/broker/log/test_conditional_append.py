@@ -206,7 +206,7 @@ def test_a_full_disk_at_a_start_or_a_jump_leaves_the_log_where_it_was(
 def test_a_jump_that_finds_no_room_and_cannot_be_taken_back_waits_for_its_batch(
     source: PartitionLog, copy: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (first, first_data), (later, later_data) = fetched(source)[0], fetched(source)[-1]
+    (first, first_data), (deferred, later_data) = fetched(source)[0], fetched(source)[-1]
     copy.append_at(first_data, 0, NOW_MS)
 
     def fails(*arguments: object) -> int:
@@ -216,9 +216,9 @@ def test_a_jump_that_finds_no_room_and_cannot_be_taken_back_waits_for_its_batch(
         patch.setattr(os, "pwrite", fails)
         patch.setattr(os, "unlink", fails)
         with pytest.raises(AppendFailed, match="Input/output error"):
-            copy.append_at(later_data, later.position, NOW_MS)
-    copy.append_at(later_data, later.position, NOW_MS)
-    assert [header.position for header, _ in fetched(copy)] == [first.position, later.position]
+            copy.append_at(later_data, deferred.position, NOW_MS)
+    copy.append_at(later_data, deferred.position, NOW_MS)
+    assert [header.position for header, _ in fetched(copy)] == [first.position, deferred.position]
 
 
 def test_sequences_of_mirrored_batches_are_recorded_and_not_checked(tmp_path: Path, copy: PartitionLog) -> None:

@@ -107,10 +107,10 @@ def test_of_many_searches_one_pauses_inside_its_batch_and_keeps_it_in_memory(tmp
     next(first)
     assert steps_of(log.offset_for_time(100 + last)) == (1, found_last), "at the segment alone"
     assert steps_of(first) == (1, found_last)
-    abandoned = log.offset_for_time(100 + last)
-    next(abandoned)
-    next(abandoned)
-    abandoned.close()
+    cancelled = log.offset_for_time(100 + last)
+    next(cancelled)
+    next(cancelled)
+    cancelled.close()
     assert steps_of(log.offset_for_time(100 + last)) == (1 + 2, found_last), "its place is free again"
 
 

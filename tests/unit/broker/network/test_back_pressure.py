@@ -83,7 +83,7 @@ def test_fetches_that_wait_at_too_many_partitions_are_answered_at_once(tmp_path:
         assert {len(answer.records or b"") for answer in answers.values()} == {0}
         second.produce("t", batch(b"x"))
         assert len(fetched(12, first.receive(1, 12)[1])["t", 0].records or b"") > 0
-        assert broker.context.known_fetches.parked_partitions == 0
+        assert broker.context.fetch_request_cache.parked_partitions == 0
         first.send(1, 12, fetch_body([("t", 1, 0)], max_wait_ms=100_000))
         eventually(lambda: broker.context.metrics.parked_fetches == 1, what="there is room again")
 
@@ -101,7 +101,7 @@ def test_many_parked_fetches_are_all_answered_by_one_append_and_leave_nothing_be
         for client in clients[100:]:
             assert len(fetched(12, client.receive(1, 12)[1])["t", 0].records or b"") > 0
         eventually(lambda: broker.context.metrics.parked_fetches == 0, what="none parked")
-        assert broker.context.known_fetches.parked_partitions == 0
+        assert broker.context.fetch_request_cache.parked_partitions == 0
         assert not broker.partition("t")._waiters
 
 
@@ -110,7 +110,7 @@ def test_requests_remembered_by_their_bytes_stay_few(tmp_path: Path, monkeypatch
     with ServingBroker(tmp_path, topics={"t": 1}) as broker, broker.client() as client:
         for number in range(50):
             assert client.fetch("t", 0, max_bytes=1_000 + number).error_code == 0
-            assert len(broker.context.known_fetches) <= 8
+            assert len(broker.context.fetch_request_cache) <= 8
 
 
 def test_half_a_frame_costs_what_was_sent_not_what_was_claimed(tmp_path: Path, stack: ExitStack) -> None:

@@ -273,8 +273,8 @@ def test_a_client_that_does_not_read_its_answers_is_no_longer_read_from_and_cost
                 sent += client.socket.send(stream[sent : sent + 100_000])
         except TimeoutError:
             pass  # no longer read from
-        connection = next(one for one in broker.server._connections.values() if one._outbox)
-        assert connection._outbox.waiting_bytes < 100_000 + 1_100_000
+        connection = next(one for one in broker.server._connections.values() if one._send_queue)
+        assert connection._send_queue.waiting_bytes < 100_000 + 1_100_000
         assert broker.server.input_bytes <= 1 << 20
         assert serves(broker)
         client.socket.settimeout(20)

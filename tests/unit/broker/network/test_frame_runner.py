@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from headrace.broker.errors import FrameRefused
-from headrace.broker.event_loop.deferred_response import Later
+from headrace.broker.event_loop.deferred_response import DeferredResponse
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.network.frame_runner import Answer, FrameRunner
 from headrace.broker.network.input_gathering import InputGathering
-from headrace.broker.network.response_queue import PendingAnswers
-from headrace.broker.network.send_queue import Outbox
+from headrace.broker.network.response_queue import ResponseQueue
+from headrace.broker.network.send_queue import SendQueue
 from tests.support.raw_kafka import frame
 
 PRODUCE, OTHER = 0, 3
@@ -22,7 +22,7 @@ class Dispatch:
     def __init__(self) -> None:
         self.templates: list[int | None] = []
         self.answered: list[int] = []
-        self.later: Later | None = None
+        self.deferred: DeferredResponse | None = None
 
     def largest(self, api_key: int) -> int:
         return 1_000
@@ -38,7 +38,7 @@ class Dispatch:
         self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
     ) -> Answer:
         self.answered.append(correlation_id)
-        return self.later if self.later is not None else bytes([correlation_id])
+        return self.deferred if self.deferred is not None else bytes([correlation_id])
 
 
 class Played:
@@ -47,12 +47,12 @@ class Played:
     def __init__(self, output_max_bytes: int = 1_000) -> None:
         self.loop = Loop()
         self.dispatch = Dispatch()
-        self.outbox = Outbox()
-        self.pending = PendingAnswers(self.loop, self.outbox, lambda: None)
+        self.send_queue = SendQueue()
+        self.pending = ResponseQueue(self.loop, self.send_queue, lambda: None)
         self.runner = FrameRunner(
             self.dispatch,
             self.pending,
-            self.outbox,
+            self.send_queue,
             InputGathering(self.loop, 7),
             peer="peer",
             output_max_bytes=output_max_bytes,
@@ -74,7 +74,7 @@ def test_the_template_of_a_run_is_given_to_the_next_one_unseen() -> None:
 
 def test_behind_a_pending_answer_no_other_request_is_taken() -> None:
     played = Played()
-    played.dispatch.later = Later()
+    played.dispatch.deferred = DeferredResponse()
     one = frame(OTHER, 9, 1, b"x")
     assert played.run(one * 3) == len(one)
     assert played.dispatch.answered == [1]

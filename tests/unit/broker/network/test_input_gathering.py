@@ -16,9 +16,9 @@ class Pauses:
 def after(*reads: tuple[int, int]) -> list[tuple[int, bool]]:
     """Return what is let gather after these reads: bytes and requests."""
     pauses = Pauses()
-    gathering = InputGathering(pauses, 7)
+    fan_in = InputGathering(pauses, 7)
     for size_bytes, requests in reads:
-        gathering.saw(size_bytes, requests)
+        fan_in.saw(size_bytes, requests)
     return pauses.asked
 
 

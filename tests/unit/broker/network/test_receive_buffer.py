@@ -3,17 +3,17 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.network.receive_buffer import KEPT_BYTES, SMALLEST_BYTES, TRUST_FACTOR, BufferPool, Intake
+from headrace.broker.network.receive_buffer import KEPT_BYTES, SMALLEST_BYTES, TRUST_FACTOR, BufferPool, ReceiveBuffer
 
 
-def received(intake: Intake, data: bytes, frame_bytes: int) -> int:
+def received(receive_buffer: ReceiveBuffer, data: bytes, frame_bytes: int) -> int:
     """Let bytes arrive the way the socket delivers them: into `room`. Return how many fitted."""
-    room = intake.room(frame_bytes)
+    room = receive_buffer.room(frame_bytes)
     assert len(room) > 0
     taken = min(len(room), len(data))
     room[:taken] = data[:taken]
     room.release()
-    intake.end += taken
+    receive_buffer.end += taken
     return taken
 
 
@@ -22,46 +22,46 @@ def received(intake: Intake, data: bytes, frame_bytes: int) -> int:
 def test_whatever_pieces_a_frame_comes_in_it_is_whole_at_the_end(pieces: list[bytes]) -> None:
     frame = b"".join(pieces)
     pool = BufferPool()
-    intake = Intake(pool)
-    intake.put(memoryview(pieces[0]), len(frame))
+    receive_buffer = ReceiveBuffer(pool)
+    receive_buffer.put(memoryview(pieces[0]), len(frame))
     for piece in pieces[1:]:
         while piece:
-            piece = piece[received(intake, piece, len(frame)) :]
-    assert bytes(intake.view[intake.start : intake.end]) == frame
-    intake.used(intake.end)
+            piece = piece[received(receive_buffer, piece, len(frame)) :]
+    assert bytes(receive_buffer.view[receive_buffer.start : receive_buffer.end]) == frame
+    receive_buffer.used(receive_buffer.end)
     assert pool.lent_bytes == 0
 
 
 def test_a_claimed_size_takes_no_more_memory_than_what_was_sent_allows() -> None:
     pool = BufferPool()
-    intake = Intake(pool)
-    intake.put(memoryview(b"x" * 100), 100 << 20)
+    receive_buffer = ReceiveBuffer(pool)
+    receive_buffer.put(memoryview(b"x" * 100), 100 << 20)
     assert pool.lent_bytes <= SMALLEST_BYTES
     for _ in range(50):
-        received(intake, b"y" * 1_000, 100 << 20)
-    assert pool.lent_bytes <= 2 * TRUST_FACTOR * len(intake)
+        received(receive_buffer, b"y" * 1_000, 100 << 20)
+    assert pool.lent_bytes <= 2 * TRUST_FACTOR * len(receive_buffer)
 
 
 def test_an_honest_large_frame_gets_its_buffer_in_few_steps() -> None:
-    intake = Intake(BufferPool())
-    intake.put(memoryview(bytes(256 * 1024)), 1 << 20)
-    assert len(intake.view) >= 1 << 20
+    receive_buffer = ReceiveBuffer(BufferPool())
+    receive_buffer.put(memoryview(bytes(256 * 1024)), 1 << 20)
+    assert len(receive_buffer.view) >= 1 << 20
 
 
 def test_room_ends_at_the_frames_end_so_that_the_next_frame_goes_elsewhere() -> None:
-    intake = Intake(BufferPool())
-    intake.put(memoryview(b"x" * 10), 30)
-    assert len(intake.room(30)) == 20
+    receive_buffer = ReceiveBuffer(BufferPool())
+    receive_buffer.put(memoryview(b"x" * 10), 30)
+    assert len(receive_buffer.room(30)) == 20
 
 
 def test_used_bytes_make_way_and_an_empty_intake_holds_no_buffer() -> None:
     pool = BufferPool()
-    intake = Intake(pool)
-    intake.put(memoryview(b"first second"), None)
-    intake.used(6)
-    assert bytes(intake.view[intake.start : intake.end]) == b"second"
-    intake.used(12)
-    assert (len(intake), pool.lent_bytes) == (0, 0)
+    receive_buffer = ReceiveBuffer(pool)
+    receive_buffer.put(memoryview(b"first second"), None)
+    receive_buffer.used(6)
+    assert bytes(receive_buffer.view[receive_buffer.start : receive_buffer.end]) == b"second"
+    receive_buffer.used(12)
+    assert (len(receive_buffer), pool.lent_bytes) == (0, 0)
 
 
 def test_returned_buffers_are_used_again_and_kept_within_a_bound() -> None:

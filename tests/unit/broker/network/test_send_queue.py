@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.network.send_queue import FileEnded, Outbox
+from headrace.broker.network.send_queue import FileEnded, SendQueue
 
 
 class OwnSlice:
@@ -33,11 +33,11 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     peers.close()
 
 
-def drained(outbox: Outbox, ours: socket.socket, peers: socket.socket) -> bytes:
+def drained(send_queue: SendQueue, ours: socket.socket, peers: socket.socket) -> bytes:
     """Send everything, the peer reading along; return what it got."""
     got = bytearray()
     for _ in range(100_000):
-        if outbox.send(ours):
+        if send_queue.send(ours):
             break
         got += peers.recv(1_000)
     peers.setblocking(False)
@@ -53,25 +53,27 @@ def test_bytes_and_slices_leave_in_order_through_a_narrow_socket(
 ) -> None:
     content = os.urandom(300_000)
     (tmp_path / "log").write_bytes(content)
-    outbox = Outbox()
-    outbox.put([b"head", OwnSlice(tmp_path / "log", 1_000, 200_000), b"", b"between", OwnSlice(tmp_path / "log", 0, 5), b"tail"])
-    outbox.put_bytes(b"x" * 100_000)
+    send_queue = SendQueue()
+    send_queue.put(
+        [b"head", OwnSlice(tmp_path / "log", 1_000, 200_000), b"", b"between", OwnSlice(tmp_path / "log", 0, 5), b"tail"]
+    )
+    send_queue.put_bytes(b"x" * 100_000)
     expected = b"head" + content[1_000:201_000] + b"between" + content[:5] + b"tail" + b"x" * 100_000
-    assert outbox.waiting_bytes == len(expected)
-    assert drained(outbox, *pair) == expected
-    assert outbox.waiting_bytes == 0
-    assert not outbox
+    assert send_queue.waiting_bytes == len(expected)
+    assert drained(send_queue, *pair) == expected
+    assert send_queue.waiting_bytes == 0
+    assert not send_queue
 
 
 def test_a_slice_of_a_file_that_has_shrunk_ends_the_connection_instead_of_lying(
     pair: tuple[socket.socket, socket.socket], tmp_path: Path
 ) -> None:
     (tmp_path / "log").write_bytes(b"short")
-    outbox = Outbox()
-    outbox.put([OwnSlice(tmp_path / "log", 0, 100)])
-    assert not outbox.send(pair[0])
+    send_queue = SendQueue()
+    send_queue.put([OwnSlice(tmp_path / "log", 0, 100)])
+    assert not send_queue.send(pair[0])
     with pytest.raises(FileEnded):
-        outbox.send(pair[0])
+        send_queue.send(pair[0])
 
 
 def test_one_connection_sends_no_more_than_its_share_a_turn(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ def test_one_connection_sends_no_more_than_its_share_a_turn(tmp_path: Path) -> N
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
     with ours, peers:
         (tmp_path / "log").write_bytes(bytes(8 << 20))
-        outbox = Outbox()
-        outbox.put([OwnSlice(tmp_path / "log", 0, 8 << 20)])
-        assert outbox.send(ours) is False
-        assert outbox.waiting_bytes >= 5 << 20
+        send_queue = SendQueue()
+        send_queue.put([OwnSlice(tmp_path / "log", 0, 8 << 20)])
+        assert send_queue.send(ours) is False
+        assert send_queue.waiting_bytes >= 5 << 20

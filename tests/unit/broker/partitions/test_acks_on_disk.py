@@ -202,7 +202,7 @@ def test_so_many_answers_may_wait_on_a_connection_and_then_it_is_read_no_more(
         for number, body in enumerate(bodies):
             # Two versions in turn: no two of them are one run.
             client.socket.sendall(frame(0, 3 + number % 2, number, body))
-        eventually(lambda: len(connection(broker)._pending.laters) == 5, what="five waiting")
+        eventually(lambda: len(connection(broker)._pending.deferreds) == 5, what="five waiting")
         assert end_of(broker, "safe") + end_of(broker, "safe", 1) == 5 * len(ONE)
         disk.gate.set()
         for number in range(30):

@@ -63,17 +63,17 @@ def test_a_refused_append_is_told_for_a_while_where_the_file_system_shows_room()
 
 def test_a_broker_with_a_full_disk_is_not_ready_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with ServingBroker(tmp_path) as broker:
-        observer = watched(broker, PlayedSession())
-        assert reasons(observer) == []
+        pages = watched(broker, PlayedSession())
+        assert reasons(pages) == []
         real = os.statvfs(tmp_path)
         full = os.statvfs_result((*real[:3], 0, 0, *real[5:]))
         monkeypatch.setattr(disk_room.os, "statvfs", lambda path: full)
-        assert "has 0 bytes free" in reasons(observer)[0]
-        assert str(broker.settings.data) in reasons(observer)[0]
-        assert asked(observer, "/healthz").status == 200
-        assert b"headrace_broker_ready 0.0" in asked(observer, "/metrics").body
+        assert "has 0 bytes free" in reasons(pages)[0]
+        assert str(broker.settings.data) in reasons(pages)[0]
+        assert asked(pages, "/healthz").status == 200
+        assert b"headrace_broker_ready 0.0" in asked(pages, "/metrics").body
         monkeypatch.undo()
-        assert reasons(observer) == []
+        assert reasons(pages) == []
 
 
 def test_an_append_refused_for_a_quota_makes_the_broker_unready_and_it_recovers(
@@ -83,13 +83,13 @@ def test_an_append_refused_for_a_quota_makes_the_broker_unready_and_it_recovers(
         raise OSError(errno.EDQUOT, "Disk quota exceeded")
 
     with ServingBroker(tmp_path, topics={"plain": 1}) as broker:
-        observer = watched(broker, PlayedSession())
+        pages = watched(broker, PlayedSession())
         with broker.client() as client:
             monkeypatch.setattr(os, "pwrite", refuses)
             monkeypatch.setattr(os, "pwritev", refuses)
             assert client.produce("plain", batch(b"x")).error_code != 0
             monkeypatch.undo()
-            eventually(lambda: "refused an append" in "".join(reasons(observer)), what="the refused append told")
+            eventually(lambda: "refused an append" in "".join(reasons(pages)), what="the refused append told")
             assert client.produce("plain", batch(b"x")).error_code == 0
         monkeypatch.setattr(health, "REFUSED_MS", 0)
-        assert reasons(observer) == []
+        assert reasons(pages) == []

@@ -15,7 +15,7 @@ from headrace.broker.log import FlushJob, FolderFault, PartitionLog
 from headrace.broker.log.jobs.flush_job import FlushWork
 from headrace.broker.log.jobs.log_job import LogJob
 from headrace.broker.partitions import kernel_flush
-from headrace.broker.partitions.flush_scheduler import FlushDesk
+from headrace.broker.partitions.flush_scheduler import FlushScheduler
 from headrace.broker.partitions.kernel_flush import KernelFlush
 from headrace.broker.partitions.partition import Partition
 from headrace.broker.settings.topic_settings import settings_of
@@ -145,7 +145,7 @@ def test_a_log_whose_flush_failed_in_the_kernel_takes_no_more(
     loop: Loop, kernel: KernelFlush, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, told = opened(tmp_path), list[str | None]()
-    desk = FlushDesk(loop, Worker("unused", loop.post), Worker("unused", loop.post), kernel)
+    desk = FlushScheduler(loop, Worker("unused", loop.post), Worker("unused", loop.post), kernel)
     partition = Partition("topic", 0, log, settings_of({"flush.ack": "always"}, {}), lambda at, _: desk.ask(at))
     failing(kernel, monkeypatch)
     log.append(batch(b"more"), NOW_MS)

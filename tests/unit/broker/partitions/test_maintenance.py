@@ -79,7 +79,7 @@ def test_a_closed_segment_is_on_disk_and_its_file_closed_after_a_while_without_a
         client.produce("kept", batch(b"x" * 100))
     partition = broker.partition("kept")
     assert partition.log.flushed_offset == 0
-    broker.on_loop(broker.upkeep._rolled_pass)
+    broker.on_loop(broker.maintenance._rolled_pass)
     eventually(lambda: partition.log.flushed_offset == partition.log.log_end_offset, what="flushed")
 
 
@@ -87,7 +87,7 @@ def test_the_age_of_a_segment_is_noted_soon_after_its_first_append(broker: Servi
     client.produce("kept", batch(b"x"))
     log = broker.partition("kept").log
     assert log.note_job() is not None
-    broker.on_loop(broker.upkeep._rolled_pass)
+    broker.on_loop(broker.maintenance._rolled_pass)
     eventually(lambda: log.note_job() is None, what="noted")
     assert (log.folder / "first-append").read_text().startswith(f"{0:020d} ")
 
@@ -113,7 +113,7 @@ def test_many_flush_requests_during_one_flush_become_one(
     log = broker.partition("timed").log
     for _ in range(50):
         client.produce("timed", batch(b"x"))
-        broker.on_loop(lambda: broker.upkeep.flush(broker.partition("timed")))
+        broker.on_loop(lambda: broker.maintenance.flush(broker.partition("timed")))
     gate.set()
     eventually(lambda: log.flushed_offset == log.log_end_offset, what="all flushed")
     assert len(calls) == 2

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from headrace.broker.errors import BeingDeleted
-from headrace.broker.partitions.open_logs import LogShelf, Seen
+from headrace.broker.partitions.open_logs import ClusterView, OpenLogs
 from headrace.coordination.brokers import BrokerRegistry
 from headrace.coordination.topics import TopicRegistry
 from tests.support.small_logs import batch
@@ -19,8 +19,8 @@ def registry() -> MemoryRegistry:
     return MemoryRegistry()
 
 
-def shelf_on(folder: Path, registry: MemoryRegistry) -> LogShelf:
-    return LogShelf(
+def shelf_on(folder: Path, registry: MemoryRegistry) -> OpenLogs:
+    return OpenLogs(
         data=folder,
         broker_id=1,
         defaults={},
@@ -31,20 +31,20 @@ def shelf_on(folder: Path, registry: MemoryRegistry) -> LogShelf:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, registry: MemoryRegistry) -> Iterator[LogShelf]:
+def shelf(tmp_path: Path, registry: MemoryRegistry) -> Iterator[OpenLogs]:
     shelf = shelf_on(tmp_path, registry)
     yield shelf
     shelf.close()
 
 
-def made(shelf: LogShelf, topic: str, *indices: int) -> Seen:
+def made(shelf: OpenLogs, topic: str, *indices: int) -> ClusterView:
     outcomes, seen = shelf.create({topic: (dict.fromkeys(indices, (1,)), {})})
     assert outcomes == {topic: True}
     return seen
 
 
 def test_a_look_reads_new_and_stale_topics_only_and_what_has_not_changed_is_the_same_object(
-    shelf: LogShelf, registry: MemoryRegistry
+    shelf: OpenLogs, registry: MemoryRegistry
 ) -> None:
     for number in range(20):
         registry.create(f"t{number}", {0: [1]}, {})
@@ -61,7 +61,7 @@ def test_a_look_reads_new_and_stale_topics_only_and_what_has_not_changed_is_the_
     assert second.opened["t3", 0][0] is first.opened["t3", 0][0]
 
 
-def test_topics_that_went_are_gone_whether_listed_or_only_stale(shelf: LogShelf, registry: MemoryRegistry) -> None:
+def test_topics_that_went_are_gone_whether_listed_or_only_stale(shelf: OpenLogs, registry: MemoryRegistry) -> None:
     registry.create("a", {0: [1]}, {})
     registry.create("b", {0: [2]}, {})
     assert shelf.load().opened.keys() == {("a", 0)}
@@ -72,7 +72,7 @@ def test_topics_that_went_are_gone_whether_listed_or_only_stale(shelf: LogShelf,
 
 
 def test_a_log_that_cannot_be_opened_is_left_out_and_all_others_are_served(
-    tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry
+    tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry
 ) -> None:
     shelf.load()
     for name in ("a", "bad", "c"):
@@ -84,7 +84,7 @@ def test_a_log_that_cannot_be_opened_is_left_out_and_all_others_are_served(
 
 
 def test_a_topic_made_anew_waits_until_the_logs_of_its_name_are_set_aside(
-    tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry
+    tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry
 ) -> None:
     made(shelf, "a", 0)
     assert shelf.unregister({"a": None}) == {"a": True}
@@ -100,7 +100,7 @@ def test_a_topic_made_anew_waits_until_the_logs_of_its_name_are_set_aside(
     assert shelf.look(()).opened.keys() == {("a", 0), ("b", 0)}
 
 
-def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry) -> None:
+def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry) -> None:
     registry.create("a", {0: [1]}, {})
     (tmp_path / "gone-0").mkdir()
     (tmp_path / "not a partition").mkdir()
@@ -110,7 +110,7 @@ def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, shelf: LogShelf,
 
 
 def test_what_a_deletion_left_that_was_cut_short_does_not_come_back_under_a_new_topic(
-    tmp_path: Path, shelf: LogShelf, registry: MemoryRegistry
+    tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry
 ) -> None:
     seen = made(shelf, "a", 0, 1)
     for opened, _ in seen.opened.values():

@@ -11,9 +11,9 @@ import pytest
 from headrace.broker.errors import NotMorePartitions
 from headrace.broker.event_loop import batched_jobs
 from headrace.broker.log import LogError
-from headrace.broker.partitions.open_logs import LogShelf
+from headrace.broker.partitions.open_logs import OpenLogs
 from headrace.broker.partitions.partition import PartitionTable
-from headrace.broker.partitions.topics import TopicKeeper
+from headrace.broker.partitions.topics import Topics
 from headrace.coordination.brokers import BrokerRegistry
 from headrace.coordination.topics import TopicRegistry
 from tests.unit.broker.hand_worker import HandWorker
@@ -31,7 +31,7 @@ class Kept:
     def __init__(self, folder: Path, registry: MemoryRegistry) -> None:
         self.worker = HandWorker()
         self.table = PartitionTable()
-        self.keeper = TopicKeeper(
+        self.keeper = Topics(
             data=folder,
             broker_id=1,
             defaults={},
@@ -176,7 +176,7 @@ def test_a_topic_is_deleted_by_its_id_only_while_it_has_that_id(kept: Kept, regi
 def test_a_topic_whose_log_cannot_be_opened_is_told_so_and_the_others_of_its_round_are_served(
     tmp_path: Path, kept: Kept, registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LogShelf, "_leftovers", lambda *_: [])
+    monkeypatch.setattr(OpenLogs, "_leftovers", lambda *_: [])
     (tmp_path / "bad-0").write_text("a file where a folder must be")
     outcomes: dict[str, bool | Exception] = {}
     for name in ("first", "a", "bad", "c"):

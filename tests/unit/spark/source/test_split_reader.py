@@ -17,7 +17,7 @@ from headrace.spark.source.columns import SYSTEM_COLUMNS
 from headrace.spark.source.decoding import BlockDecoder
 from headrace.spark.source.offset_ranges import OffsetRange, split_ranges
 from headrace.spark.source.split_reader import PieceReader
-from headrace.spark.source.task_reports import Receipt
+from headrace.spark.source.task_reports import TaskReport
 from headrace.wire.batch.record_batch import read_header
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
 from headrace.wire.schema_id import frame
@@ -51,12 +51,12 @@ class Aside:
 
 def read(
     log: PretendLog, pieces: Sequence[OffsetRange] | None = None, target: pa.Schema = TARGET
-) -> tuple[list[int], list[Receipt], Aside]:
+) -> tuple[list[int], list[TaskReport], Aside]:
     """Return the rows' `n`, the receipts and what went aside, over all pieces."""
-    aside, told = Aside(), list[Receipt]()
+    aside, told = Aside(), list[TaskReport]()
     numbers: list[int] = []
 
-    def on_receipt(receipt: Receipt) -> None:
+    def on_receipt(receipt: TaskReport) -> None:
         assert aside.flushed == len(aside.records), "the receipt came before the quarantine was acknowledged"
         told.append(receipt)
 
@@ -80,7 +80,7 @@ def test_all_rows_come_out_and_the_receipt_counts_them(monkeypatch: pytest.Monke
     log = pretend_log([[(at, event(batch * 10 + at)) for at in range(10)] for batch in range(5)])
     numbers, told, aside = read(log)
     assert numbers == list(range(50))
-    assert told == [Receipt(partition=0, from_offset=0, to_offset=log.end, row_count=50)]
+    assert told == [TaskReport(partition=0, from_offset=0, to_offset=log.end, row_count=50)]
     assert aside.records == []
 
 
@@ -180,12 +180,12 @@ def test_receipts_of_all_pieces_add_up_and_a_missing_one_is_named(tmp_path: Path
     folder = tmp_path / "receipts"
     pieces = [OffsetRange(partition=0, from_offset=0, to_offset=5), OffsetRange(partition=1, from_offset=0, to_offset=9)]
     task_reports.write(
-        folder, Receipt(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}, quarantined_by_code={"x": 2})
+        folder, TaskReport(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}, quarantined_by_code={"x": 2})
     )
-    task_reports.write(folder, Receipt(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}))
+    task_reports.write(folder, TaskReport(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}))
     total, absent = task_reports.read_all(folder, pieces)
     assert absent == [pieces[1]]
-    task_reports.write(folder, Receipt(partition=1, from_offset=0, to_offset=9, row_count=4, quarantined={0: 1, 600_000: 1}))
+    task_reports.write(folder, TaskReport(partition=1, from_offset=0, to_offset=9, row_count=4, quarantined={0: 1, 600_000: 1}))
     total, absent = task_reports.read_all(folder, pieces)
     assert absent == []
     assert (total.row_count, total.quarantined) == (7, {0: {0: 2}, 1: {0: 1, 600_000: 1}})

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from headrace.spark.errors import NoSuchTable, WarehouseError
-from headrace.spark.load.staging import RunFolder, sweep
+from headrace.spark.load.staging import StagingFolder, sweep
 from headrace.spark.warehouse.hours import hour_name, hour_of_name, hours_names, hours_of_names
 from headrace.spark.warehouse.query import query
 from headrace.spark.warehouse.warehouse import Published, Warehouse
@@ -110,10 +110,10 @@ def test_a_row_outside_the_load_s_ranges_is_an_error(tmp_path: Path) -> None:
 def test_orphans_of_dead_runs_are_swept_and_nothing_else(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     data = warehouse.data_folder("clicks")
-    dead, living = RunFolder(data).open(), RunFolder(data).open()
+    dead, living = StagingFolder(data).open(), StagingFolder(data).open()
     write_rows(dead.path, ROWS)
     write_rows(living.path, ROWS)
-    committed = RunFolder(data).open()
+    committed = StagingFolder(data).open()
     store(warehouse, committed.name, ROWS, [span(0, 0, 100)])
     committed.close(discard=False)
     assert dead._lock is not None

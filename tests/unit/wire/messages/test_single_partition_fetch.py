@@ -13,7 +13,7 @@ from headrace.wire.messages.fetch import (
     FetchResponseTopic,
     FetchTopic,
 )
-from headrace.wire.messages.single_partition_fetch import FetchOne, masked, offset_in, recognise
+from headrace.wire.messages.single_partition_fetch import SinglePartitionFetch, masked, offset_in, recognise
 
 VERSIONS = range(fetch.MIN_VERSION, fetch.MAX_VERSION + 1)
 OFFSETS = st.integers(-(2**63), 2**63 - 1)
@@ -25,7 +25,7 @@ def one(version: int, offset: int, *, topic: str = "clicks", index: int = 3) -> 
     return body, fetch.decode_request(version, body)
 
 
-def recognised(version: int, offset: int = 0) -> FetchOne:
+def recognised(version: int, offset: int = 0) -> SinglePartitionFetch:
     body, request = one(version, offset)
     found = recognise(version, body, request)
     assert found is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 from headrace.local.drills.batch_damage import StoredBatch, choose, damage, stored_batches
 from headrace.wire.batch.record_batch import iter_batches, place, read_header
 
-from ...audit.batches import batch
+from .batches import batch
 
 W = 600_000
 HOUR_MS = 6 * W
