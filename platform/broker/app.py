@@ -29,7 +29,6 @@ from .event_loop.worker import Worker
 from .groups.group_service import GroupService
 from .groups.offset_commits import OffsetCommits
 from .groups.offset_retention import OffsetRetention
-from .groups.producer_id_allocator import ProducerIdAllocator
 from .groups.stored_groups import StoredGroups
 from .handlers.api_table import SUPPORTED, TABLE
 from .handlers.broker import Broker
@@ -47,6 +46,7 @@ from .partitions.identity import FolderLock, identify
 from .partitions.kernel_flush import kernel_flush
 from .partitions.maintenance import FLUSH_THREADS, Maintenance
 from .partitions.partition import PartitionTable
+from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
 from .settings.broker_settings import BrokerSettings
 

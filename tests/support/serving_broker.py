@@ -12,7 +12,6 @@ from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker
 from headrace.broker.groups.group_service import GroupService
 from headrace.broker.groups.offset_commits import OffsetCommits, Offsets, Position
-from headrace.broker.groups.producer_id_allocator import ProducerIdAllocator
 from headrace.broker.groups.stored_groups import StoredGroups
 from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.broker.handlers.broker import Broker
@@ -24,6 +23,7 @@ from headrace.broker.partitions.cold_reads import ColdReads
 from headrace.broker.partitions.maintenance import FLUSH_THREADS, Maintenance
 from headrace.broker.partitions.open_logs import log_config
 from headrace.broker.partitions.partition import Partition, PartitionTable
+from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
 from headrace.broker.settings import broker_settings as broker_settings
 from headrace.broker.settings.broker_settings import topic_settings
 from headrace.coordination.committed_offset import CommittedOffset

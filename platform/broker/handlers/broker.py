@@ -19,12 +19,12 @@ from ..event_loop.response_generators import ResponseGenerators
 from ..event_loop.worker import Worker
 from ..groups.group_service import GroupService
 from ..groups.offset_commits import OffsetCommits
-from ..groups.producer_id_allocator import ProducerIdAllocator
 from ..groups.stored_groups import StoredGroups
 from ..metrics import BrokerMetrics
 from ..partitions.catalog import Catalog, Places
 from ..partitions.cold_reads import ColdReads
 from ..partitions.partition import Partition, PartitionTable
+from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..settings.broker_settings import BrokerSettings
 from .fetch_request_cache import FetchRequestCache
 from .metadata_answers import MetadataAnswers

@@ -6,10 +6,11 @@ from typing import Any
 
 from headrace.broker.errors import Overloaded
 from headrace.broker.event_loop.worker import Worker
-from headrace.broker.groups import offset_commits, producer_id_allocator
+from headrace.broker.groups import offset_commits
 from headrace.broker.groups.offset_commits import OffsetCommits, coalesced
-from headrace.broker.groups.producer_id_allocator import ProducerIdAllocator
 from headrace.broker.groups.stored_groups import DELETED_AT_ONCE, StoredGroups
+from headrace.broker.partitions import producer_id_allocator
+from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
 from headrace.coordination.committed_offset import CommittedOffset as At
 from headrace.coordination.errors import ConnectionUnsure
 from headrace.coordination.group_directory import Deletion
