@@ -1,4 +1,4 @@
-"""The docs for readers: every file they name is there."""
+"""The docs for readers: every file they name is there, and decision records have one form."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ PATHS = re.compile(r"`((?:platform|spark|dags|tests|docs|bench|deploy)/[A-Za-z0-
 WRITTEN_BY_BENCH = {"docs/BENCHMARKS.md"}
 
 
-@pytest.mark.parametrize("page", ["READING.md", "GLOSSARY.md", "BROKER.md"])
+@pytest.mark.parametrize("page", ["READING.md", "GLOSSARY.md", "BROKER.md", "ARCHITECTURE.md"])
 def test_every_file_that_a_page_names_is_there(page: str) -> None:
     named = PATHS.findall((ROOT / "docs" / page).read_text())
     assert named
@@ -23,3 +23,14 @@ def test_names_that_the_tour_points_at_are_in_their_files() -> None:
     assert pointed
     for path, name in pointed:
         assert name.split(".")[-1] in (ROOT / path).read_text(), (path, name)
+
+
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+PAGE_LINES = 50
+
+
+@pytest.mark.parametrize("record", DECISIONS, ids=lambda path: path.stem)
+def test_a_decision_is_a_page_of_context_decision_and_consequences(record: Path) -> None:
+    lines = record.read_text().splitlines()
+    assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequences"]
+    assert len(lines) <= PAGE_LINES

@@ -1,5 +1,5 @@
-"""The house stands as drawn: every room is importable under its name, the standard `platform` is not shadowed, and no suite of
-tests imports from another one.
+"""The house is as `docs/ARCHITECTURE.md` draws it: every room is importable under its name, the standard `platform` is not
+shadowed, folders and files stay small, and no suite of tests imports from another one.
 """
 
 import ast
@@ -28,6 +28,26 @@ def test_import_platform_from_the_root_is_the_standard_library_s() -> None:
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
     assert answer.stdout.strip() in ("CPython", "PyPy")
     assert not (ROOT / "platform" / "__init__.py").exists()
+
+
+MOST_LINES = 400
+MOST_FILES = 16
+MAY_BE_LONG = {"platform/broker/handlers", "platform/broker/log", "platform/cli", "platform/wire", "platform/coordination"}
+"""Folders that are lists by nature: one file an API, a command, a message, a registry."""
+
+
+def test_no_python_file_is_longer_than_a_reader_takes_in() -> None:
+    files = [path for room in ("platform", "spark", "dags", "bench", "tests") for path in (ROOT / room).rglob("*.py")]
+    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
+    assert len(lengths) > 500
+    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_no_folder_holds_more_files_than_a_reader_takes_in() -> None:
+    folders = [path.parent for room in ("platform", "spark") for path in (ROOT / room).rglob("__init__.py")]
+    counts = {str(folder.relative_to(ROOT)): len([*folder.glob("*.py")]) - 1 for folder in folders}
+    assert len(counts) > 40
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES and folder not in MAY_BE_LONG} == {}
 
 
 ONE_SUITE = {"power": "crash"}
