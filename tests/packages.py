@@ -23,9 +23,9 @@ EXPECTED = (
     "headrace/errors.py",
     "headrace/sdk/__init__.py",
     "headrace/broker/log/partition_log.py",
-    "headrace/audit/service/templates/index.html",
-    "headrace/spark/log4j2.properties",
-    "headrace/local/log4j2.properties",
+    "headrace/audit/service/web/templates/index.html",
+    "headrace/spark/load/log4j2.properties",
+    "headrace/local/supervisor/log4j2.properties",
 )
 
 

@@ -8,6 +8,8 @@ import os
 import time
 from pathlib import Path
 
+from .whole_file import replace_file
+
 HOLD_MS = 120_000
 """The longest hold. A forgotten failpoint delays a process but never hangs it."""
 
@@ -19,7 +21,7 @@ def reach(name: str, home: Path | None) -> None:
     armed = home / "failpoints" / name
     if not armed.exists():
         return
-    (home / "failpoints" / f"{name}.reached").write_text(str(os.getpid()))
+    replace_file(home / "failpoints" / f"{name}.reached", str(os.getpid()).encode())
     deadline = time.monotonic() + HOLD_MS / 1000
     while armed.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
