@@ -1,4 +1,4 @@
-# The front door: `make demo` and `make test` set up everything they need by themselves. `make help` lists what there is.
+# Start here: `make demo` and `make test` install everything they need. `make help` lists the targets.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -11,7 +11,7 @@ KEEP          ?=
 RESULTS       ?=
 export PORT_SHIFT HEADRACE_HOME KEEP LOG
 
-# Says in one line each what this machine lacks, before anything is installed or started.
+# Prints what this machine lacks, one line each, before anything is installed or started.
 preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 	{ echo "headrace: there is no $(PYTHON), or it lacks its standard library: sudo apt install python3-venv" >&2; exit 1; }; \
 	$(PYTHON) -I platform/local/preflight.py
@@ -25,7 +25,7 @@ RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 help: ## This list
 	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-58s %s\n", $$1, $$2 }'
 
-install: $(STAMP) ## Build .venv (once; every target that needs it does so by itself)
+install: $(STAMP) ## Build .venv (once; every target that needs it runs this)
 
 $(STAMP): requirements.lock pyproject.toml
 	$(preflight) install
@@ -44,28 +44,28 @@ up: ## Start the platform and return when everything is ready
 down status: install ## Stop the platform; show its processes
 	@$(BIN)/headrace $@
 
-test: ## All tests, then a table of what passed, what failed and what was left out
+test: ## All tests, then a table of passed, failed and skipped ones
 	$(preflight) test
 	@$(MAKE) --silent --no-print-directory install
 	@$(RUN)
 
-test-fast: install ## Formats, types, floors, and the unit tests with few examples: under two minutes
+test-fast: install ## Formats, types, layers, and the unit tests with few examples: under two minutes
 	@$(RUN) --fast
 
-test-root: install ## What an ordinary user may have to leave out: power cuts of a real disk, full disks (sudo make test-root)
+test-root: install ## The tests that need root: power cuts of a real disk, full disks (sudo make test-root)
 	@$(RUN) --as-root
 
-lint unit contract fuzz integration crash power e2e: install ## One room of the tests
+lint unit contract fuzz integration crash power e2e: install ## One folder of the tests
 	@$(RUN) $@
 
-test-clients: install ## Clients of other languages (wants a JDK with Maven, Go, and Node with npm; fetches from their registries)
+test-clients: install ## Clients of other languages (needs a JDK with Maven, Go, and Node with npm; downloads from their registries)
 	$(BIN)/pytest tests/clients
 
-test-openapi: install ## The schema registry held against its OpenAPI document by schemathesis (an environment of its own, a few minutes)
+test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
 	HEADRACE_SCHEMATHESIS=$(CURDIR)/.venv-openapi/bin/schemathesis $(BIN)/pytest tests/openapi
 
-packages: install ## Build wheel and sdist into dist/, and try the wheel in an environment without anything else
+packages: install ## Build wheel and sdist into dist/, and try the wheel in an empty environment
 	@$(BIN)/python -m tests.packages
 
 bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)

@@ -33,7 +33,7 @@ def step(name: str, topic: str, *, timeout: timedelta) -> BashOperator:
 
 
 @dag(
-    # No start date: a new platform waits for the next tick and does not run the last one.
+    # Without a start date, a new platform waits for the next tick and does not run the last one.
     schedule=CronTriggerTimetable("*/10 * * * *", timezone="UTC", run_immediately=False),
     catchup=False,
     max_active_runs=1,

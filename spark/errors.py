@@ -1,4 +1,4 @@
-"""What goes wrong between the offline cluster and the warehouse.
+"""Errors between the offline cluster and the warehouse.
 
 Facts are attributes; `retriable` says whether to run it again.
 """
@@ -13,7 +13,7 @@ class WarehouseError(HeadraceError):
 
 
 class LogMoved(WarehouseError):
-    """The log changed under a load: it ends before, or begins after, what was to be read."""
+    """The log changed during a load: it ends before, or begins after, the offsets to be read."""
 
     retriable: ClassVar[bool] = True
 
@@ -24,7 +24,7 @@ class LogMoved(WarehouseError):
 
 
 class UnusableRecord(WarehouseError):
-    """A record cannot be used and the reader was given no quarantine to put it into."""
+    """A record cannot be used, and the reader has no quarantine for it."""
 
     def __init__(self, topic: str, partition: int, offset: int, reason: str) -> None:
         self.topic = topic
@@ -36,7 +36,7 @@ class UnusableRecord(WarehouseError):
 
 
 class LoadSuperseded(WarehouseError):
-    """Another load committed while this one ran; its own files were given up."""
+    """Another load committed while this one ran; this one deleted its own files."""
 
     retriable: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class LoadSuperseded(WarehouseError):
 
 
 class LoadUnproven(WarehouseError):
-    """What was written is not what was read: nothing was committed."""
+    """The written files do not match what was read: nothing was committed."""
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic
@@ -56,7 +56,7 @@ class LoadUnproven(WarehouseError):
 
 
 class SparkFailed(WarehouseError):
-    """The Spark job did not end well; nothing was committed."""
+    """The Spark job failed; nothing was committed."""
 
     retriable: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
-"""What spark-submit is given, where a cluster's master is used: `spark-submit --master URL spark/submit.py TOPIC`.
+"""The script for spark-submit, with a cluster's master: `spark-submit --master URL spark/submit.py TOPIC`.
 
-(A file run by spark-submit is no part of a package, so it only calls one.)
+(A file run by spark-submit is not part of a package, so it only calls one.)
 """
 
 import sys

@@ -1,5 +1,5 @@
-"""Builds an sdist, from it the wheel, and tries that in an environment that holds nothing else: `make packages`, which is
-`python -m tests.packages [FOLDER]`. The tree's symbolic links (`src/headrace/`) must have become files.
+"""Builds an sdist, builds the wheel from it, and tries the wheel in an empty environment: `make packages`, which is `python -m
+tests.packages [FOLDER]`. In both, the tree's symbolic links (`src/headrace/`) must be files.
 """
 
 import subprocess
@@ -30,7 +30,7 @@ EXPECTED = (
 
 
 class BadPackage(Exception):
-    """What was built is not what is to be published; the message says where."""
+    """A built package must not be published; the message names the fault."""
 
 
 def build_sdist(folder: Path) -> Path:
@@ -40,14 +40,14 @@ def build_sdist(folder: Path) -> Path:
 
 
 def build_wheel(source: Path, folder: Path) -> Path:
-    """Return the wheel, built from a tree or an sdist into `folder`, with the setuptools that is installed here."""
+    """Return the wheel, built from a tree or an sdist into `folder`, with the installed setuptools."""
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
     _run([*pip, "--wheel-dir", str(folder), str(source)], cwd=folder)
     return _the_only(folder, "*.whl")
 
 
 def check_sdist(sdist: Path) -> None:
-    """Raise BadPackage for a link, which points nowhere once it is unpacked elsewhere, and for files that are missing."""
+    """Raise BadPackage for a symbolic link, which points nowhere after unpacking elsewhere, and for missing files."""
     with tarfile.open(sdist) as archive:
         members = archive.getmembers()
     links = [member.name for member in members if member.issym() or member.islnk()]
@@ -67,7 +67,7 @@ def check_wheel(wheel: Path) -> None:
 
 
 def try_wheel(wheel: Path, folder: Path) -> None:
-    """Install the wheel, with the few packages it names, into an environment of its own, and use the SDK and the command."""
+    """Install the wheel, with the few packages it requires, into its own environment, and use the SDK and the command."""
     python = folder / "bin" / "python"
     _run([sys.executable, "-m", "venv", str(folder)], cwd=wheel.parent)
     _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)], cwd=wheel.parent)
@@ -96,7 +96,7 @@ def _run(command: list[str], cwd: Path) -> str:
 
 
 def main() -> int:
-    """Build into FOLDER (default `dist`, emptied first), check, try; 0 when all is well, 1 with the reason."""
+    """Build into FOLDER (default `dist`, emptied first), check, try. Return 0, or 1 with the reason."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else TOP / "dist").absolute()
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("headrace-*.tar.gz"), *folder.glob("headrace-*.whl")):

@@ -1,7 +1,7 @@
-"""Runs the tests room by room, all of them whatever fails, and closes with a table: what passed, what failed, what was left out.
+"""Runs the tests folder by folder, all of them even after failures, and ends with a table: passed, failed, skipped.
 
-`make test` is `python -m tests.run`; `make test-root` adds `--as-root`: what an ordinary user had to leave out. With
-`--results FILE` a run adds to what the file tells of an earlier one, so that two of them make one table.
+`make test` is `python -m tests.run`. `make test-root` adds `--as-root`: it runs the tests that an ordinary user has to skip. With
+`--results FILE` a run adds its results to an earlier one's in the file, so that two runs make one table.
 """
 
 import argparse
@@ -27,20 +27,20 @@ LINT = {
 ROOMS = ("lint", "unit", "contract", "fuzz", "integration", "crash", "power", "e2e")
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
-"""Those with tests that an ordinary user may have to leave out: `needs` in tests/conftest.py."""
+"""Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
 WORKERS = ["-n", "2", "--dist", "loadfile"]
-"""A worker a core, each with its own ZooKeeper and brokers."""
+"""One worker for each core, each with its own ZooKeeper and brokers."""
 ONE_BY_ONE = ("power", "e2e")
-"""One block device, one platform."""
+"""They share one block device, or one platform."""
 PASSED, NO_TESTS = 0, 5
-"""Of pytest's exit codes."""
+"""pytest's exit codes."""
 
 Outcome = Literal["passed", "failed", "left out"]
 
 
 @dataclass(slots=True)
 class Result:
-    """What became of one room: outcomes and reasons by the test's name."""
+    """The result of one folder: outcomes and reasons by the test's name."""
 
     room: str
     seconds: float = 0.0
@@ -61,7 +61,9 @@ class Result:
 
 
 def read_report(result: Result, report: Path, exit_code: int) -> None:
-    """Take in pytest's JUnit file. A session that ended badly without saying which test failed is itself what failed."""
+    """Add pytest's JUnit file to the result. If a session failed without naming a failed test, the session itself counts as
+    failed.
+    """
     try:
         cases = list(ElementTree.parse(report).iter("testcase"))
     except (OSError, ElementTree.ParseError):
@@ -73,7 +75,7 @@ def read_report(result: Result, report: Path, exit_code: int) -> None:
             result.add(name, "failed")
         elif skipped is not None:
             result.add(name, "left out", skipped.get("message", ""))
-        elif result.outcomes.get(name) != "failed":  # an error while tearing down is a case of its own
+        elif result.outcomes.get(name) != "failed":  # an error during teardown is a case of its own
             result.add(name, "passed")
     if exit_code not in (PASSED, NO_TESTS) and not result.count("failed"):
         result.add("the session", "failed", f"pytest ended with {exit_code}")
@@ -95,7 +97,7 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def merged(earlier: Sequence[Result], later: Sequence[Result]) -> list[Result]:
-    """Return both as one: a test that an earlier run left out has the later run's outcome; what failed once has failed."""
+    """Return both as one. A test that the earlier run skipped has the later run's outcome; a test that failed once has failed."""
     by_room = {one.room: one for one in earlier}
     for new in later:
         known = by_room.setdefault(new.room, Result(new.room))
@@ -118,7 +120,7 @@ def _pytest(result: Result, extra: Iterable[str]) -> None:
         spread = [] if result.room in ONE_BY_ONE else WORKERS
         command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *spread, f"--junitxml={report}", *extra]
         if result.room == "power" and os.geteuid() == 0:
-            command = ["unshare", "--mount", *command]  # what is mounted goes with the last process of its namespace
+            command = ["unshare", "--mount", *command]  # its mounts end with the last process of its namespace
         done = subprocess.run(command, cwd=TOP, check=False)
         read_report(result, report, done.returncode)
 
@@ -150,7 +152,7 @@ def _read(path: Path | None) -> list[Result]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the rooms; return 0 when nothing failed, 1 when something did, 130 when it was interrupted."""
+    """Run the folders. Return 0 if nothing failed, 1 if something did, 130 if it was interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.run", description=__doc__, epilog="example: python -m tests.run unit")
     parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"of {', '.join(ROOMS)}; all without one")
     parser.add_argument("--fast", action="store_true", help=f"{', '.join(FAST_ROOMS)}, properties with few examples")

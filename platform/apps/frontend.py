@@ -1,6 +1,6 @@
-"""The sample frontend: a small real shop over HTTP, each request an event through the SDK's middleware.
+"""The sample frontend: a small shop over HTTP. The SDK's middleware logs each request as an event.
 
-It shows how little a service needs: one `EventLogger`, one line of middleware, `close` at the end. Holds no state worth keeping.
+A service needs only one `EventLogger`, one line of middleware, and `close` at the end. Holds no state that must survive.
 """
 
 import html
@@ -23,7 +23,7 @@ from ..sdk import ACCESS_LOG_SCHEMA, AuditedRequests, EventLogger
 log = get_logger(__name__)
 
 HEALTH_PATH = "/healthz"
-"""Asked by probes and load balancers all day: not an event."""
+"""Probes and load balancers request it all day: not an event."""
 DRAIN_TIMEOUT_S = 10
 PRODUCTS = ("mill stone", "water wheel", "sluice gate", "hopper", "grain sack", "bolting cloth", "trough", "headrace plank")
 
@@ -84,7 +84,7 @@ async def _not_found(request: Request, _: Exception) -> Response:
 
 
 def shop(logger: EventLogger) -> Starlette:
-    """Return the application, each of its requests logged by `logger`."""
+    """Return the application; `logger` logs each of its requests."""
     app = Starlette(
         routes=[
             Route("/", _home),
@@ -101,9 +101,9 @@ def shop(logger: EventLogger) -> Starlette:
 
 
 def serve(settings: FrontendSettings, stop: StopSignal) -> None:
-    """Serve until `stop`; then answer what is under way, deliver every event and seal the windows.
+    """Serve until `stop`; then answer the open requests, deliver every event and seal the windows.
 
-    Raises when the seal did not reach the audit, and when the port is taken.
+    Raises if the seal did not reach the audit, or if the port is in use.
     """
     status = StatusFile(settings.status_file)
     status.write("starting")

@@ -1,1 +1,3 @@
-"""`headrace …`: one small file per command. Results to stdout, problems to stderr; exit 0, 1 (it failed), 2 (asked wrongly)."""
+"""`headrace …`: one small file for each command. Results to stdout, problems to stderr; exit 0, 1 (it failed), 2 (wrong
+usage).
+"""

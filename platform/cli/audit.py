@@ -1,4 +1,4 @@
-"""`headrace audit run|report|drill|…`: the audit service, its report, its drills; its producers: `audit_producers.py`."""
+"""`headrace audit run|report|drill|…`: the audit service, its report, its drills. Its producers are in `audit_producers.py`."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from . import audit_producers
 from .audited_topics import await_heard, why_nothing
 from .topic_names import check_usable
 
-HELP = """Count every tier's records per window, say whether the books balance, and prove that the alarm works.
+HELP = """Count every tier's records per window, show whether the counts agree, and prove that the alarm works.
 
 example: headrace audit report --topic access_log --wait COMPLETE 120"""
 
@@ -41,8 +41,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     report = actions.add_parser(
         "report",
         help="print every window's counts and verdict",
-        description="Print every window's counts and verdict. Exit: 0 printed (and what was waited for holds), 1 not, "
-        "2 asked wrongly (no such topic).",
+        description="Print every window's counts and verdict. Exit: 0 printed (and the awaited state was reached), 1 not, "
+        "2 wrong usage (no such topic).",
         epilog="example: headrace audit report --topic access_log --json",
     )
     report.add_argument("--topic", help="only this topic")
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
     audit_producers.configure(actions)
 
-    drill = actions.add_parser("drill", help="plant a fault in the running platform and see that the audit finds it")
+    drill = actions.add_parser("drill", help="plant a fault in the running platform and check that the audit finds it")
     drills = drill.add_subparsers(dest="drill", required=True, metavar="loss|silence")
     loss = drills.add_parser("loss", help="make whole batches unreadable on the offline side")
     loss.add_argument("--topic", required=True, help="a topic with data on the offline side")
@@ -162,7 +162,7 @@ def _table(windows: list[dict[str, Any]], nothing: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from ..audit.service.web import report as books
+    from ..audit.service.web import report as report_words
 
     console = Console(width=None if sys.stdout.isatty() else 160)
     if not windows:
@@ -170,7 +170,7 @@ def _table(windows: list[dict[str, Any]], nothing: str) -> None:
         return
     for topic in dict.fromkeys(window["topic"] for window in windows):
         mine = [window for window in windows if window["topic"] == topic]
-        tiers = books.tiers(mine)
+        tiers = report_words.tiers(mine)
         table = Table(title=topic, title_justify="left")
         table.add_column("window (UTC)", no_wrap=True)
         for name in (*tiers, "quarantined"):
@@ -178,14 +178,14 @@ def _table(windows: list[dict[str, Any]], nothing: str) -> None:
         table.add_column("verdict", no_wrap=True)
         table.add_column("why", overflow="fold")
         for window in mine:
-            counts = [books.count_words(window["tiers"].get(tier)) for tier in tiers]
+            counts = [report_words.count_words(window["tiers"].get(tier)) for tier in tiers]
             table.add_row(
-                books.time_words(window),
+                report_words.time_words(window),
                 *counts,
                 f"{window['quarantined']:,}",
-                books.verdict_words(window),
-                books.why_words(window),
-                style=books.STYLE.get(window["verdict"], ""),
+                report_words.verdict_words(window),
+                report_words.why_words(window),
+                style=report_words.STYLE.get(window["verdict"], ""),
             )
         console.print(table)
 

@@ -1,4 +1,4 @@
-"""`headrace audit producers|retire-producer`: who has not said all yet, and a person's word on one that never will."""
+"""`headrace audit producers|retire-producer`: lists producers that have not sealed, and retires one that never will."""
 
 import argparse
 import getpass
@@ -23,35 +23,35 @@ def configure(actions: "Actions") -> None:
     layout = Layout.from_environment()
     producers = actions.add_parser(
         "producers",
-        help="list the producers that have not sealed, the one silent for longest first",
+        help="list the producers that have not sealed, the longest silent one first",
         description="List the runs of producers that have not sealed, or whose reports were lost.",
     )
     producers.add_argument("--json", action="store_true", help="a JSON array, one object a run")
     retire = actions.add_parser(
         "retire-producer",
-        help="say that a producer which died unsealed will say nothing more",
-        description="Say, by name and with a reason, that a producer which died unsealed will say nothing more. Windows that\n"
-        "balance without its last word become ACCEPTED, never COMPLETE; they name it, and who retired it, for good.\n"
-        "What it had taken in and never sent is lost and in no book. Should it report again, the word is void.",
+        help="declare that a producer which died unsealed will not report again",
+        description="Declare, with a name and a reason, that a producer which died unsealed will not report again. Windows that\n"
+        "balance without its last report become ACCEPTED, never COMPLETE; they always name it, and who retired it.\n"
+        "Events that it accepted and never sent are lost and counted nowhere. If it reports again, the retirement is void.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog='example: headrace audit retire-producer www1/shop/4f2a --reason "the host burned down"',
     )
     retire.add_argument("instance", metavar="INSTANCE", help="as `headrace audit producers` and the reports name it")
     retire.add_argument("--reason", required=True, help="why it will never seal; shown with every window it leaves behind")
-    retire.add_argument("--by", default=_whoever_asks(), help="whose word this is (default: %(default)s)")
+    retire.add_argument("--by", default=_login_name(), help="who retires it (default: %(default)s)")
     retire.add_argument(
         "--silent-for",
         type=float,
         default=SILENT_S,
         metavar="SECONDS",
-        help="refuse one that was heard more recently (default %(default)s)",
+        help="refuse a producer that reported more recently (default %(default)s)",
     )
     retire.add_argument("--live", default=layout.live_bootstrap, help="bootstrap of the live cluster (default %(default)s)")
     for one in (producers, retire):
         one.add_argument("--url", default=layout.audit_url, help="the audit service (default %(default)s)")
 
 
-def _whoever_asks() -> str:
+def _login_name() -> str:
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (KeyError, OSError, ImportError):
@@ -59,7 +59,7 @@ def _whoever_asks() -> str:
 
 
 def list_unsealed(arguments: argparse.Namespace) -> int:
-    """Print who has not said all."""
+    """Print the producers that have not sealed."""
     from ..audit.client import unsealed
 
     runs = unsealed(arguments.url)
@@ -77,7 +77,7 @@ def list_unsealed(arguments: argparse.Namespace) -> int:
 
 
 def retire_producer(arguments: argparse.Namespace) -> int:
-    """Put the word on the audit topic and return once the service has taken it in."""
+    """Write the retirement to the audit topic and return once the service has read it."""
     from ..audit.publisher import retire
     from ..client.connection.cluster import Cluster
     from ..client.errors import ClientError
@@ -102,14 +102,14 @@ def retire_producer(arguments: argparse.Namespace) -> int:
     try:
         retire(producer, arguments.instance, [run["epoch"] for run in due], by=arguments.by, reason=arguments.reason)
     finally:
-        with suppress(ClientError):  # whatever did not arrive has been raised above
+        with suppress(ClientError):  # if it did not arrive, an error was raised above
             producer.close(1_000)
         cluster.close()
     deadline = time.monotonic() + TAKEN_IN_MS / 1000
     while any(run["retired"] is None for run in _runs_of(arguments)):
         if time.monotonic() > deadline:
             raise HeadraceError(
-                f"the word on {arguments.instance} stands on the audit topic, and the audit service has not taken it in for "
+                f"the retirement of {arguments.instance} is on the audit topic, but the audit service has not read it for "
                 f"{TAKEN_IN_MS // 1000} s: see its log"
             )
         time.sleep(0.1)

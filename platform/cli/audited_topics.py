@@ -1,4 +1,4 @@
-"""A topic that the audit shows nothing of: is it unknown, or is there nothing of it to audit yet?"""
+"""Explains why the audit shows nothing of a topic: the topic is unknown, or there is nothing to audit yet."""
 
 import time
 
@@ -8,15 +8,17 @@ from ..runtime.layout import is_internal
 from .topic_names import topics_if_reachable, unknown_topic
 
 HEARD_WITHIN_S = 10.0
-"""How long the audit may take to read what a producer has just announced."""
+"""How long the audit may take to read a producer's announcement."""
 
 
 class NotAudited(HeadraceError):
-    """The topic is there, and no tier has told the audit of a record of it."""
+    """The topic exists, but no tier has reported a record of it to the audit."""
 
 
 def why_nothing(topic: str, *, url: str, live: str) -> str:
-    """Return why the audit shows no window of a topic that it, or the live cluster, knows. Raises AskedWrongly for any other."""
+    """Return why the audit shows no window of a topic that it or the live cluster knows. Raises AskedWrongly for an unknown
+    topic.
+    """
     heard = audit.topics(url)
     if topic in heard:
         return f"The audit has heard of topic {topic!r}, and no tier has counted a record of it yet."
@@ -39,7 +41,7 @@ def why_nothing(topic: str, *, url: str, live: str) -> str:
 
 
 def await_heard(topic: str, *, url: str, live: str) -> None:
-    """Return once the audit has heard of the topic. Raises AskedWrongly for an unknown one, NotAudited when nothing comes."""
+    """Return once the audit knows the topic. Raises AskedWrongly for an unknown topic, NotAudited if no report arrives."""
     deadline = time.monotonic() + HEARD_WITHIN_S
     while topic not in audit.topics(url):
         why = why_nothing(topic, url=url, live=live)

@@ -1,4 +1,4 @@
-"""`headrace broker run`: one broker, in the foreground, until SIGTERM. `headrace broker config`: what it would run with."""
+"""`headrace broker run`: one broker, in the foreground, until SIGTERM. `headrace broker config`: its settings in force."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 HELP = "Run one broker alone: the Kafka wire protocol over byte-addressed logs. docs/BROKER.md is its manual."
 
 WRONG_SETTINGS, STOPPED_LATE = 2, 3
-"""Exit codes, besides 0 for a clean stop and 1 for everything else that ends a broker."""
+"""Exit codes, besides 0 for a clean stop and 1 for every other end."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         description=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="settings for --set, for the file (name=value a line) and for the environment (HEADRACE_BROKER_<NAME>, dots as\n"
-        "underscores); `headrace broker config` says what each means:\n  "
+        "underscores); `headrace broker config` explains each:\n  "
         + "\n  ".join(broker_settings.known_names())
         + "\n\nexit codes: 0 stopped as asked, 1 could not start or go on, 2 wrong settings, 3 stopped, but not within\n"
         "shutdown.timeout.ms; killed by the signal when it comes twice\n\n"
@@ -40,14 +40,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     config = what.add_parser(
         "config",
-        help="print the settings in force, where each was said and what it means",
+        help="print the settings in force, where each was set and what it means",
         description="Print the settings that `headrace broker run` with the same flags, environment and file would run with.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: headrace broker config --config /etc/headrace/broker.properties --changed",
     )
     for one in (run, config):
         _add_flags(one)
-    config.add_argument("--changed", action="store_true", help="only settings that something was said about")
+    config.add_argument("--changed", action="store_true", help="only settings that were set")
     config.add_argument("--json", action="store_true", help="as JSON, with defaults and docs")
 
 
@@ -58,7 +58,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, help="folder of the logs, this broker's only (setting log.dirs)")
     parser.add_argument("--zookeeper", metavar="HOST:PORT[/CHROOT]", help=f"(default: {layout.live_zookeeper})")
     parser.add_argument("--host", help="address to listen on (default: 127.0.0.1)")
-    parser.add_argument("--advertised-host", metavar="HOST", help="address told to clients (default: that of --host)")
+    parser.add_argument("--advertised-host", metavar="HOST", help="address that clients connect to (default: that of --host)")
     parser.add_argument("--id", type=int, dest="broker_id", help="this broker's number in its cluster (default: 1)")
     parser.add_argument(
         "--http-port", type=int, help="port of /metrics, /healthz and /readyz, 0 for any free one (default: they are not served)"
@@ -66,7 +66,7 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], dest="words", metavar="NAME=VALUE", help="a setting, by Kafka's name; repeatable"
     )
-    parser.add_argument("--status-file", type=Path, help="where to say 'ready', as JSON")
+    parser.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
 
 
 def _serve(settings: BrokerSettings) -> int:
-    # kio loads hypothesis where it finds it, for strategies that nobody asks for here: half a second of every start.
+    # kio loads hypothesis if it is installed, for test strategies that are not used here: half a second of every start.
     sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]
     from ..broker.app import BrokerProcess
 
@@ -127,7 +127,7 @@ def _serve(settings: BrokerSettings) -> int:
         log.error("broker_ends", why=str(error))
         raise
     except Exception as error:
-        # A fault of ours: on one line of the log like all others, not as a traceback that no collector of logs can read.
+        # A fault of ours is logged as one line like all others: log collectors cannot read a traceback.
         log.error("broker_ends", why=repr(error), exc_info=True)
         return 1
     finally:

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run = run_parser(
         parser, what=HELP, example="headrace consumer run --topic access_log --group request-rate --consumer-id consumer-1"
     )
-    run.add_argument("--topic", default="access_log", help="topic to count; it may come later (default: %(default)s)")
+    run.add_argument("--topic", default="access_log", help="topic to count; it need not exist yet (default: %(default)s)")
     run.add_argument("--group", default="request-rate", help="group whose members share the partitions (default: %(default)s)")
     run.add_argument("--consumer-id", help="this member's own name in the group (default: made from host and process id)")
     run.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--session-timeout-ms",
         type=int,
         default=6_000,
-        help="how long the partitions of a killed member wait for another (default: %(default)s)",
+        help="time until the partitions of a killed member go to another one (default: %(default)s)",
     )
 
 

@@ -18,7 +18,7 @@ example: headrace demo --log access.log"""
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--log", type=Path, help="a web server's access log, combined format; without it a sample frontend is driven"
+        "--log", type=Path, help="a web server's access log, combined format; without it the sample frontend gets requests"
     )
     parser.add_argument("--topic", default="access_log", help="default: access_log")
     parser.add_argument("--keep", action="store_true", default=os.environ.get("KEEP", "") not in ("", "0"), help="as KEEP=1")

@@ -1,4 +1,4 @@
-"""`headrace down`: everything stopped, in reverse order."""
+"""`headrace down`: stop everything, in reverse order."""
 
 import argparse
 

@@ -1,7 +1,7 @@
-"""Errors of the command line itself: a command that was asked for something that cannot be."""
+"""The error of the command line itself: the user asked for something that cannot be done."""
 
 from ..errors import HeadraceError
 
 
 class AskedWrongly(HeadraceError):
-    """The words of the command are at fault, not the world: exit code 2."""
+    """The command's arguments are wrong, not the environment: exit code 2."""

@@ -1,11 +1,13 @@
-"""The shape of every command that is one process of the platform: `headrace NAME run …`, in the foreground, until SIGTERM."""
+"""The parser shared by all commands that are one process of the platform: `headrace NAME run …`, in the foreground, until
+SIGTERM.
+"""
 
 import argparse
 from pathlib import Path
 
 
 def run_parser(parser: argparse.ArgumentParser, *, what: str, example: str) -> argparse.ArgumentParser:
-    """Return the parser of the word `run`, with `--status-file`; the command's own flags are to be added."""
+    """Return the parser of the sub-command `run`, with `--status-file`. The caller adds the command's own options."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="run")
     run = actions.add_parser(
         "run",
@@ -14,5 +16,5 @@ def run_parser(parser: argparse.ArgumentParser, *, what: str, example: str) -> a
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=f"example: {example}",
     )
-    run.add_argument("--status-file", type=Path, help="where to say 'ready', as JSON")
+    run.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     return run

@@ -10,7 +10,7 @@ from ..runtime.logs import configure as configure_logs
 from ..sdk import ACCESS_LOG_TOPIC
 from .foreground import run_parser
 
-HELP = "Run the sample frontend: a small real HTTP service, each request an event through the SDK."
+HELP = "Run the sample frontend: a small real HTTP service; the SDK logs each request as an event."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run = run_parser(parser, what=HELP, example="headrace frontend run --port 8000 --topic access_log")
     run.add_argument("--port", type=int, default=layout.port(8000), help="port to listen on (default: %(default)s)")
     run.add_argument("--host", default=LOOPBACK, help="address to listen on (default: %(default)s)")
-    run.add_argument("--topic", default=ACCESS_LOG_TOPIC, help="where the requests go (default: %(default)s)")
+    run.add_argument("--topic", default=ACCESS_LOG_TOPIC, help="topic of the events (default: %(default)s)")
     run.add_argument(
         "--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="the live cluster (default: %(default)s)"
     )
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--schema-cache",
         type=Path,
         default=layout.run / "schemas-frontend",
-        help="folder that remembers schema ids while the registry is away (default: %(default)s)",
+        help="folder that keeps schema ids for times without a registry (default: %(default)s)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`headrace load TOPIC`: the load, the count, the gate. Each step may be run again at any moment; nothing is loaded twice."""
+"""`headrace load TOPIC`: the load, the count, the gate. Each step may be run again at any time; nothing is loaded twice."""
 
 import argparse
 import json
@@ -18,7 +18,7 @@ example: headrace load access_log
 
 
 class NotMirroredYet(HeadraceError):
-    """The topic is on the live cluster alone."""
+    """The topic exists on the live cluster only."""
 
     retriable = True
 
@@ -37,14 +37,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     logs.configure("load", level="WARNING" if arguments.step is None else "INFO")
     layout = Layout.from_environment()
-    told: dict[str, Any] = {"topic": arguments.topic}
+    results: dict[str, Any] = {"topic": arguments.topic}
     for step in STEPS if arguments.step is None else (arguments.step,):
         words, line = _STEPS[step](layout, arguments)
-        told[step] = words
+        results[step] = words
         if not arguments.json:
             print(line, flush=True)
     if arguments.json:
-        print(json.dumps(told))
+        print(json.dumps(results))
     return 0
 
 
@@ -74,7 +74,7 @@ def _load(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any]
 
 
 def _not_there(layout: Layout, topic: str) -> HeadraceError:
-    """Return the error for a topic that the offline cluster, which is loaded from, does not have."""
+    """Return the error for a topic that is missing on the offline cluster, from which the load reads."""
     live, offline = topics_if_reachable(layout.live_bootstrap) or [], topics_if_reachable(layout.offline_bootstrap) or []
     if topic in live:
         return NotMirroredYet(
@@ -96,8 +96,11 @@ def _count(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any
         "window_count": done.window_count,
     }
     if not done.load_count:
-        return words, f"count: nothing of {done.topic} that the audit has not been told"
-    return words, f"count: told the audit of {done.row_count:,} rows in {done.window_count} windows ({done.load_count} loads)"
+        return words, f"count: the audit has every count of {done.topic} already"
+    return (
+        words,
+        f"count: reported {done.row_count:,} rows to the audit, in {done.window_count} windows ({done.load_count} loads)",
+    )
 
 
 def _publish(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:

@@ -1,4 +1,4 @@
-"""`headrace log check|dump|repair DIR`: a partition's folder or a whole data folder, seen and put in order without a broker."""
+"""`headrace log check|dump|repair DIR`: examines and repairs a partition's folder or a whole data folder, without a broker."""
 
 import argparse
 import base64
@@ -40,11 +40,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         command.add_argument("folder", metavar="DIR", type=Path)
         command.add_argument("--json", action="store_true", help="print JSON, one object a line")
         if name == "dump":
-            command.add_argument("--from-offset", type=int, default=0, metavar="N", help="begin where this offset is (default 0)")
-            command.add_argument("--limit", type=int, metavar="N", help="show at most so many batches of each log")
-            command.add_argument("--records", action="store_true", help="show the records too; what is not text as base64")
+            command.add_argument("--from-offset", type=int, default=0, metavar="N", help="begin at this offset (default 0)")
+            command.add_argument("--limit", type=int, metavar="N", help="show at most N batches of each log")
+            command.add_argument("--records", action="store_true", help="show the records too; bytes that are not text as base64")
         if name == "repair":
-            command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+            command.add_argument("--dry-run", action="store_true", help="only print what would be done")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -75,7 +75,7 @@ def _check(arguments: argparse.Namespace, folders: list[Path]) -> int:
         harm += sum(not problem.kind.is_harmless for problem in problems)
         for problem in problems:
             progress.clear()
-            print(json.dumps(_problem(folder, problem)) if arguments.json else _told(problem))
+            print(json.dumps(_problem(folder, problem)) if arguments.json else _problem_line(problem))
     progress.end()
     if not arguments.json:
         print(f"{len(folders)} {'log' if len(folders) == 1 else 'logs'}, {harm or 'no'} {'problem' if harm == 1 else 'problems'}")
@@ -97,7 +97,7 @@ def _problem(folder: Path, problem: Problem) -> dict[str, object]:
     }
 
 
-def _told(problem: Problem) -> str:
+def _problem_line(problem: Problem) -> str:
     return f"{'note' if problem.kind.is_harmless else 'PROBLEM'}: {problem}\n  what to do: {problem.kind.what_to_do}"
 
 
@@ -144,7 +144,7 @@ def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
 
 
 def _plain(value: object) -> object:
-    """Return what JSON can hold: bytes as text where they are text, else {"base64": …}."""
+    """Return a value that JSON can hold: bytes as text if they are UTF-8, else {"base64": …}."""
     if isinstance(value, bytes):
         text = _as_text(value)
         return {"base64": base64.b64encode(value).decode()} if text is None else text
@@ -198,7 +198,7 @@ def _step(folder: Path, step: Step) -> dict[str, object]:
 
 
 class _Progress:
-    """How much has been read: a bar on a terminal, a line every few seconds elsewhere; nothing when it is quick."""
+    """Shows how much has been read: a bar on a terminal, a line every few seconds elsewhere, nothing if it is quick."""
 
     FIRST_AFTER_S = 2.0
 
@@ -226,7 +226,7 @@ class _Progress:
             print(f"{share:.0%} of {self._total_bytes / 1e9:.1f} GB read", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Leave the line to other output."""
+        """Clear the bar's line for other output."""
         if self._is_shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
             self._is_shown = False

@@ -1,6 +1,6 @@
-"""The front door: finds the command's file, reads the arguments, runs it, turns errors into one clear line.
+"""The entry point: finds the command's file, parses the arguments, runs the command, prints an error as one clear line.
 
-Each command's module holds `HELP`, `configure(parser)` and `run(arguments) -> int`; it is imported only when it is called.
+Each command's module holds `HELP`, `configure(parser)` and `run(arguments) -> int`. It is imported only when it is called.
 """
 
 import argparse
@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 class Command(Protocol):
-    """What a command's module offers."""
+    """The interface of a command's module."""
 
     HELP: str
 
@@ -63,20 +63,20 @@ def _overview() -> str:
 
 
 def version() -> str:
-    """Return this Headrace's version, and the Python it runs on: what a report of a fault begins with.
+    """Return Headrace's version and its Python's, for the first line of a bug report.
 
-    A checkout that is run without being installed has no package metadata; one that is installed elsewhere has another's.
+    A checkout that is not installed has no package metadata, and another installed version would return its own.
     """
-    told = f"headrace {__version__} (Python {'.'.join(map(str, sys.version_info[:3]))})"
+    text = f"headrace {__version__} (Python {'.'.join(map(str, sys.version_info[:3]))})"
     try:
         installed = importlib.metadata.version("headrace")
     except importlib.metadata.PackageNotFoundError:
-        return told
-    return told if installed == __version__ else f"{told}; the installed package headrace is {installed}"
+        return text
+    return text if installed == __version__ else f"{text}; the installed package headrace is {installed}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 it worked, 1 it failed, 2 it was asked wrongly."""
+    """Run one command and return its exit code: 0 it worked, 1 it failed, 2 wrong usage."""
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help"):
         print(_overview())

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--destination-zookeeper",
         default=layout.offline_zookeeper,
         metavar="HOST:PORT[/CHROOT]",
-        help="the destination's; remembers how far was reported (default: %(default)s)",
+        help="the destination's; stores how far the mirror has reported (default: %(default)s)",
     )
     run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster that holds the audit's topic (default: the source)")
     run.add_argument(
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=STALL_AFTER_MS,
         metavar="MS",
-        help="say that the mirror stands still when a partition is behind and has not moved for so long (default: %(default)s)",
+        help="report a stalled mirror when a partition is behind and has not moved for this long (default: %(default)s)",
     )
 
 

@@ -1,4 +1,4 @@
-"""`headrace quarantine list`: what could not be used, why, and where it came from."""
+"""`headrace quarantine list`: the records that could not be used, with reason and origin."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from ..runtime.layout import QUARANTINE_SUFFIX, Layout
 from ..wire.quarantine_record import FileOrigin, LogOrigin, ProcessOrigin, QuarantineRecord
 from .topic_names import check_known
 
-HELP = """List what could not be used: reason, origin, time and the beginning of each payload.
+HELP = """List the records that could not be used: reason, origin, time and the beginning of each payload.
 
 example: headrace quarantine list --topic access_log --json"""
 
@@ -21,8 +21,8 @@ PAYLOAD_HEAD_BYTES = 120
 def configure(parser: argparse.ArgumentParser) -> None:
     bootstrap = Layout.from_environment().live_bootstrap
     actions = parser.add_subparsers(dest="action", required=True, metavar="list")
-    listing = actions.add_parser("list", help="print everything that is quarantined, each thing once")
-    listing.add_argument("--topic", help="only what was meant for this topic (default: all)")
+    listing = actions.add_parser("list", help="print every quarantined record once")
+    listing.add_argument("--topic", help="only records meant for this topic (default: all)")
     listing.add_argument("--json", action="store_true", help="print a JSON array, payloads whole")
     listing.add_argument("--bootstrap", default=bootstrap, help="the live cluster (default %(default)s)")
 
@@ -56,15 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_known(cluster: Cluster, topic: str) -> None:
-    """Return if the topic is there, or what was meant for it and could not be used. Raises AskedWrongly."""
+    """Return if the topic exists, or if its quarantine topic does. Raises AskedWrongly."""
     there = cluster.topics()
-    # All that was meant for a topic may have gone to quarantine: then there is no topic, and yet it is known.
+    # All events for a topic may have gone to quarantine. Then the topic does not exist, and yet it is known.
     meant = [name.removesuffix(QUARANTINE_SUFFIX) for name in there]
     check_known(topic, meant, f"on {cluster.bootstrap}, and nothing was quarantined for one")
 
 
 def _print_json(found: Iterator[QuarantineRecord]) -> int:
-    """Print the array as it comes, so that a large one needs no memory; return its length."""
+    """Print the array element by element, so that a large one needs no memory; return its length."""
     count = 0
     sys.stdout.write("[")
     for record in found:
@@ -89,7 +89,7 @@ def _print_table(found: Iterator[QuarantineRecord]) -> int:
 
 
 def origin_words(record: QuarantineRecord) -> str:
-    """Return where the thing came from, as people write it."""
+    """Return the record's origin as text."""
     match record.origin:
         case FileOrigin(file=file, line=line):
             return f"{file}:{line}"
@@ -102,7 +102,7 @@ def origin_words(record: QuarantineRecord) -> str:
 
 
 def payload_head(payload: bytes) -> str:
-    """Return the payload's beginning as printable text."""
+    """Return the beginning of the payload as printable text."""
     text = payload[:PAYLOAD_HEAD_BYTES].decode("utf-8", errors="backslashreplace")
     text = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     return f"{text} … ({len(payload)} bytes)" if len(payload) > PAYLOAD_HEAD_BYTES else text

@@ -1,4 +1,4 @@
-"""`headrace query SQL`: DuckDB over the warehouse's published hours, or over every row by the name `<topic>_all`."""
+"""`headrace query SQL`: DuckDB over the warehouse's published hours, or over every row with the name `<topic>_all`."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ example: headrace query 'SELECT status, count(*) AS requests FROM access_log GRO
 
 TABLE_ROWS = 200
 NO_SUCH_TABLE = re.compile(r"Table with name (.+?) does not exist")
-"""DuckDB's words."""
+"""DuckDB's message."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,11 +56,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class NotLoadedYet(HeadraceError):
-    """The topic is there, and nothing of it is in the warehouse."""
+    """The topic exists, but nothing of it is in the warehouse."""
 
 
 def _no_such_table(name: str, loaded: list[str], layout: Layout) -> HeadraceError:
-    """Return what is wrong with a name in the SQL that no view has: its topic is not loaded yet, or there is none."""
+    """Return the error for an unknown table: its topic is not loaded yet, or there is no such topic."""
     has = f"The warehouse has {', '.join(loaded)}, each also as NAME_all with every row."
     topic = name.removesuffix("_all")
     if topic in (topics_if_reachable(layout.live_bootstrap) or ()):

@@ -1,4 +1,4 @@
-"""`headrace rates`: the live count of requests per minute, as the consumers last wrote it."""
+"""`headrace rates`: the live count of requests per minute, from the consumers' state files."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ The platform's consumers count one topic, access_log; `headrace consumer run --t
 
 
 class NotCounted(HeadraceError):
-    """The topic is there, and no consumer counts its events."""
+    """The topic exists, but no consumer counts its events."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--last", type=int, metavar="N", help="only the latest N minutes of each topic (default: all)")
     parser.add_argument("--json", action="store_true", help="print a JSON array of topic, minute_start_ms, requests")
     parser.add_argument(
-        "--bootstrap", default=layout.live_bootstrap, help="where to look for a topic nobody has counted (default: %(default)s)"
+        "--bootstrap",
+        default=layout.live_bootstrap,
+        help="cluster to search for a topic that no consumer counts (default: %(default)s)",
     )
     parser.add_argument("--home", type=Path, default=layout.home, help="folder of the state files (default: %(default)s)")
 
@@ -49,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def counted_topics(home: Path) -> list[str]:
-    """Return the topics that consumers of this platform say they count, sorted."""
+    """Return the topics that this platform's consumers count, sorted."""
     found = set()
     for path in (home / "run").glob("*.json"):
         words = _words(path)
@@ -66,7 +68,9 @@ def _words(path: Path) -> object:
 
 
 def _why_nothing(topic: str | None, counted: list[str], bootstrap: str) -> str:
-    """Return why there is nothing to show. Raises AskedWrongly for an unknown topic, NotCounted for one that nobody counts."""
+    """Return why there is nothing to show. Raises AskedWrongly for an unknown topic, NotCounted for one that no consumer
+    counts.
+    """
     counts = f"the consumers count {', '.join(counted)}" if counted else "no consumer counts anything here"
     sends = f"`headrace replay LOG --topic {topic or (counted or ['access_log'])[0]}` sends some"
     if topic is None:

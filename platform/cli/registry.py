@@ -26,12 +26,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5_000,
         metavar="MS",
-        help="how long one question to a broker may take; a write fails after about three (default %(default)s)",
+        help="timeout of one request to a broker; a write fails after about three (default %(default)s)",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    # Imported when it is run: `headrace registry --help` needs no web server.
+    # Imported here, because `headrace registry --help` needs no web server.
     from ..schema_registry.service.process import RegistrySettings
     from ..schema_registry.service.process import run as serve
 

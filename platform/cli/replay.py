@@ -1,4 +1,4 @@
-"""`headrace replay LOG`: a web server's access log as events, each line at its own time."""
+"""`headrace replay LOG`: sends a web server's access log as events, each line with its own time."""
 
 import argparse
 import json
@@ -24,23 +24,23 @@ HELP = """Replay an access log (combined format, plain or .gz) as events with th
 
 A line that is no request goes to quarantine with its file and line number and does not fail the replay; a file whose
 first lines are mostly of another format is refused before anything is sent.
-Exit code 0: every other line is delivered and the books are sealed; 1: not, or it was stopped; 2: asked wrongly.
+Exit code 0: every other line is delivered and its windows are sealed; 1: not, or it was stopped; 2: wrong usage.
 
 example: headrace replay /var/log/apache2/access.log --topic access_log"""
 
 MAX_BLOCK_MS = 120_000
-"""How long a full buffer is waited for before a line counts as dropped: longer than a broker takes to come back."""
+"""How long a full buffer is waited for before a line counts as dropped: longer than a broker's restart."""
 CLOSE_TIMEOUT_MS = 130_000
 TOPIC_TIMEOUT_MS = 10_000
-"""How long a topic that is being made is waited for."""
+"""How long to wait for a new topic."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
-    parser.add_argument("log", metavar="LOG", type=Path, help="the log file; .gz is unpacked on the way")
+    parser.add_argument("log", metavar="LOG", type=Path, help="the log file; .gz is read directly")
     parser.add_argument("--topic", default=ACCESS_LOG_TOPIC, help="where the events go (default %(default)s)")
     parser.add_argument("--any-format", action="store_true", help="replay a file even if its first lines are of another format")
-    parser.add_argument("--rate", type=_rate, metavar="N", help="at most N events a second (default: as fast as they are taken)")
+    parser.add_argument("--rate", type=_rate, metavar="N", help="at most N events a second (default: as fast as possible)")
     parser.add_argument("--server-name", help="the server that wrote the log (default: this host's name)")
     parser.add_argument("--bootstrap", default=layout.live_bootstrap, help="the live cluster (default %(default)s)")
     parser.add_argument("--registry", default=layout.registry_url, help="the schema registry (default %(default)s)")
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.log.is_file():
         print(f"headrace replay: {arguments.log} is no file: give an access log", file=sys.stderr)
         return 2
-    # All that can be known to be wrong is asked first: from the logger's start on the audit waits for this run's events.
+    # Check the arguments first: once the logger has started, the audit waits for the events of this run.
     check_usable(arguments.topic)
     if not arguments.any_format:
         try:
@@ -83,14 +83,17 @@ def run(arguments: argparse.Namespace) -> int:
     for failure in result.failures:
         print(f"headrace replay: {failure}", file=sys.stderr)
     if result.dropped:
-        print(f"headrace replay: {result.dropped} lines were dropped: the buffer stayed full; the books say so", file=sys.stderr)
+        print(
+            f"headrace replay: {result.dropped} lines were dropped: the buffer stayed full; the audit counts them",
+            file=sys.stderr,
+        )
     if result.stopped_at_line is not None:
         print(f"headrace replay: stopped at line {result.stopped_at_line}; what was sent until there is sealed", file=sys.stderr)
     return 0 if result.is_whole else 1
 
 
 class _PatientLogger:
-    """The logger, closed with time for everything that is under way."""
+    """The logger; its `close` allows time to deliver what is in flight."""
 
     def __init__(self, logger: EventLogger) -> None:
         self.log = logger.log
@@ -106,7 +109,7 @@ class _PatientLogger:
 
 
 class _Progress:
-    """A bar on a terminal, a line every few seconds elsewhere; nothing for what ends within two seconds."""
+    """A bar on a terminal, a line every few seconds elsewhere, nothing if it ends within two seconds."""
 
     FIRST_AFTER_S = 2.0
 
@@ -136,7 +139,7 @@ class _Progress:
 
 
 def _see_topic(bootstrap: str, topic: str) -> None:
-    """Return once the topic is there: made, if it was not. Raises with the reason when no broker answers, or refuses it."""
+    """Return once the topic exists; create it if needed. Raises the reason if no broker answers, or if one refuses the topic."""
     cluster = Cluster(bootstrap, client_id="replay", request_timeout_ms=5_000)
     backoff = Backoff()
     deadline = time.monotonic() + TOPIC_TIMEOUT_MS / 1000
@@ -147,7 +150,7 @@ def _see_topic(bootstrap: str, topic: str) -> None:
                 cluster.partitions(topic, may_create=True)
                 return
             except BrokerUnreachable:
-                raise  # at once: better than to wait for a buffer to fill
+                raise  # at once, instead of waiting for the buffer to fill
             except ClientError as error:
                 if not error.retriable or time.monotonic() >= deadline:
                     raise

@@ -1,4 +1,4 @@
-"""`headrace schema register|get|list`: what people ask of the registry by hand and in scripts."""
+"""`headrace schema register|get|list`: requests to the schema registry, by hand and in scripts."""
 
 import argparse
 import json
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=SUBJECT:VERSION",
         help="types that other subjects define, e.g. shop.Money=money-value:1",
     )
-    register.add_argument("--dry-run", action="store_true", help="only tell whether it is compatible with the newest version")
+    register.add_argument("--dry-run", action="store_true", help="only print whether it is compatible with the newest version")
     get = actions.add_parser("get", parents=[common], help="print one schema")
     get.add_argument("subject", nargs="?", metavar="SUBJECT")
     get.add_argument("version", nargs="?", default="latest", metavar="VERSION", help="a number from 1 (default: the newest)")
@@ -94,7 +94,7 @@ def _list(client: RegistryClient, *, is_json: bool) -> int:
         try:
             rows.append(client.latest(subject))
         except RegistryError as error:
-            # Deleted between the two questions.
+            # The schema was deleted between the two requests.
             if error.error_code not in (40401, 40402):
                 raise
     if is_json:
@@ -123,7 +123,7 @@ def _pretty(text: str) -> str:
 
 
 def _reference(word: str) -> Reference:
-    """Return the reference that NAME=SUBJECT:VERSION means. Raises ValueError."""
+    """Return the reference written as NAME=SUBJECT:VERSION. Raises ValueError."""
     name, equals, rest = word.partition("=")
     subject, colon, version = rest.rpartition(":")
     if not (equals and colon and name and subject and version.isdigit() and int(version) > 0):

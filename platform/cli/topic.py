@@ -1,4 +1,4 @@
-"""`headrace topic list|create|describe|delete|config`: the topics of any cluster that speaks Kafka's wire."""
+"""`headrace topic list|create|describe|delete|config`: the topics of any Kafka-wire cluster."""
 
 import argparse
 import json
@@ -24,7 +24,7 @@ from .topic_names import unknown_topic
 if TYPE_CHECKING:
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
-HELP = """List, create, describe, configure and delete the topics of a cluster: this platform's, or any that speaks Kafka's wire.
+HELP = """List, create, describe, configure and delete the topics of a cluster: this platform's, or any Kafka-wire cluster.
 
 exit codes: 0 done, 1 the cluster could not do it, 2 asked wrongly (no such topic, a name or a setting that cannot be)
 
@@ -38,7 +38,7 @@ ASKED_WRONGLY = {
     ErrorCode.INVALID_REQUEST: "see `headrace topic --help`",
     ErrorCode.POLICY_VIOLATION: "the cluster's own policy forbids it",
 }
-"""The broker's refusals that another command would not meet, each with what to do."""
+"""Refusals by the broker that are due to the arguments, each with advice."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -70,9 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--partitions", type=_count, default=-1, metavar="N", help="(default: the cluster's own default)")
     create.add_argument("--replication-factor", type=_count, default=-1, metavar="N", help="(default: the cluster's own default)")
     create.add_argument("--config", type=_setting, action="append", default=[], metavar="K=V", help="a setting; may be repeated")
-    create.add_argument(
-        "--if-not-exists", action="store_true", help="a topic that is there already is no failure; it stays as it is"
-    )
+    create.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists already; it stays unchanged")
 
     describe = _action(
         actions,
@@ -94,7 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         example="headrace topic delete clicks",
     )
     delete.add_argument("name", metavar="NAME")
-    delete.add_argument("--force", action="store_true", help="even one of the platform's own, such as the audit's books")
+    delete.add_argument("--force", action="store_true", help="even one of the platform's own, such as the audit's topic")
 
     config = _action(
         actions,
@@ -129,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster]:
-    """Give the cluster that is meant; what it refuses because it was asked wrongly is raised so."""
+    """Yield the chosen cluster. Refusals that are due to the arguments are raised as AskedWrongly."""
     layout = Layout.from_environment()
     named = layout.live_bootstrap if arguments.cluster == "live" else layout.offline_bootstrap
     cluster = Cluster(arguments.bootstrap or named, client_id="headrace-topic")
@@ -279,7 +277,7 @@ def _partitions(topic: TopicDescription) -> str:
 
 
 def _once(settings: list[tuple[str, str]]) -> dict[str, str]:
-    """Return the settings as a mapping. Raises AskedWrongly for one that is named twice."""
+    """Return the settings as a mapping. Raises AskedWrongly if one is given twice."""
     names = [name for name, _ in settings]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

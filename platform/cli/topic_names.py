@@ -1,6 +1,6 @@
-"""Names of topics as people type them: is there such a topic, and if not, which one was meant?
+"""Checks topic names that the user typed: does the topic exist, and if not, which name is similar?
 
-Every command that takes a topic which has to be there asks here, so that all say it in the same words, with exit code 2.
+Every command that needs an existing topic uses this module, so all give the same message with exit code 2.
 """
 
 import difflib
@@ -14,12 +14,12 @@ from .errors import AskedWrongly
 
 MOST_SUGGESTED = 3
 LEAST_ALIKE = 0.6
-"""As difflib measures it: two letters swapped or one left out in a short name are well above."""
+"""difflib's ratio. Two swapped letters, or one missing letter, in a short name are well above it."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names most like `name`, the likeliest first; capitals do not count, and internal topics are for those
-    who ask for one.
+    """Return the known names most similar to `name`, the best first. Ignores case; suggests an internal topic only for an
+    internal name.
     """
     folded: dict[str, str] = {}
     for one in sorted(known, reverse=True):
@@ -30,7 +30,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
 
 
 def unknown_topic(name: str, where: str, known: Iterable[str], advice: str) -> AskedWrongly:
-    """Return the error for a topic that `where` does not have."""
+    """Return the error for a topic that is missing in `where`."""
     close = did_you_mean(name, known)
     guess = f" Did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
     return AskedWrongly(f"there is no topic {name!r} {where}.{guess} {advice}")
@@ -46,7 +46,7 @@ def topics_of(bootstrap: str) -> list[str]:
 
 
 def topics_if_reachable(bootstrap: str) -> list[str] | None:
-    """Return the names of a cluster's topics, None when no broker answers: for advice, which must not fail on its own."""
+    """Return the names of a cluster's topics, or None if no broker answers: for advice, which must not fail itself."""
     try:
         return topics_of(bootstrap)
     except ClientError:
@@ -63,7 +63,7 @@ def check_known(
 
 
 def check_usable(name: str) -> None:
-    """Return if events may be logged to a topic of this name, which may not exist yet. Raises AskedWrongly."""
+    """Return if events may be logged to a topic with this name, which need not exist. Raises AskedWrongly."""
     if (fault := fault_of(name)) is not None:
         raise AskedWrongly(f"{fault}: choose another name")
     if is_internal(name):

@@ -1,4 +1,4 @@
-"""`headrace up`: the whole platform, ready."""
+"""`headrace up`: start the whole platform and wait until it is ready."""
 
 import argparse
 import sys

@@ -1,5 +1,13 @@
-"""Clients of any Kafka-wire cluster: blocking sockets, threads, no framework.
+"""Clients of any Kafka-wire cluster: blocking sockets and threads, no framework. Import each class from its own module.
 
-`connection` one broker · `cluster` who leads what · `fetcher` batches and ranges · `producer` sending (over `accumulator`,
-`pending`, `sender`) · `admin` making topics · `control_plane` the other questions · `errors` all that can go wrong.
+- Send records: `producer.producer.Producer`, over one `connection.cluster.Cluster`.
+- Read chosen partitions by offset: `fetch.fetcher.Fetcher` (the newest batches), `fetch.read_range.read_range` (a whole range),
+  `fetch.log_offsets.log_range` (where a log begins and ends).
+- Read topics as a member of a group that coordinates through ZooKeeper: `consumer.zk_consumer.ZooKeeperConsumer`.
+- Create a topic: `admin.create_topic`. List, describe, delete and configure topics: `topic_admin`.
+- Write a quarantine record: `quarantine.send_quarantined`.
+- Catch what fails: `errors`, and `consumer.zk_errors` for groups.
+
+`connection` is below them all: `cluster` finds the leaders, `connection` speaks to one broker, `control_plane` holds the small
+requests.
 """

@@ -1,4 +1,4 @@
-"""Making topics, and seeing that they are there. Works on any Kafka-wire cluster."""
+"""Create a topic and check that each partition has a leader. Works on any Kafka-wire cluster."""
 
 import time
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ def create_topic(
     replication_factor: int = 1,
     timeout_ms: int = 30_000,
 ) -> bool:
-    """Return whether the topic was made by this call (False: it existed already); then every partition of it has a leader.
+    """Return True if this call created the topic, False if it existed. On return every partition has a leader.
 
-    An existing topic is left as it is, whatever its partitions and config. Waits out passing failures for `timeout_ms`; raises
-    the last of them, and at once what the broker refuses for good (a bad name, an unknown config).
+    An existing topic is left unchanged, even if its partition count or configuration differs. Retriable failures are retried for
+    `timeout_ms`; then the last one is raised. A permanent refusal (a bad name, an unknown configuration key) is raised at once.
     """
     deadline = time.monotonic() + timeout_ms / 1000
     backoff = Backoff()

@@ -1,7 +1,6 @@
-"""What goes wrong between a client and a cluster. Each error carries its facts as attributes; `retriable` says whether to ask
-again.
+"""Errors between a client and a cluster. Each carries its facts as attributes; `retriable` says whether to try again.
 
-Holds no I/O and no policy on how often to try again: that is the caller's.
+Holds no I/O and no policy on how often to retry: that is the caller's.
 """
 
 from typing import ClassVar
@@ -19,7 +18,7 @@ class InvalidAddress(ClientError):
 
 
 class BrokerUnreachable(ClientError):
-    """No connection could be made, or it broke before the answer came. Whether the request was carried out is not known."""
+    """No connection could be made, or it broke before the response came. It is unknown whether the request was carried out."""
 
     retriable: ClassVar[bool] = True
 
@@ -31,11 +30,11 @@ class BrokerUnreachable(ClientError):
 
 
 class RequestTimedOut(BrokerUnreachable):
-    """The broker did not answer in time. Whether the request was carried out is not known."""
+    """The broker did not respond in time. It is unknown whether the request was carried out."""
 
 
 class BadAnswer(ClientError):
-    """The peer answered with bytes that are no answer to the request. The connection is closed; a new one may do better."""
+    """The bytes from the peer are not a response to the request. The connection is closed; a new one may work."""
 
     retriable: ClassVar[bool] = True
 
@@ -59,7 +58,7 @@ class UnsupportedApi(ClientError):
 
 
 class BrokerError(ClientError):
-    """The broker refused a request, for good: the same request will be refused again."""
+    """The broker refused a request permanently: it will refuse the same request again."""
 
     def __init__(self, what: str, code: int, message: str | None = None) -> None:
         self.code = code
@@ -68,7 +67,7 @@ class BrokerError(ClientError):
 
 
 class RetriableBrokerError(BrokerError):
-    """The broker could not do it now: leadership moves, a topic appears, replicas are behind."""
+    """The broker could not serve the request now: leadership moves, a topic is being created, replicas are behind."""
 
     retriable: ClassVar[bool] = True
 
@@ -107,7 +106,7 @@ class OffsetOutOfRange(ClientError):
 
 
 class CorruptRead(ClientError):
-    """A batch of the log failed its check and the caller named no place for such a range."""
+    """A batch of the log failed its check, and the caller gave no `on_corrupt`."""
 
     def __init__(self, topic: str, partition: int, from_offset: int, to_offset: int, reason: str) -> None:
         self.topic = topic
@@ -121,7 +120,7 @@ class CorruptRead(ClientError):
 
 
 class ReadStalled(ClientError):
-    """The broker shows records after the offset and yet sends none."""
+    """The high watermark is above the offset, yet the broker sends no records."""
 
     retriable: ClassVar[bool] = True
 
@@ -136,7 +135,7 @@ class ReadStalled(ClientError):
 
 
 class BufferFull(ClientError):
-    """The producer's buffer stayed full for as long as the caller was willing to wait. The record was not taken."""
+    """The producer's buffer stayed full for the caller's whole `max_block_ms`. The record was not accepted."""
 
     retriable: ClassVar[bool] = True
 
@@ -174,7 +173,7 @@ class DeliveryTimedOut(ClientError):
 
 
 class DeliveryFailed(ClientError):
-    """Batches were given up since the last flush; the first one's error is the cause."""
+    """Batches were given up since the last flush; `first` is the first one's error."""
 
     def __init__(self, record_count: int, first: ClientError) -> None:
         self.record_count = record_count
@@ -183,14 +182,14 @@ class DeliveryFailed(ClientError):
 
 
 class FlushTimedOut(ClientError):
-    """Not everything was acknowledged when the flush's time was over; the sending goes on."""
+    """Not every record was acknowledged within the flush's timeout; sending continues."""
 
     retriable: ClassVar[bool] = True
 
     def __init__(self, record_count: int, timeout_ms: int, last: HeadraceError | None = None) -> None:
         self.record_count = record_count
         self.last = last
-        """What the latest try met; None where none has failed yet."""
+        """The error of the latest attempt; None if none has failed yet."""
         why = f"; the latest try: {last}" if last is not None else ""
         super().__init__(
             f"flush: {record_count} records still wait for an acknowledgement after {timeout_ms} ms and are still being sent{why}"
@@ -198,23 +197,23 @@ class FlushTimedOut(ClientError):
 
 
 class ProducerClosed(ClientError):
-    """The producer was closed: it takes no more records, and what it still held was given up."""
+    """The producer was closed: it accepts no more records, and it gave up what it still held."""
 
 
 class ProducerForked(ClientError):
-    """The producer was made in another process: threads and sockets do not survive a fork."""
+    """The producer was created in another process: threads and sockets do not survive a fork."""
 
     def __init__(self, made_in: int, used_in: int) -> None:
         super().__init__(f"this producer was made in process {made_in} and is used in {used_in}: make a new one after the fork")
 
 
 def broker_error(what: str, code: int, message: str | None = None) -> BrokerError:
-    """Return the error for a broker's code: of the retriable class where the same request may succeed later."""
+    """Return the error for a broker's code: retriable if the same request may succeed later."""
     return (RetriableBrokerError if ErrorCode.of(code).retriable else BrokerError)(what, code, message)
 
 
 def code_name(code: int) -> str:
-    """Return a code as people know it: its name and number, or the bare number when this house does not know it."""
+    """Return the code's name and number, or the bare number if this program does not know the code."""
     try:
         return f"{ErrorCode(code).name} ({code})"
     except ValueError:
@@ -228,7 +227,7 @@ _ADVICE = {
 }
 
 _FOR_PRODUCERS = {10, 44}
-"""Codes whose advice holds for Produce alone: CreateTopics answers a policy's refusal with the same number."""
+"""Codes whose advice is true for Produce only: CreateTopics uses the same numbers for a policy's refusal."""
 
 
 def _advice(code: int, what: str) -> str:

@@ -1,5 +1,5 @@
-"""What people ask of a cluster about its topics: which there are, how they lie, their settings; and deleting one. Making one is
-`admin.create_topic`. Works on any Kafka-wire cluster: versions that our broker and Kafka 2.3 to 4.x serve.
+"""List, describe, delete and configure topics. `admin.create_topic` creates one. Works on any Kafka-wire cluster: it speaks
+versions that our broker and Kafka 2.3 to 4.x serve.
 """
 
 import time
@@ -16,17 +16,17 @@ from .errors import BadAnswer, RequestTimedOut, UnknownTopic, broker_error
 
 METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 44
 _VERSIONS = {METADATA: (4, 4), DELETE_TOPICS: (1, 5), DESCRIBE_CONFIGS: (1, 1), INCREMENTAL_ALTER_CONFIGS: (0, 0)}
-"""API key → the lowest and the highest version spoken; a higher one of DeleteTopics says why in words."""
+"""API key → the lowest and the highest version spoken; a higher version of DeleteTopics returns the reason as text."""
 
 _TOPIC = 2
 _SET, _DELETE = 0, 1
 _SOURCES = {1: "topic", 2: "broker", 3: "broker", 4: "broker", 5: "default"}
-"""DescribeConfigs' numbers for where a value comes from; that a broker's is dynamic is no matter here."""
+"""DescribeConfigs' numbers for the source of a value; whether a broker's value is dynamic makes no difference here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionPlace:
-    """Where one partition lies; brokers by their ids, `leader` -1 where there is none now."""
+    """The brokers of one partition, by id; `leader` is -1 if there is none now."""
 
     partition: int
     leader: int
@@ -36,14 +36,14 @@ class PartitionPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """One topic as its cluster's metadata shows it."""
+    """One topic in its cluster's metadata."""
 
     name: str
     partitions: tuple[PartitionPlace, ...]
 
     @property
     def replication_factor(self) -> int:
-        """Return the replicas of a partition; of the one that has the fewest."""
+        """Return the number of replicas of the partition that has the fewest."""
         return min((len(one.replicas) for one in self.partitions), default=0)
 
 
@@ -53,13 +53,13 @@ class TopicSettingInForce:
 
     name: str
     value: str | None
-    """None where the cluster keeps it secret."""
+    """None if the cluster keeps the value secret."""
     source: str
     """`topic` (its own), `broker` or `default`."""
 
 
 def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> list[TopicDescription]:
-    """Return these topics, or all, by name. Raises `UnknownTopic`, the broker's refusal, `BrokerUnreachable`."""
+    """Return these topics (None: all), sorted by name. Raises `UnknownTopic`, the broker's refusal, `BrokerUnreachable`."""
     wanted = None if names is None else [{"name": name} for name in names]
     answer = _ask(cluster.controller(), METADATA, {"topics": wanted, "allow_auto_topic_creation": False})
     found = []
@@ -82,7 +82,9 @@ def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> lis
 
 
 def delete_topic(cluster: Cluster, topic: str, *, timeout_ms: int = 30_000) -> None:
-    """Return once the cluster shows the topic no more; its data goes for good. Raises `UnknownTopic`, the broker's refusal."""
+    """Return once the cluster no longer lists the topic; its data is deleted for good. Raises `UnknownTopic`, the broker's
+    refusal.
+    """
     deadline = time.monotonic() + timeout_ms / 1000
     controller = cluster.controller()
     answer = _ask(controller, DELETE_TOPICS, {"topic_names": [topic], "timeout_ms": timeout_ms}, timeout_ms=2 * timeout_ms)
@@ -94,7 +96,7 @@ def delete_topic(cluster: Cluster, topic: str, *, timeout_ms: int = 30_000) -> N
             raise broker_error(what, int(one.error_code), getattr(one, "error_message", None))
     backoff = Backoff()
     attempt = 0
-    # Kafka answers when the deletion is decided; its brokers learn of it a moment later.
+    # Kafka responds when the deletion is decided; its brokers learn of it a moment later.
     while topic in cluster.topics():
         if time.monotonic() >= deadline:
             raise RequestTimedOut(

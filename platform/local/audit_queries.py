@@ -1,4 +1,4 @@
-"""Asks the running audit service for its verdicts: what the demo and the drills look at. The service decides, this only reads."""
+"""Asks the running audit service for its verdicts, for the demo and the drills. The service decides; this module only reads."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ ASK_MS = 10_000
 
 
 def windows(layout: Layout, topic: str) -> dict[int, dict[str, Any]]:
-    """Return the audited windows of `topic` by `window_start_ms`, as `GET /api/completeness` gives them."""
+    """Return the audited windows of `topic` by `window_start_ms`, as `GET /api/completeness` returns them."""
     return {window["window_start_ms"]: window for window in completeness(layout.audit_url, topic, timeout_ms=ASK_MS)}
 
 
@@ -24,9 +24,10 @@ def wait_until(
     every_ms: int = 500,
     seen: Callable[[dict[int, dict[str, Any]]], None] = lambda found: None,
 ) -> tuple[bool, dict[int, dict[str, Any]]]:
-    """Ask until `condition` holds of the windows or `within_ms` is over; return whether it held, and the last answer.
+    """Poll until `condition` is true for the windows, or until `within_ms` is over. Return whether it was true, and the last
+    answer.
 
-    `seen` is called with every answer, for progress. An audit service that is restarting is asked again.
+    `seen` is called with every answer, for progress. While the audit service restarts, it is asked again.
     """
     deadline = time.monotonic() + within_ms / 1000
     found: dict[int, dict[str, Any]] = {}

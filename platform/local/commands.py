@@ -1,4 +1,4 @@
-"""Our own commands run as a user would run them: each in a process of its own, in one platform's environment."""
+"""Runs Headrace commands as a user would: each in its own process, in one platform's environment."""
 
 import os
 import subprocess
@@ -12,21 +12,21 @@ TIMEOUT_MS = 300_000
 
 
 class CommandFailed(HeadraceError):
-    """A command did not end well; the message holds what it complained of."""
+    """A command failed; the message has its error output."""
 
 
 def command(*words: str) -> list[str]:
-    """Return what starts `headrace WORDS`."""
+    """Return the command line of `headrace WORDS`."""
     return [sys.executable, "-m", "headrace.cli.main", *words]
 
 
 def environment(layout: Layout) -> Mapping[str, str]:
-    """Return the environment in which every process of ours finds this platform."""
+    """Return the environment in which every Headrace process finds this platform."""
     return {**os.environ, **layout.environment()}
 
 
 def output_of(layout: Layout, *words: str) -> str:
-    """Return what `headrace WORDS` printed. Raises CommandFailed."""
+    """Return the output of `headrace WORDS`. Raises CommandFailed."""
     what = f"headrace {' '.join(words)}"
     try:
         done = subprocess.run(

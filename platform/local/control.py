@@ -1,4 +1,4 @@
-"""Asks of the running platform: is it there, bring it up or down, stop and start one process. Each waits, within a bound."""
+"""Operations on the running platform: read its state, bring it up or down, stop and start one process. Every wait is bounded."""
 
 import os
 import signal
@@ -17,11 +17,11 @@ TURN_S = 0.05
 UP_MS = 300_000
 """Airflow alone takes more than a minute on two busy cores."""
 DOWN_MS = 90_000
-"""Longer than every process's `stop_ms`, one after the other where one needs the other."""
+"""Longer than the sum of `stop_ms` along any chain of processes that need each other."""
 
 
 class PlatformError(HeadraceError):
-    """The platform did not do what was asked; the message says what and shows the log's tail where there is one."""
+    """The platform did not do what was asked. The message says what failed, with the end of the log if there is one."""
 
 
 class NotRunning(PlatformError):
@@ -29,7 +29,7 @@ class NotRunning(PlatformError):
 
 
 def state(layout: Layout) -> PlatformState | None:
-    """Return the platform as its supervisor sees it, or None when it is not running."""
+    """Return the platform's state as its supervisor wrote it, or None if it is not running."""
     return read_platform(layout)
 
 
@@ -42,10 +42,10 @@ def running(layout: Layout) -> PlatformState:
 
 
 def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], None] = lambda line: None) -> bool:
-    """Return once everything is ready: True if it was started now, False if it ran already.
+    """Return once everything is ready: True if this call started it, False if it was running.
 
-    Raises PlatformError: what the machine lacks, before anything is started; or the reason and the log's tail when something is
-    not ready in time. Nothing that was started is left running then, nor when a signal ends the wait.
+    Raises PlatformError: with what the machine lacks, before anything is started; or with the reason and the end of the log if
+    something is not ready in time. After an error or a signal, everything that this call started is stopped.
     """
     deadline = time.monotonic() + timeout_ms / 1000
     if read_platform(layout) is not None:
@@ -77,15 +77,15 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
 def _await_ready(
     layout: Layout, supervisor: "subprocess.Popen[bytes] | None", deadline: float, progress: Callable[[str], None]
 ) -> None:
-    """Return when all is ready. `supervisor` is the one that was started for it, None where one ran already."""
-    told: set[str] = set()
+    """Return when all is ready. `supervisor` is the process started for it, or None if one was running."""
+    announced: set[str] = set()
     seen = read_platform(layout)
     began = time.monotonic()
     while time.monotonic() < deadline:
         seen = read_platform(layout)
         for process in seen.processes if seen else ():
-            if supervisor is not None and process.state == "ready" and process.name not in told:
-                told.add(process.name)
+            if supervisor is not None and process.state == "ready" and process.name not in announced:
+                announced.add(process.name)
                 progress(f"ready: {process.name}" + (f" at {process.address}" if process.address else ""))
         if seen is not None and seen.is_ready:
             return
@@ -99,7 +99,7 @@ def _await_ready(
 
 
 def _end(supervisor: "subprocess.Popen[bytes]") -> None:
-    """Have the supervisor stop all that it started; kill it, and with it its processes, when it does not within a bound."""
+    """Make the supervisor stop all its processes. If it does not end within a bound, kill it; its processes die with it."""
     supervisor.terminate()
     try:
         supervisor.wait(timeout=DOWN_MS / 1000)
@@ -109,7 +109,7 @@ def _end(supervisor: "subprocess.Popen[bytes]") -> None:
 
 
 def down(layout: Layout, *, timeout_ms: int = DOWN_MS) -> bool:
-    """Return once everything has stopped: True if something ran, False if nothing did."""
+    """Return once everything has stopped: True if something was running, False if nothing was."""
     seen = read_platform(layout)
     if seen is None:
         return False

@@ -1,7 +1,8 @@
-"""Builds `.venv` from `requirements.lock` and says how far it is: `python3 -I platform/local/environment.py`, by `make install`.
+"""Builds `.venv` from `requirements.lock` and shows the progress: `python3 -I platform/local/environment.py`, run by `make
+install`.
 
-Uses the standard library only, since nothing of ours is installed yet. Interrupted at any moment, it is run again and goes on: an
-environment without a working pip is made anew, what is installed stays. pip's own words are in `.venv/install.log`.
+Uses only the standard library, because nothing else is installed yet. After an interruption, run it again: it makes an
+environment without a working pip anew, and keeps what is installed. pip's output is in `.venv/install.log`.
 """
 
 import os
@@ -17,7 +18,7 @@ from typing import IO
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TELL_EVERY_S = 10
-"""Between two lines where the output is no terminal; on one the line is rewritten every second."""
+"""Between two lines, if the output is not a terminal; on a terminal the line is rewritten every second."""
 PIP_ENDS_S = 20
 LOG_TAIL_LINES = 15
 _PINNED = re.compile(r"^[A-Za-z0-9][\w.-]*==", re.MULTILINE)
@@ -27,11 +28,11 @@ _INSTALLING = "Installing collected packages"
 
 
 class InstallFailed(Exception):
-    """A command did not end well; the message says which, and the end of what it said."""
+    """A command failed; the message names it and has the end of its output."""
 
 
 class Progress:
-    """How far pip is, as its output tells: the packages it has looked at, then those whose files are in place."""
+    """pip's progress, read from its output: the packages it has resolved, then those whose files are in place."""
 
     def __init__(self, package_count: int) -> None:
         self._package_count = package_count
@@ -40,7 +41,7 @@ class Progress:
         self.is_installing = False
 
     def line(self, text: str) -> None:
-        """Take in a line of pip's."""
+        """Read one line of pip's output."""
         if _SEEN.match(text):
             self._seen += 1
             self._doing = ""
@@ -50,7 +51,7 @@ class Progress:
             self.is_installing = True
 
     def words(self, installed: int) -> str:
-        """Return where it stands; `installed` is how many packages have their files in place."""
+        """Return the progress as text; `installed` is how many packages have their files in place."""
         whole = self._package_count
         if self.is_installing:
             return f"installing: {min(installed, whole)} of {whole} packages"
@@ -58,21 +59,21 @@ class Progress:
 
 
 class _Screen:
-    """One line that is rewritten on a terminal, a line now and then elsewhere."""
+    """One line that is rewritten on a terminal; elsewhere a line at intervals."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._is_terminal = stream.isatty()
-        self._began = self._told = time.monotonic()
+        self._began = self._last_shown = time.monotonic()
 
     def show(self, words: str) -> None:
         now = time.monotonic()
         line = f"[{now - self._began:4.0f} s] {words}"
         if self._is_terminal:
             self._stream.write(f"\r\033[K{line[:100]}")
-        elif now - self._told >= TELL_EVERY_S:
+        elif now - self._last_shown >= TELL_EVERY_S:
             self._stream.write(f"{line}\n")
-            self._told = now
+            self._last_shown = now
         self._stream.flush()
 
     def end(self, words: str) -> None:
@@ -82,7 +83,7 @@ class _Screen:
 
 
 def build(venv: Path, lock: Path, project: Path) -> None:
-    """Return when `venv` holds the packages of `lock` and, in place, the project. Raises InstallFailed."""
+    """Return when `venv` holds the packages of `lock` and, in editable form, the project. Raises InstallFailed."""
     screen = _Screen(sys.stderr)
     python = venv / "bin" / "python"
     if not _has_pip(python):
@@ -100,7 +101,7 @@ def build(venv: Path, lock: Path, project: Path) -> None:
 
 
 def _has_pip(python: Path) -> bool:
-    """Return whether the environment is one that can be gone on with: of this Python, with a pip that runs."""
+    """Return whether the environment can be reused: of this Python, with a pip that runs."""
     try:
         said = subprocess.run(
             [str(python), "-c", "import pip, sys; print(sys.version_info[:2])"], capture_output=True, text=True, timeout=60
@@ -111,7 +112,9 @@ def _has_pip(python: Path) -> bool:
 
 
 def _run(command: Sequence[str], venv: Path, screen: _Screen, progress: Progress | None = None) -> None:
-    """Run a command to its end, its output in the log and, read as pip's, on the screen. Interrupted, end the command first."""
+    """Run a command to its end; write its output to the log and, as pip's progress, to the screen. An interruption ends the
+    command first.
+    """
     lines: list[str] = []
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True)
     reader = threading.Thread(target=_read, args=(child, lines, progress), daemon=True)
@@ -162,7 +165,7 @@ def _stop(number: int, frame: object) -> None:
 
 
 def main() -> int:
-    """Build `.venv` of this checkout: 0 it is ready, 1 it is not and why, 130 it was interrupted."""
+    """Build this checkout's `.venv`. Return 0 if it is ready, 1 with a reason if it is not, 130 if it was interrupted."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     os.chdir(CHECKOUT)

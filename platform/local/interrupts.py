@@ -1,5 +1,5 @@
-"""One Ctrl-C is enough and two do no harm: the first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main thread, later
-ones do not disturb what cleans up after it.
+"""Makes one Ctrl-C enough and a second one harmless: the first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt in the main
+thread; later ones do not disturb the clean-up.
 """
 
 import signal
@@ -12,7 +12,7 @@ _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """While entered, in charge of the three signals; the handlers of before are put back at the end. Main thread only."""
+    """While entered, handles the three signals; the previous handlers are restored at the end. Main thread only."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -43,9 +43,9 @@ class Interrupts:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Keep the signals waiting inside, for the few steps between starting a process and knowing its id.
+    """Block the signals inside, for the few steps between starting a process and storing its id.
 
-    Elsewhere than in the main thread, where no signal is handled, nothing is held.
+    Does nothing in other threads, because only the main thread handles signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,8 @@
-"""What this machine lacks, all at once, each fault in one line with its remedy: asked before anything is installed or started.
+"""Finds everything that this machine lacks before anything is installed or started: one line for each fault, with its remedy.
 
-`python3 -I platform/local/preflight.py install|up|demo|test` needs nothing but a Python: it is the first that `make` runs, with
-whatever Python the machine has. So this file uses the standard library only and is kept to what Python 3.8 reads. `headrace up`
-and `headrace demo` ask the same functions.
+`python3 -I platform/local/preflight.py install|up|demo|test` needs only a Python: `make` runs it first, with whatever Python the
+machine has. So this file uses the standard library only, and only syntax that Python 3.8 reads. `headrace up` and `headrace demo`
+call the same functions.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 TABLE = CHECKOUT / "deploy" / "local" / "processes.toml"
 LOOPBACK = "127.0.0.1"
 OLDEST, NEWEST = (3, 11), (3, 13)
-"""The Pythons that `requires-python` in pyproject.toml names; `tests/unit/local/test_preflight.py` compares the two."""
+"""The oldest and newest Python that `requires-python` in pyproject.toml allows; `tests/unit/local/test_preflight.py` compares
+the two.
+"""
 OLDEST_JAVA = 17
 INSTALLED_BYTES = 1_600_000_000
-"""`.venv`, whole."""
+"""The size of `.venv`."""
 HOME_BYTES = 300_000_000
-"""A platform with a demo's events, its logs and Airflow's database."""
+"""The size of a platform with a demo's events, its logs and Airflow's database."""
 FRONTEND_PORT = 8000
 JAVA_MS = 30_000
 _PORT_IN_WORDS = re.compile(r"\{port\[(\d+)\]\}")
@@ -37,7 +39,7 @@ _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 def python_faults(version: Sequence[int], found: Iterable[str] = ()) -> list[str]:
-    """Return the fault of a Python that is too old or too new. `found` names the others on this machine that would do."""
+    """Return the fault of a Python that is too old or too new. `found`: other Pythons on this machine that would do."""
     if OLDEST <= tuple(version[:2]) <= NEWEST:
         return []
     others = sorted(found)
@@ -47,14 +49,14 @@ def python_faults(version: Sequence[int], found: Iterable[str] = ()) -> list[str
 
 
 def venv_faults() -> list[str]:
-    """Return the fault of a Python that cannot make an environment with pip in it: Debian has that in a package of its own."""
+    """Return the fault of a Python that cannot create an environment with pip: Debian has that in a separate package."""
     if importlib.util.find_spec("venv") is not None and importlib.util.find_spec("ensurepip") is not None:
         return []
     return ["Python's venv module is missing: sudo apt install python3-venv"]
 
 
 def java_faults(environment: Mapping[str, str]) -> list[str]:
-    """Return the fault of a Java that is missing, does not run, or is too old: `JAVA_HOME`'s, else the one on the path."""
+    """Return the fault of a Java that is missing, does not run, or is too old. Checks `JAVA_HOME`'s, else the one on the path."""
     remedy = f"sudo apt install default-jre-headless, or set JAVA_HOME to a Java {OLDEST_JAVA} or newer"
     home = environment.get("JAVA_HOME")
     program = str(Path(home) / "bin" / "java") if home else shutil.which("java", path=environment.get("PATH"))
@@ -80,7 +82,7 @@ def java_faults(environment: Mapping[str, str]) -> list[str]:
 
 
 def folder_faults(folder: Path, needed_bytes: int, remedy: str) -> list[str]:
-    """Return what is wrong with a folder that is to be made, or written to, and to take `needed_bytes`."""
+    """Return what is wrong with a folder that must be created or written to and must hold `needed_bytes`."""
     there = folder
     while not there.exists() and there != there.parent:
         there = there.parent
@@ -95,7 +97,7 @@ def folder_faults(folder: Path, needed_bytes: int, remedy: str) -> list[str]:
 
 
 def port_faults(ports: Mapping[int, str]) -> list[str]:
-    """Return one fault that names all of the loopback ports (port → who is to have it) that something else listens on."""
+    """Return one fault with all loopback ports (port → its process) on which something else listens."""
     taken = [f"{port} ({name})" for port, name in sorted(ports.items()) if not is_free(port)]
     if not taken:
         return []
@@ -119,9 +121,9 @@ def is_free(port: int) -> bool:
 
 
 def ports_of(table: str, shift: int) -> dict[int, str]:
-    """Return every port that a process table names, shifted, with the process that listens there.
+    """Return every port of a process table, shifted, with the process that listens there.
 
-    A port that no entry has as its `port` (a broker's metrics) is the first entry's that mentions it.
+    A port that no entry has as its `port` (a broker's metrics) belongs to the first entry that mentions it.
     """
     entries = table.split("[[process]]")[1:]
     named = [(_first(_NAME_OF_ENTRY, entry, "?"), entry) for entry in entries]
@@ -136,7 +138,7 @@ def ports_of(table: str, shift: int) -> dict[int, str]:
 
 
 def is_running(home: Path) -> bool:
-    """Return whether a supervisor holds this home's lock: the ports are its own then."""
+    """Return whether a supervisor holds this home's lock; then the ports in use are its own."""
     try:
         descriptor = os.open(str(home / "run" / "supervisor.lock"), os.O_RDWR)
     except OSError:
@@ -151,7 +153,7 @@ def is_running(home: Path) -> bool:
 
 
 def platform_faults(home: Path, shift: int, environment: Mapping[str, str]) -> list[str]:
-    """Return what keeps a platform from being started in `home`: Java, permission, room, ports. Nothing where one runs."""
+    """Return what prevents a platform from starting in `home`: Java, permissions, disk space, ports. Empty if one is running."""
     if is_running(home):
         return []
     table = Path(environment.get("HEADRACE_PROCESS_TABLE") or TABLE)
@@ -161,7 +163,7 @@ def platform_faults(home: Path, shift: int, environment: Mapping[str, str]) -> l
 
 
 def installing_faults(environment: Mapping[str, str]) -> list[str]:
-    """Return what keeps `make` from building `.venv`; nothing once it is built."""
+    """Return what prevents `make` from building `.venv`; empty once it is built."""
     if (CHECKOUT / ".venv" / ".installed").exists():
         return []
     found = [name for name in _candidates() if shutil.which(name, path=environment.get("PATH"))]
@@ -170,7 +172,7 @@ def installing_faults(environment: Mapping[str, str]) -> list[str]:
 
 
 def faults_before(what: str, environment: Mapping[str, str]) -> list[str]:
-    """Return all that stands between this machine and `make install|up|demo|test`."""
+    """Return all that prevents `make install|up|demo|test` on this machine."""
     faults = installing_faults(environment)
     if what in ("install", "test"):
         faults += java_faults(environment)
@@ -186,7 +188,7 @@ def faults_before(what: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def in_lines(faults: Sequence[str]) -> str:
-    """Return the faults as one message: a single one as it is, several each on a line of its own."""
+    """Return the faults as one message: a single one unchanged, several with a line each."""
     return faults[0] if len(faults) == 1 else "".join(f"\n  {fault}" for fault in faults)
 
 
@@ -215,7 +217,7 @@ def _giga(count: int) -> str:
 
 
 def main() -> int:
-    """Print what is lacking, one fault a line, and return 1; print nothing and return 0 where nothing is."""
+    """Print what is lacking, one fault a line, and return 1; if nothing is, print nothing and return 0."""
     faults = faults_before(sys.argv[1] if len(sys.argv) > 1 else "install", os.environ)
     for fault in faults:
         sys.stderr.write(f"headrace: {fault}\n")

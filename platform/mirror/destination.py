@@ -1,7 +1,7 @@
-"""The destination's side: topics made like the source's, batches appended as they are, at their own offsets.
+"""The destination cluster: creates topics like the source's, appends batches unchanged at their own offsets.
 
-Knows how a conditional append is asked for and what its answers mean; decides nothing about positions. A request is begun for
-each leader, and finished later, so that the next fetch runs beside it.
+Knows how to request a conditional append and what the responses mean. Decides nothing about positions. One request is sent to
+each leader and finished later, so the next fetch runs beside it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,20 @@ log = get_logger(__name__)
 LANE = "mirror-append"
 ALL_REPLICAS = -1
 VERSION = produce.FIRST_FLEXIBLE
-"""The first with tagged fields, which carry the condition."""
+"""The first version with tagged fields, which carry the condition."""
 CREATE_TIMEOUT_MS = 5_000
 MIRROR_CONFIG = {"headrace.mirror": "true"}
-"""All that a copy takes over: what it is. Retention and flushing are the destination's own."""
+"""The whole configuration of a copy: it is a mirror. Retention and flushing are the destination's own."""
 
 _PASSING = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
-"""Refusals that asking for both ends again may cure, beside those that Kafka calls retriable."""
+"""Refusals, besides Kafka's retriable ones, that may end when both logs' ends are read again."""
 
 Batch = tuple[BatchHeader, memoryview]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """Consecutive batches of one partition on their way."""
+    """Consecutive batches of one partition, to be appended."""
 
     name: TopicPartition
     batches: Sequence[Batch]
@@ -52,7 +52,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
-    """What became of an append: no error, or one; `is_passing` says whether trying again may help."""
+    """The result of an append: no error, or one. `is_passing`: trying again may help."""
 
     append: Append
     error: HeadraceError | None = None
@@ -77,11 +77,11 @@ class Destination:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether something is on its way whose end `finish` will tell."""
+        """Return whether a request is in flight; `finish` returns its result."""
         return bool(self._in_flight or self._failed)
 
     def prepare(self, topic: str, partition_count: int) -> None:
-        """See that the topic is there, a mirror with at least so many partitions. Raises HeadraceError."""
+        """Ensure that the topic exists, is a mirror, and has at least this many partitions. Raises HeadraceError."""
         try:
             present = len(self.cluster.partitions(topic))
         except UnknownTopic:
@@ -104,7 +104,7 @@ class Destination:
         log.info("partitions_added", topic=topic, from_count=present, to_count=wanted)
 
     def begin(self, appends: Sequence[Append]) -> None:
-        """Send the appends, one request a leader, none being on its way. What cannot be sent is told by `finish`."""
+        """Send the appends, one request to each leader, while none is in flight. `finish` reports those that cannot be sent."""
         by_leader: dict[Connection, dict[TopicPartition, Append]] = {}
         for append in appends:
             try:
@@ -122,7 +122,7 @@ class Destination:
                 self._in_flight.append(_InFlight(leader=leader, appends=mine))
 
     def finish(self) -> list[Appended]:
-        """Wait for what was begun and return what became of each append."""
+        """Wait for the requests in flight and return the result of each append."""
         ended, self._failed = self._failed, []
         in_flight, self._in_flight = self._in_flight, []
         for one in in_flight:
@@ -137,10 +137,10 @@ class Destination:
                 for topic in answer.topics
                 for partition in topic.partitions
             }
-            ended += [self._judged(append, answers.get(name)) for name, append in one.appends.items()]
+            ended += [self._result(append, answers.get(name)) for name, append in one.appends.items()]
         return ended
 
-    def _judged(self, append: Append, answer: produce.ProduceResponsePartition | None) -> Appended:
+    def _result(self, append: Append, answer: produce.ProduceResponsePartition | None) -> Appended:
         if answer is not None and not answer.error_code:
             return Appended(append=append)
         topic, partition = append.name

@@ -1,4 +1,4 @@
-"""Which partitions there are to copy: the source asked now and then, new topics made at the destination."""
+"""Finds the partitions to copy: asks the source at intervals, creates new topics at the destination."""
 
 from ..client.connection.cluster import Cluster
 from ..client.fetch.fetched import TopicPartition
@@ -16,7 +16,7 @@ BACKOFF = Backoff(first_ms=100, longest_ms=EVERY_MS)
 
 
 class Discovery:
-    """What is known of the source's topics. Belongs to the forwarder's thread; the two facts may be read from any."""
+    """The known topics of the source. Belongs to the forwarder's thread; any thread may read the two attributes."""
 
     def __init__(self, source: Cluster, destination: Destination, clock: Clock) -> None:
         self._source = source
@@ -30,8 +30,8 @@ class Discovery:
         """Why topics cannot be discovered now."""
 
     def look(self) -> dict[str, set[TopicPartition]] | None:
-        """Return every topic that is to be copied, with its partitions; None while it is too early to ask again, and when a
-        cluster does not answer.
+        """Return every topic to copy, with its partitions. None if the next request is not due yet, or a cluster does not
+        answer.
         """
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._due_ms:
@@ -47,7 +47,7 @@ class Discovery:
         return {topic: {TopicPartition(topic, one) for one in partitions} for topic, partitions in topics.items()}
 
     def prepare(self, topic: str, partition_count: int) -> bool:
-        """Return whether the destination has the topic now, with so many partitions; otherwise the next look tries again."""
+        """Return whether the destination has the topic with this many partitions; if not, the next look tries again."""
         try:
             self._destination.prepare(topic, partition_count)
         except HeadraceError as error:

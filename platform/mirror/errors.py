@@ -1,4 +1,4 @@
-"""What can be wrong with a mirror as a whole. What is wrong with one partition is a phase of its copy (status file)."""
+"""Errors of the mirror as a whole. An error of one partition is a phase of its copy (see the status file)."""
 
 from ..errors import HeadraceError
 
@@ -8,7 +8,7 @@ class MirrorError(HeadraceError):
 
 
 class SameCluster(MirrorError):
-    """Source and destination are one address: a cluster is not its own copy."""
+    """Source and destination have the same address: a cluster cannot be its own copy."""
 
     def __init__(self, address: str) -> None:
         super().__init__(f"source and destination are both {address}: give the address of another cluster to one of them")

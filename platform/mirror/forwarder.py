@@ -1,7 +1,7 @@
-"""Carries out what `partition_copy` decides, turn by turn, on one thread: take up partitions, ask ends, fetch, count, append.
+"""Carries out the decisions of `partition_copy`, turn by turn, on one thread: find partitions, ask ends, fetch, count, append.
 
-While an append is on its way the next fetch runs. Memory is bounded by one fetch answer and one request a leader. Holds no
-judgement about offsets; what fails becomes a `troubled` copy, and asking both ends again is the cure for nearly everything.
+The next fetch runs while an append is in flight. Memory is bounded by one fetch response and one request for each leader. Makes
+no decision about offsets. A failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +16,7 @@ from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
-from . import partition_copy as judge
-from . import tail_comparison
+from . import partition_copy, tail_comparison
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .partition_copy import Ends, PartitionCopy, Phase
@@ -26,23 +25,23 @@ from .quarantine import CorruptRanges
 log = get_logger(__name__)
 
 LOOK_EVERY_MS = 5_000
-"""How often the destination's ends are asked for, should it lose something while nothing new comes."""
+"""How often the destination's ends are read. It may lose data while nothing new arrives."""
 FETCH_WAIT_MS = 300
-"""How long a fetch waits where there is nothing new: a stop and a new topic wait no longer."""
+"""How long a fetch waits if there is nothing new. A stop and a new topic wait no longer."""
 PUBLISH_TIMEOUT_MS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much is held at a time."""
+    """Bounds of what is held at a time."""
 
     fetch_bytes: int = 8 << 20
     partition_bytes: int = 1 << 20
-    """Of one partition in one fetch, and so in one append, unless a single batch is larger."""
+    """The bytes of one partition in one fetch, and so in one append, unless a single batch is larger."""
 
 
 class Forwarder:
-    """The mirror's work, `turn` by `turn`. Everything but `copies` belongs to the thread that turns."""
+    """The mirror's work, one `turn` after another. All but `copies` belongs to the thread that calls `turn`."""
 
     def __init__(
         self,
@@ -69,11 +68,11 @@ class Forwarder:
         self.discovery = Discovery(source, destination, clock)
 
     def copies(self) -> Mapping[TopicPartition, PartitionCopy]:
-        """Return every partition's state as of now. From any thread."""
+        """Return every partition's current state. From any thread."""
         return dict(self._copies)
 
     def turn(self) -> bool:
-        """Do what can be done now; return whether anything was on its way, so that the next turn should follow at once."""
+        """Do what is due now. Return whether anything was fetched or appended, so that the next turn should follow at once."""
         self._discover()
         self._resume()
         self._skip()
@@ -86,15 +85,15 @@ class Forwarder:
         return bool(fetched) or bool(appends)
 
     def finish(self) -> None:
-        """Wait for what is on its way and count it; after the last turn, too."""
+        """Wait for the appends in flight and count them. Call it after the last turn, too."""
         for ended in self._destination.finish():
             self._finish(ended)
 
     def close(self) -> None:
-        """Close the connections, from any thread: what waits fails."""
+        """Close the connections, from any thread: a waiting fetch fails."""
         self._fetcher.close()
 
-    # -- which partitions there are
+    # -- find partitions
 
     def _discover(self) -> None:
         found = self.discovery.look()
@@ -107,22 +106,22 @@ class Forwarder:
                     self._copies[name] = PartitionCopy()
                     log.info("partition_found", topic=name.topic, partition=name.partition)
         for name in [name for name in self._copies if name.topic not in found]:
-            # Whatever is counted of it goes out with the next report; the destination keeps what it has.
+            # What is counted of it goes out with the next report; the destination keeps its data.
             del self._copies[name]
             self._last_ms.pop(name, None)
             log.info("partition_gone", topic=name.topic, partition=name.partition)
 
-    # -- where to go on
+    # -- find where to continue
 
     def _resume(self) -> None:
         now_ms = self._clock.monotonic_ms()
         due: dict[str, list[TopicPartition]] = {}
         for name, copy in self._copies.items():
-            if judge.is_due_to_resume(copy, now_ms):
+            if partition_copy.is_due_to_resume(copy, now_ms):
                 due.setdefault(name.topic, []).append(name)
         for topic, names in due.items():
             try:
-                # Somebody may have deleted the copy so that it is made anew.
+                # The copy may have been deleted so that it is made anew.
                 self._destination.prepare(topic, 1 + max(name.partition for name in self._copies if name.topic == topic))
                 ends = self._ask_ends(names)
             except HeadraceError as error:
@@ -136,8 +135,8 @@ class Forwarder:
 
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
         source, destination = self._source, self._destination.cluster
-        # The destination first: what a late request of a dead mirror appends meanwhile is then not taken for a source that lost
-        # its tail.
+        # The destination first. A late request of a dead mirror may append meanwhile; in the other order that would look like a
+        # source that lost its tail.
         destination_end = log_offsets(destination, dict.fromkeys(names, LATEST))
         destination_start = log_offsets(destination, dict.fromkeys(names, EARLIEST))
         source_start = log_offsets(source, dict.fromkeys(names, EARLIEST))
@@ -160,7 +159,7 @@ class Forwarder:
         is_new = counted_to is None
         if is_new:
             counted_to = self._reporter.reported(*name)
-        copy = judge.resumed(self._copies[name], ends, seen, counted_to=counted_to, now_ms=self._clock.monotonic_ms())
+        copy = partition_copy.resumed(self._copies[name], ends, seen, counted_to=counted_to, now_ms=self._clock.monotonic_ms())
         if is_new and copy.phase is Phase.COPYING:
             self._reporter.begin(*name, copy.counted_to)
         self._move(name, copy)
@@ -179,13 +178,13 @@ class Forwarder:
             except HeadraceError as error:
                 self._trouble([name], error)
                 continue
-            copy, gap = judge.skipped(copy)
+            copy, gap = partition_copy.skipped(copy)
             self._reporter.begin(*name, copy.counted_to)
             self._copies[name] = copy
             if gap is None:
                 log.warning("count_gap", topic=name.topic, partition=name.partition, counted_anew_from=copy.counted_to)
             else:
-                self._tell_gap(name, gap)
+                self._log_gap(name, gap)
 
     def _look_at_destination(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -203,13 +202,13 @@ class Forwarder:
                 self._trouble(names, error)
                 continue
             for name, end in ends.items():
-                self._move(name, judge.destination_seen(self._copies[name], end, now_ms))
+                self._move(name, partition_copy.destination_seen(self._copies[name], end, now_ms))
 
-    # -- copying
+    # -- copy
 
     def _fetch(self) -> list[FetchedPartition]:
         now_ms = self._clock.monotonic_ms()
-        wanted = {name: copy.fetch_offset for name, copy in self._copies.items() if judge.is_due_to_fetch(copy, now_ms)}
+        wanted = {name: copy.fetch_offset for name, copy in self._copies.items() if partition_copy.is_due_to_fetch(copy, now_ms)}
         if not wanted:
             return []
         self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
@@ -217,7 +216,7 @@ class Forwarder:
             fetched = self._fetcher.fetch(wanted)
         except OffsetOutOfRange as error:
             name = TopicPartition(error.topic, error.partition)
-            self._move(name, judge.out_of_range(self._copies[name], error.log_start_offset, self._clock.monotonic_ms()))
+            self._move(name, partition_copy.out_of_range(self._copies[name], error.log_start_offset, self._clock.monotonic_ms()))
             return []
         except HeadraceError as error:
             self._trouble(list(wanted), error)
@@ -228,13 +227,13 @@ class Forwarder:
         return [one for one in fetched if one.error is None]
 
     def _take(self, one: FetchedPartition) -> Append | None:
-        """Carry out what a fetch leads to; return what is to be appended."""
+        """Carry out the plan for one fetched partition; return the append, if there is one."""
         name = TopicPartition(one.topic, one.partition)
         before = self._copies.get(name)
         if before is None or before.phase is not Phase.COPYING or before.fetch_offset != one.requested_offset:
-            # An append failed while this was fetched: it is not the next piece any more.
+            # An append failed during this fetch: these batches no longer follow the destination's end.
             return None
-        taken = judge.after_fetch(
+        plan = partition_copy.after_fetch(
             before,
             [header for header, _ in one.batches],
             log_start_offset=one.log_start_offset,
@@ -242,15 +241,15 @@ class Forwarder:
             now_ms=self._clock.monotonic_ms(),
         )
         try:
-            if taken.gap is not None:
-                self._pass_over(name, taken.gap)
-            self._count(name, one.batches[: taken.count_only])
+            if plan.gap is not None:
+                self._pass_over(name, plan.gap)
+            self._count(name, one.batches[: plan.count_only])
         except HeadraceError as error:
             self._trouble([name], error)
             return None
-        self._move(name, taken.copy)
-        batches = one.batches[taken.count_only : taken.append_end]
-        return Append(name=name, batches=batches, conditional_start=taken.conditional_start) if batches else None
+        self._move(name, plan.copy)
+        batches = one.batches[plan.count_only : plan.append_end]
+        return Append(name=name, batches=batches, conditional_start=plan.conditional_start) if batches else None
 
     def _finish(self, ended: Appended) -> None:
         name = ended.append.name
@@ -258,54 +257,54 @@ class Forwarder:
         if before is None:
             return
         if ended.error is not None and not ended.is_passing:
-            self._move(name, judge.in_error(before, Phase.REFUSED, str(ended.error), self._clock.monotonic_ms()))
+            self._move(name, partition_copy.in_error(before, Phase.REFUSED, str(ended.error), self._clock.monotonic_ms()))
         elif ended.error is not None:
             self._trouble([name], ended.error)
         else:
             try:
                 self._count(name, ended.append.batches)
             except HeadraceError as error:
-                # It is there and not counted: resuming counts it.
+                # The destination holds it and it is not counted: resuming counts it.
                 self._trouble([name], error)
                 return
-            self._move(name, judge.acknowledged(before, ended.append.to_offset))
+            self._move(name, partition_copy.acknowledged(before, ended.append.to_offset))
 
     def _count(self, name: TopicPartition, batches: Sequence[Batch]) -> None:
         for header, batch in batches:
             try:
                 self._reporter.add_batch(*name, header, batch)
             except UnreportedBacklog:
-                # Too many windows wait to be told: tell them, then this one has room.
+                # Too many windows wait to be reported. Reporting them makes room for this one.
                 self._reporter.publish(PUBLISH_TIMEOUT_MS)
                 self._reporter.add_batch(*name, header, batch)
             self._last_ms[name] = header.max_timestamp_ms
 
-    def _pass_over(self, name: TopicPartition, gap: judge.Gap) -> None:
+    def _pass_over(self, name: TopicPartition, gap: partition_copy.Gap) -> None:
         self._quarantine.put(name, gap, previous_ms=self._last_ms.get(name))
         self._reporter.add_counts(*name, gap.to_offset, {})
-        self._tell_gap(name, gap)
+        self._log_gap(name, gap)
 
-    # -- what people are told
+    # -- states and log
 
     def _trouble(self, names: Sequence[TopicPartition], error: HeadraceError) -> None:
         now_ms = self._clock.monotonic_ms()
         for name in names:
             before = self._copies.get(name)
             if before is not None:
-                self._move(name, judge.troubled(before, str(error), now_ms))
+                self._move(name, partition_copy.troubled(before, str(error), now_ms))
 
     def _move(self, name: TopicPartition, after: PartitionCopy) -> None:
-        """Note the partition's new state, and log what changed for people: trouble that begins or ends, an error state."""
+        """Store the partition's new state. Log the changes that matter: trouble begins or ends, an error state."""
         before, self._copies[name] = self._copies[name], after
         topic, partition = name
-        if after.phase in judge.ERROR_PHASES and before.phase is not after.phase:
+        if after.phase in partition_copy.ERROR_PHASES and before.phase is not after.phase:
             log.error("copy_stopped", topic=topic, partition=partition, state=after.phase.value, error=after.trouble)
         elif before.trouble is None and after.trouble is not None:
             log.warning("copy_troubled", topic=topic, partition=partition, error=after.trouble)
         elif before.trouble is not None and after.trouble is None:
             log.info("copy_mended", topic=topic, partition=partition, at_offset=after.copied_to)
 
-    def _tell_gap(self, name: TopicPartition, gap: judge.Gap) -> None:
+    def _log_gap(self, name: TopicPartition, gap: partition_copy.Gap) -> None:
         log.error(
             "offsets_lost",
             topic=name.topic,

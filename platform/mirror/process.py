@@ -1,8 +1,8 @@
-"""The mirror's process: everything built by hand, started in order, stopped in reverse.
+"""The mirror's process: builds every part, starts them in order, stops them in reverse.
 
-Four threads: the forwarder's, which copies; the reporter's, which tells the audit every second; one that asks where the source
-ends; the main one, which judges whether the mirror stands still, writes the status file and waits for the stop. They share the
-range reporter, which is made for it, and snapshots of the copies.
+It has four threads. The forwarder's thread copies. The reporter's thread reports to the audit every second. One thread reads the
+ends of the source. The main thread decides whether the mirror stands still, writes the status file and waits for the stop. They
+share the range reporter, which allows it, and snapshots of the copies.
 """
 
 import os
@@ -41,30 +41,30 @@ IDLE_MS = 50
 REQUEST_TIMEOUT_MS = 15_000
 REPORT_TIMEOUT_MS = 10_000
 LAST_REPORT_TIMEOUT_MS = 4_000
-"""At the stop; what does not get out is counted again by the next mirror."""
+"""At the stop. The next mirror counts again what was not reported in time."""
 LAST_TURN_MS = 3_000
-"""How long a stop waits for the turn under way before it closes the connections under it."""
+"""How long a stop waits for the current turn before it closes the turn's connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorSettings:
-    """Everything one mirror is told. Addresses are `host:port[,host:port…]`."""
+    """The settings of one mirror. Addresses are `host:port[,host:port…]`."""
 
     source: str
     destination: str
     destination_zookeeper: str
-    """`host:port[,…][/chroot]`: holds how far this tier has reported, and the destination's topics."""
+    """`host:port[,…][/chroot]`. It holds how far this tier has reported, and the destination's topics."""
     audit_bootstrap: str
-    """Where the audit's topic and the quarantine are."""
+    """The cluster with the audit's topic and the quarantine."""
     source_name: str = "live"
-    """How the source is called in quarantine records."""
+    """The source's name in quarantine records."""
     status_file: Path | None = None
     stall_after_ms: int = STALL_AFTER_MS
-    """A partition that is behind its source and has not moved for this long makes the mirror say that it stands still."""
+    """The mirror reports that it stands still when a partition is behind its source and has not moved for this long."""
 
 
 class Mirror:
-    """One mirror. Constructed, it only knows."""
+    """One mirror. The constructor only stores."""
 
     def __init__(self, settings: MirrorSettings) -> None:
         if settings.source == settings.destination:
@@ -85,7 +85,7 @@ class Mirror:
         self._knows_audit_topic = False
 
     def run(self, stop: StopSignal) -> None:
-        """Mirror until `stop` is set. Raises what made it impossible to begin, and what ended the forwarder's thread."""
+        """Mirror until `stop` is set. Raises the error that prevented the start, or that ended the forwarder's thread."""
         try:
             self._start()
             while not stop.wait(STATUS_EVERY_MS if self._is_ready else IDLE_MS):

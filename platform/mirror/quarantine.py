@@ -1,4 +1,4 @@
-"""The offsets that the source cannot serve, noted in the topic's quarantine on the source's cluster."""
+"""Records the offsets that the source cannot serve in the topic's quarantine on the source's cluster."""
 
 from ..client.errors import ClientError
 from ..client.fetch.fetched import TopicPartition
@@ -24,7 +24,7 @@ class CorruptRanges:
         self._cluster = cluster
 
     def put(self, name: TopicPartition, gap: Gap, *, previous_ms: int | None) -> None:
-        """Note the gap; `previous_ms` is the time of the record before it, if known. Raises ClientError."""
+        """Write the gap's record; `previous_ms` is the time of the record before it, if known. Raises ClientError."""
         origin = LogOrigin(
             cluster=self._cluster, topic=name.topic, partition=name.partition, offset=gap.from_offset, to_offset=gap.to_offset
         )

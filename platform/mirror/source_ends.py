@@ -1,7 +1,7 @@
-"""Where the source's partitions begin and end, asked beside the copying: that does not hear that the source grows while it waits
-for a destination which does not answer.
+"""Reads where the source's partitions begin and end, beside the copying. While the forwarder waits for a destination that does
+not answer, it does not learn that the source grows.
 
-A thread and a connection of its own; the rest of the mirror only reads what was last heard.
+Has its own thread and connection; the rest of the mirror only reads the last result.
 """
 
 import threading
@@ -22,7 +22,7 @@ STOP_MS = 1_000
 
 
 class SourceEnds:
-    """The source's partitions as last heard. `ends` and `trouble` may be read from any thread."""
+    """The last known ends of the source's partitions. Any thread may read `ends` and `trouble`."""
 
     def __init__(self, bootstrap: str, *, every_ms: int = EVERY_MS) -> None:
         self._cluster = Cluster(bootstrap, client_id="headrace-mirror-ends", request_timeout_ms=REQUEST_TIMEOUT_MS)

@@ -1,7 +1,7 @@
-"""Whether the mirror stands still: which partitions are behind their source and have not moved for too long. Pure.
+"""Decides whether the mirror stands still: which partitions are behind their source and have not moved for too long. Pure.
 
-A partition has moved when the destination holds more of it. One that stands among many that move counts: its source's retention
-does not wait for it.
+A partition has moved when the destination holds more of it. One stalled partition among many that move counts too: its source's
+retention does not wait for it.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ..client.fetch.fetched import TopicPartition
 from .partition_copy import PartitionCopy
 
 STALL_AFTER_MS = 60_000
-"""Beyond any restart of a broker and any retry; well below what a source keeps."""
+"""Longer than any restart of a broker and any retry; well below the retention of a source."""
 NAMED = 5
 
 
@@ -24,7 +24,7 @@ class PartitionProgress:
     copied_to: int
     lag_bytes: int
     moved_at_ms: int
-    """Wall clock: when it last moved or was level."""
+    """Wall clock: when it last moved, or last had no lag."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Progress:
 
     @property
     def stands_since_ms(self) -> int | None:
-        """Return since when the partition that waits longest has not moved; None when all are level."""
+        """Return since when the longest waiting partition has not moved; None if no partition is behind."""
         return min((one.moved_at_ms for one in self.partitions.values() if one.lag_bytes), default=None)
 
 
@@ -49,9 +49,9 @@ def observed(
     source: Mapping[TopicPartition, tuple[int, int]],
     now_ms: int,
 ) -> Progress:
-    """Return the progress now. `source` holds where each partition of the source begins and ends, as last heard.
+    """Return the progress now. `source` holds where each partition of the source begins and ends, as last reported.
 
-    A partition that is not copied yet is behind by all that the source holds of it.
+    A partition that is not copied yet is behind by everything that the source holds of it.
     """
     found = {}
     for name in source.keys() | copies.keys():
@@ -61,7 +61,7 @@ def observed(
         if copy is not None and copy.source_end > end:
             end = copy.source_end
         lag_bytes = max(0, end - max(copied_to, start))
-        # Backwards is a move, too: somebody deleted the copy so that it is made anew.
+        # A move backwards counts, too: the copy was deleted so that it is made anew.
         is_moved = then is None or not lag_bytes or copied_to != then.copied_to
         moved_at_ms = now_ms if then is None or is_moved else then.moved_at_ms
         found[name] = PartitionProgress(copied_to=copied_to, lag_bytes=lag_bytes, moved_at_ms=moved_at_ms)
@@ -69,7 +69,7 @@ def observed(
 
 
 def standing(progress: Progress, *, now_ms: int, stall_after_ms: int) -> list[TopicPartition]:
-    """Return the partitions that are behind and have not moved for `stall_after_ms`, the one that waits longest first."""
+    """Return the partitions that are behind and have not moved for `stall_after_ms`, the longest waiting first."""
     late = [
         (one.moved_at_ms, name)
         for name, one in progress.partitions.items()
@@ -79,13 +79,13 @@ def standing(progress: Progress, *, now_ms: int, stall_after_ms: int) -> list[To
 
 
 def last_error(copies: Mapping[TopicPartition, PartitionCopy], names: list[TopicPartition], trouble: str | None) -> str | None:
-    """Return what went wrong last, of these partitions first; None when nobody has said."""
+    """Return the last error, of these partitions first; None if there is none."""
     told = [copy.trouble for name in names if (copy := copies.get(name)) is not None and copy.trouble is not None]
     return next(iter(told), trouble)
 
 
 def why_stalled(progress: Progress, names: list[TopicPartition], error: str) -> str | None:
-    """Return the one line that people read, None where nothing stands still."""
+    """Return one line for people, None if nothing stands still."""
     if not names:
         return None
     since = datetime.fromtimestamp(progress.partitions[names[0]].moved_at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""What the mirror says of itself in its status file. Pure."""
+"""The facts that the mirror writes to its status file. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from .partition_copy import ERROR_PHASES, PartitionCopy
 
 
 def facts(copies: Mapping[TopicPartition, PartitionCopy], *, trouble: str | None) -> dict[str, Any]:
-    """Return JSON values: totals, each partition's positions, and what needs somebody's eye."""
+    """Return JSON values: totals, each partition's positions, and what needs attention."""
     return {
         "lag_bytes": sum(copy.lag_bytes for copy in copies.values()),
         "errors": [

@@ -1,7 +1,8 @@
-"""Whether both logs are the same where the copy goes on: the destination's last batch, held against the source's at that offset.
+"""Checks that both logs are the same where the copy continues: compares the destination's last batch with the source's at that
+offset.
 
-A source that lost its tail and was written on since may end behind the destination again; only the bytes tell. Two small reads a
-partition, when copying begins or begins again.
+A source that lost its tail and was written to again may end after the destination. Only the bytes show the difference. Costs two
+small reads per partition, each time copying begins.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ TIMEOUT_MS = 5_000
 
 
 def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *, start: int, end: int) -> TailComparison:
-    """Return what the last batch of the destination, which holds [start, end), is in the source. Raises ClientError."""
+    """Compare the destination's last batch with the source's; the destination holds [start, end). Raises ClientError."""
     if start >= end:
         return TailComparison.UNKNOWN
     last = _last_batch(destination, topic, partition, start, end)
@@ -28,14 +29,14 @@ def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *
     except OffsetOutOfRange:
         return TailComparison.UNKNOWN
     if found is None or found.position >= last.next_offset:
-        # A range that the source cannot give: no proof of anything.
+        # The source cannot serve the range: this proves nothing.
         return TailComparison.UNKNOWN
     same = (found.base_offset, found.size_bytes, found.crc) == (last.base_offset, last.size_bytes, last.crc)
     return TailComparison.SAME if same else TailComparison.DIFFERENT
 
 
 def _last_batch(cluster: Cluster, topic: str, partition: int, start: int, end: int) -> BatchHeader | None:
-    """Return the last readable batch before `end`: nearly always the one that ends there, else further back each time."""
+    """Return the last readable batch before `end`. It nearly always ends there; if not, look further back each time."""
     reach = 1
     while True:
         begin = max(start, end - reach)
@@ -48,6 +49,6 @@ def _last_batch(cluster: Cluster, topic: str, partition: int, start: int, end: i
 
 
 def _headers(cluster: Cluster, topic: str, partition: int, begin: int, end: int) -> Iterator[BatchHeader]:
-    # What fails its check is passed over: damage on either side is told elsewhere, and is no sign that the logs differ.
+    # Batches that fail their check are passed over: other parts report damage, and it does not show that the logs differ.
     for header, _ in read_range(cluster, topic, partition, begin, end, on_corrupt=lambda bad: None, timeout_ms=TIMEOUT_MS):
         yield header

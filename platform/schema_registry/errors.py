@@ -1,4 +1,4 @@
-"""The errors of the schema registry's rooms. Their root carries the code that travels in the REST API's error body."""
+"""The errors of the schema registry. Their root class carries the code of the REST API's error body."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ from ..errors import HeadraceError
 
 
 class RegistryError(HeadraceError):
-    """Something about schemas was refused or failed. `error_code` is the Confluent API's (42201, 40403, …) or 0."""
+    """A request about schemas was refused or failed. `error_code` is the Confluent API's (42201, 40403, …) or 0."""
 
     def __init__(self, message: str, *, error_code: int = 0) -> None:
         super().__init__(message)
@@ -14,7 +14,7 @@ class RegistryError(HeadraceError):
 
 
 class InvalidSchema(RegistryError):
-    """The text is no valid Avro schema, or names a type that none of its references defines."""
+    """The text is not a valid Avro schema, or names a type that none of its references defines."""
 
     def __init__(self, message: str, *, error_code: int = 42201) -> None:
         super().__init__(message, error_code=error_code)
@@ -28,7 +28,7 @@ class IncompatibleSchema(RegistryError):
 
 
 class UnknownSchemaId(RegistryError):
-    """No schema has this id. Not retriable at once: ids are given in order, and the one who framed it did not get it here."""
+    """No schema has this id. Not retriable at once: ids are assigned in order, so the payload's id is not from this registry."""
 
     def __init__(self, message: str, *, schema_id: int) -> None:
         super().__init__(message, error_code=40403)
@@ -36,6 +36,6 @@ class UnknownSchemaId(RegistryError):
 
 
 class RegistryUnavailable(RegistryError):
-    """The registry did not answer, or says that it cannot now; the same call may succeed later."""
+    """The registry did not answer, or answered that it cannot now; the same call may succeed later."""
 
     retriable: ClassVar[bool] = True

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..audit.publisher import ProducerReporter, ReportNotSent, see_to_audit_topic
 from ..client.connection.cluster import Cluster
+from ..client.producer.event_throttle import EventThrottle
 from ..client.producer.producer import Producer
-from ..client.producer.seldom import Seldom
 from ..errors import HeadraceError
 from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
@@ -62,7 +62,7 @@ class LoggerStartup:
         self._on_schema_id = on_schema_id
         self._backoff = Backoff(longest_ms=1_000)
         self._outages = Outages()
-        self._seldom = Seldom(FAULT_EVERY_MS)
+        self._throttle = EventThrottle(FAULT_EVERY_MS)
         self._stopping = threading.Event()
         self._climbed = threading.Event()
         self._announced_ids: tuple[int, ...] | None = None
@@ -167,8 +167,8 @@ class LoggerStartup:
 
     def _fault(self, event: str, **fields: Any) -> None:
         """Tell a fault of ours, called from where it was caught; the same one again after a while only."""
-        if self._seldom.is_told(event, self._clock.monotonic_ms()):
-            log.error(event, topic=self._topic, **fields, **self._seldom.left_out(event), exc_info=True)
+        if self._throttle.is_due(event, self._clock.monotonic_ms()):
+            log.error(event, topic=self._topic, **fields, **self._throttle.left_out(event), exc_info=True)
 
     def _refuse(self, error: HeadraceError) -> None:
         url = self._registry.url

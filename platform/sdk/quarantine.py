@@ -7,8 +7,8 @@ from typing import Any
 
 from ..client.errors import ClientError
 from ..client.producer.delivery import Delivery
+from ..client.producer.event_throttle import EventThrottle
 from ..client.producer.producer import Producer
-from ..client.producer.seldom import Seldom
 from ..client.quarantine import send_quarantined
 from ..runtime.clock import Clock
 from ..runtime.logs import get_library_logger
@@ -35,7 +35,7 @@ class RejectedEvents:
         self._lost = lost
         self._clock = clock
         self._telling = threading.Lock()
-        self._seldom = Seldom()
+        self._throttle = EventThrottle()
 
     def put(self, record: QuarantineRecord, *, max_block_ms: int) -> None:
         """Send a record; it is counted in the window it names. A full buffer or a missing broker is counted, never raised."""
@@ -58,9 +58,9 @@ class RejectedEvents:
         # Each one is counted; the log gets one in a while.
         kind = type(error)
         with self._telling:
-            is_told = self._seldom.is_told(kind, self._clock.monotonic_ms())
-            more = self._seldom.left_out(kind) if is_told else {}
-        if is_told:
+            is_due = self._throttle.is_due(kind, self._clock.monotonic_ms())
+            more = self._throttle.left_out(kind) if is_due else {}
+        if is_due:
             log.warning("quarantine_not_taken", topic=self.topic, reason=str(error), of=record.reason, **more)
 
     def _count(self, timestamp_ms: int, count: int, name: str) -> None:

@@ -1,1 +1,1 @@
-"""The load job: everything new of one topic, in one commit."""
+"""The load job: all new records of one topic, in one commit."""

@@ -1,12 +1,12 @@
-"""The load: everything new of one topic, from the offline cluster into its Iceberg table, in one commit.
+"""The load: all new records of one topic, from the offline cluster into its Iceberg table, in one commit.
 
-    what is new     the table's offsets against the log's ends, in plain Python: nothing new starts no JVM
-    Spark           pieces in parallel -> rows -> one hour a file -> the run's own folder; rejects -> quarantine, acknowledged
+    what is new     the table's offsets against the log's ends, in plain Python: if nothing is new, no JVM starts
+    Spark           splits in parallel -> rows -> one hour a file -> the run's own folder; rejects -> quarantine, acknowledged
     one commit      files, offset ranges, quarantine counts, new columns
 
-A crash before the commit leaves a folder that nobody sees; after it, the next run finds nothing new. Two loads at once: one
-commits, the other gives its files up and looks again. Nothing here decides when to load (the DAG) or which hours are open (the
-gate).
+A crash before the commit leaves a folder that no reader sees. After a crash after the commit, the next run finds nothing new. Of
+two loads at once, one commits; the other deletes its files and starts again. This module does not decide when to load (the DAG
+does) or which hours are open (the gate does).
 """
 
 import argparse
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
 
 log = logs.get_logger(__name__)
 
-PIECES = 4
-"""About how many tasks read at once; more data makes more, none above `max_piece_span`."""
+SPLITS = 4
+"""About how many tasks read at once. More data makes more tasks, and none reads more than `max_split_span`."""
 ROUNDS = 3
-"""How often a load begins again because another one committed first."""
+"""How often a load starts again because another one committed first."""
 SCHEMA_ROUNDS = 5
-"""How often it reads again because records brought schemas that the registry's subject does not list."""
+"""How often it reads again because records have schemas that the registry's subject does not list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:
-    """Where a load reads, asks and writes."""
+    """The addresses and folders of a load."""
 
     topic: str
     bootstrap: str
@@ -56,11 +56,11 @@ class LoadSettings:
     registry_url: str
     warehouse: Path
     home: Path | None
-    """Where failpoints stand; None: no failpoints."""
+    """The folder of the failpoints; None: no failpoints."""
     master: str | None = None
-    """Spark's master; None: local[2], or what spark-submit says."""
-    pieces: int = PIECES
-    max_piece_span: int = 64 << 20
+    """Spark's master; None: local[2], or the one given to spark-submit."""
+    splits: int = SPLITS
+    max_split_span: int = 64 << 20
     """The most offsets (bytes, in a byte-addressed log) of one task."""
 
     @classmethod
@@ -79,7 +79,7 @@ class LoadSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOutcome:
-    """What one load did."""
+    """The result of one load."""
 
     topic: str
     run: str | None = None
@@ -88,7 +88,7 @@ class LoadOutcome:
     row_count: int = 0
     file_count: int = 0
     quarantined: Mapping[str, int] = field(default_factory=dict)
-    """Code → records or stretches put aside."""
+    """Code → quarantined records or ranges."""
     ranges: tuple[OffsetRange, ...] = ()
 
 
@@ -101,7 +101,7 @@ class LoadJob:
         self._session: SparkSession | None = None
 
     def run(self) -> LoadOutcome:
-        """Load what is new and return what was done.
+        """Load what is new and return the result.
 
         Raises WarehouseError, ClientError, RegistryError; then nothing was committed.
         """
@@ -114,7 +114,7 @@ class LoadJob:
             if not new:
                 return LoadOutcome(topic=topic)
             _warn_of_expired(topic, loaded, new)
-            # Partitions with nothing new are named too: an empty range says that the warehouse stands at their end.
+            # Partitions with nothing new are listed too: an empty range means that the warehouse has everything up to their end.
             moved = {one.partition: one for one in new}
             ranges = [
                 moved.get(partition)
@@ -128,7 +128,7 @@ class LoadJob:
         raise LoadSuperseded(topic, ROUNDS)
 
     def _load(self, table: TopicTable | None, ranges: Sequence[OffsetRange]) -> LoadOutcome | None:
-        """Write and commit `ranges`; None when another load committed first."""
+        """Write and commit `ranges`; return None if another load committed first."""
         settings = self._settings
         data_folder = self._warehouse.data_folder(settings.topic)
         folder = StagingFolder(data_folder).open()
@@ -141,8 +141,8 @@ class LoadJob:
             if table is None:
                 table = self._warehouse.table_with(settings.topic, columns)
             failpoints.reach("load.before_commit", settings.home)
-            # An error in the commit may come after it has landed: then the files are left to the sweep, which looks who names
-            # them.
+            # The commit may have succeeded before the error. The sweep then decides about the files: it knows which ones a
+            # snapshot names.
             is_ours_to_discard = False
             is_committed = table.commit_load(
                 run=folder.name,
@@ -173,18 +173,18 @@ class LoadJob:
     def _write(
         self, table: TopicTable | None, ranges: Sequence[OffsetRange], folder: Path
     ) -> tuple[pa.Schema, list[Path], task_reports.Total]:
-        """Let Spark write the rows of `ranges`; return the event columns, the files, and what the tasks counted."""
+        """Let Spark write the rows of `ranges`. Return the event columns, the files, and the sum of the tasks' counts."""
         settings = self._settings
         registry = RegistryClient(settings.registry_url)
         columns = table.event_columns() if table is not None else pa.schema([])
         columns = event_columns(columns, subject_schemas(registry, settings.topic).values())
-        pieces = split_ranges(ranges, pieces=settings.pieces, max_span=settings.max_piece_span)
+        splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span)
         for number in range(SCHEMA_ROUNDS):
             target, counted = folder / f"rows-{number}", folder / f"receipts-{number}"
-            self._spark_writes(columns, pieces, target, counted)
-            total, absent = task_reports.read_all(counted, pieces)
+            self._spark_writes(columns, splits, target, counted)
+            total, absent = task_reports.read_all(counted, splits)
             if absent:
-                raise LoadUnproven(settings.topic, f"{len(absent)} of {len(pieces)} pieces left no receipt in {counted}")
+                raise LoadUnproven(settings.topic, f"{len(absent)} of {len(splits)} splits left no report in {counted}")
             if not total.missing_schema_ids:
                 return columns, self._files(target, total.row_count), total
             wider = event_columns(columns, schemas_by_id(registry, total.missing_schema_ids).values())
@@ -197,7 +197,7 @@ class LoadJob:
             shutil.rmtree(target, ignore_errors=True)
         raise LoadUnproven(settings.topic, f"new schemas were met in {SCHEMA_ROUNDS} readings, each time others")
 
-    def _spark_writes(self, columns: pa.Schema, pieces: Sequence[OffsetRange], target: Path, counted: Path) -> None:
+    def _spark_writes(self, columns: pa.Schema, splits: Sequence[OffsetRange], target: Path, counted: Path) -> None:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
@@ -213,14 +213,14 @@ class LoadJob:
             "bootstrap": settings.bootstrap,
             "topic": settings.topic,
             "registry": settings.registry_url,
-            "ranges": ranges_to_json(pieces),
+            "ranges": ranges_to_json(splits),
             "quarantine": settings.quarantine_bootstrap,
             "receipts": str(counted),
         }
         try:
             rows = self._session.read.format("headrace").schema(schema).options(**options).load()
             hours = rows.withColumn("_hour", F.expr("cast(floor(unix_seconds(_timestamp) / 3600) as bigint)"))
-            # Rebalance: one hour's rows come together, so that files are few, and a huge hour is still split over tasks.
+            # Rebalance: the rows of one hour come together, so that files are few; a huge hour is still split over tasks.
             sorted_hours = hours.hint("rebalance", "_hour").sortWithinPartitions("_hour", "_timestamp")
             sorted_hours.write.partitionBy("_hour").parquet(str(target))
         except PySparkException as error:
@@ -233,7 +233,7 @@ class LoadJob:
         if session is not None:
             try:
                 session.stop()
-            except Exception as error:  # its JVM may be gone, which was told already
+            except Exception as error:  # its JVM may be gone; that error was raised already
                 log.warning("spark_not_stopped", reason=str(error).splitlines()[:1])
 
     def _files(self, target: Path, row_count: int) -> list[Path]:
@@ -249,7 +249,7 @@ class LoadJob:
 
 
 def _first_lines(error: Exception) -> str:
-    """Return what a person needs of Spark's message: the end of a Python traceback if there is one, else the first lines."""
+    """Return the useful part of Spark's message: the end of a Python traceback if there is one, else the first lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "Error" in line.split(":")[0] or line.startswith("headrace.")]
     return " | ".join(told[-2:] or lines[:3])[:600]
@@ -268,7 +268,7 @@ def _warn_of_expired(topic: str, loaded: Mapping[int, int], new: Sequence[Offset
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """`python -m headrace.spark.load.load_job TOPIC [...]`, also what spark-submit runs (see `submit.py`).
+    """Run `python -m headrace.spark.load.load_job TOPIC [...]`; spark-submit runs it too (see `submit.py`).
 
     Addresses default to the layout's.
     """
@@ -282,7 +282,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--quarantine", default=layout.live_bootstrap, help="the cluster of the quarantine (default %(default)s)")
     parser.add_argument("--registry", default=layout.registry_url, help="the schema registry (default %(default)s)")
     parser.add_argument("--warehouse", type=Path, default=layout.warehouse, help="the warehouse's folder (default %(default)s)")
-    parser.add_argument("--pieces", type=int, default=PIECES, help="about how many tasks read (default %(default)s)")
+    parser.add_argument("--pieces", type=int, default=SPLITS, help="about how many tasks read (default %(default)s)")
     arguments = parser.parse_args(words)
     logs.configure("load")
     settings = LoadSettings(
@@ -293,7 +293,7 @@ def main(words: Sequence[str] | None = None) -> int:
         warehouse=arguments.warehouse,
         home=layout.home,
         master=arguments.master,
-        pieces=arguments.pieces,
+        splits=arguments.pieces,
     )
     try:
         outcome = LoadJob(settings).run()

@@ -1,4 +1,4 @@
-"""Which topics the warehouse loads: all of the offline cluster that are not the platform's own."""
+"""The topics that the warehouse loads: all of the offline cluster except the platform's own."""
 
 from ...client.connection.cluster import Cluster
 from ...runtime.layout import Layout, is_internal

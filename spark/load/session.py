@@ -1,6 +1,6 @@
-"""The Spark session of a load: small, loopback only, Python workers of this very interpreter.
+"""The Spark session of a load: small, loopback only, with Python workers of this interpreter.
 
-Started through spark-submit it takes the master and the settings given there; else it starts its own JVM in `local[2]`.
+Under spark-submit it uses the master and the settings given there; otherwise it starts its own JVM in `local[2]`.
 """
 
 import os
@@ -28,13 +28,13 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
     "spark.sql.files.maxRecordsPerFile": "2000000",
-    # A file of this name means something else here: the proof of a published hour.
+    # Here a file of this name has another meaning: the proof of a published hour.
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 
 
 def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSession:
-    """Return a session with the format `headrace`; `scratch` takes what Spark spills. Stop it by `session.stop()`."""
+    """Return a session with the format `headrace`; Spark spills into `scratch`. End it with `session.stop()`."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ

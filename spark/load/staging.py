@@ -1,7 +1,7 @@
-"""A load's own folder of files, and what dead loads left behind. Files here are seen by nobody until a commit names them.
+"""A load's own folder of files, and the clean-up after dead loads. No reader sees the files here until a commit names them.
 
-A run holds a lock on its folder for as long as its process lives. The kernel lets go of it however the process ends, so a folder
-whose lock is free belongs to a run that is over: what no snapshot names of it is an orphan.
+A run locks its folder for as long as its process lives. The kernel releases the lock however the process ends. So a folder with a
+free lock belongs to a run that is over, and its files that no snapshot names are orphans.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ log = get_logger(__name__)
 
 LOCK = ".lock"
 SCRATCH = "scratch"
-"""What Spark spills: in the run's own folder, so that it goes when the run is swept."""
+"""Spark's spill folder, inside the run's own folder: a sweep of the run deletes it."""
 
 
 class StagingFolder:
@@ -31,7 +31,7 @@ class StagingFolder:
         self._lock: IO[str] | None = None
 
     def open(self) -> "StagingFolder":
-        # Locked before it has its name: a sweep never meets it unlocked.
+        # Locked before it gets its name: a sweep never finds it unlocked.
         scratch = self.path.with_name(f".{self.name}")
         scratch.mkdir(parents=True)
         self._lock = (scratch / LOCK).open("w")
@@ -40,7 +40,7 @@ class StagingFolder:
         return self
 
     def close(self, *, discard: bool) -> None:
-        """Let go of the folder; `discard` removes it: nothing of it was committed."""
+        """Release the folder; `discard` deletes it, because nothing of it was committed."""
         if discard:
             shutil.rmtree(self.path, ignore_errors=True)
         for used_up in (*self.path.glob("receipts-*"), self.path / SCRATCH):
@@ -50,9 +50,9 @@ class StagingFolder:
 
 
 def sweep(data_folder: Path, referenced: Callable[[], Set[Path]]) -> int:
-    """Delete the files of dead runs that no snapshot names; return how many runs were dead and uncommitted.
+    """Delete the files of dead runs that no snapshot names. Return how many dead runs were uncommitted.
 
-    `referenced` is asked only after a folder's lock was got: a run that commits and ends in between is seen as committed.
+    `referenced` is called only after a folder's lock was taken: a run that commits and ends in between then counts as committed.
     """
     swept = 0
     for folder in sorted(data_folder.glob("[!.]*")):
@@ -62,7 +62,7 @@ def sweep(data_folder: Path, referenced: Callable[[], Set[Path]]) -> int:
             except BlockingIOError:
                 continue
             if any(path.is_relative_to(folder) for path in referenced()):
-                (folder / LOCK).unlink()  # committed and over: not looked at again
+                (folder / LOCK).unlink()  # committed and over: later sweeps skip it
                 continue
             shutil.rmtree(folder, ignore_errors=True)
             log.info("orphans_deleted", run=folder.name, folder=str(data_folder))

@@ -1,1 +1,1 @@
-"""Counting what the warehouse holds, and publishing the hours that the audit has proven."""
+"""Counts what the warehouse holds, and publishes the hours that the audit has proven."""

@@ -1,6 +1,6 @@
-"""The count: tells the audit what the warehouse holds, by counting the files of each load that it has not been told of.
+"""The count: reports the warehouse's rows to the audit, by counting the files of each load that is not reported yet.
 
-The tier is `warehouse`. A crash between the report and the note that it was made repeats the report, which the audit knows for a
+The tier is `warehouse`. A crash between the report and storing that it was made repeats the report; the audit recognises a
 repetition.
 """
 
@@ -34,9 +34,9 @@ class CountOutcome:
 
 
 class _TablePositions:
-    """The reporter's book of positions.
+    """The reporter's store of positions: it stores nothing.
 
-    What is reported is kept in the table, a whole load at a time, so this one notes nothing.
+    The table itself records what is reported, a whole load at a time.
     """
 
     def read(self, tier: str, topic: str, partition: int, /) -> int | None:
@@ -47,9 +47,9 @@ class _TablePositions:
 
 
 def count_and_report(warehouse: Warehouse, topic: str, sender: ReportSender, *, instance: str) -> CountOutcome:
-    """Report every load of the topic that has not been reported, oldest first; without a table there is nothing to do.
+    """Report every load of the topic that has not been reported, oldest first. Without a table there is nothing to do.
 
-    Raises ReportNotSent (what was told before it stays told), WarehouseError.
+    Raises ReportNotSent (earlier reports remain sent), WarehouseError.
     """
     table = warehouse.table(topic)
     if table is None:
@@ -72,7 +72,7 @@ def count_and_report(warehouse: Warehouse, topic: str, sender: ReportSender, *, 
 
 
 def _windows(table: TopicTable, load: LoadSnapshot) -> Mapping[int, Mapping[int, RangeWindow]]:
-    """Return every partition of the load → window → what is there; a partition that brought nothing has no windows."""
+    """Return every partition of the load → window → its counts; a partition without rows has no windows."""
     written = count_written(table.files_added_by(load.snapshot_id), load.ranges)
     found = {}
     for one in load.ranges:
@@ -86,7 +86,7 @@ def _windows(table: TopicTable, load: LoadSnapshot) -> Mapping[int, Mapping[int,
 
 
 def run_count(layout: Layout, topic: str) -> CountOutcome:
-    """Count and report one topic of a local platform. Raises the client's errors when the live cluster is away."""
+    """Count and report one topic of a local platform. Raises the client's errors if the live cluster is away."""
     warehouse = Warehouse(layout.warehouse)
     table = warehouse.table(topic)
     if table is None or not table.snapshots_to_report():

@@ -1,8 +1,8 @@
-"""Which hours may be opened to readers. Pure: rows of the warehouse and verdicts of the audit in, a decision per hour out.
+"""Decides which hours readers may see. Pure: the warehouse's rows and the audit's verdicts in, one decision per hour out.
 
-An hour is open only if it has ended, every window that the audit knows of it is COMPLETE (or ACCEPTED by somebody's word), and
-the rows that readers would see are as many as the warehouse tier of those very windows: then what was proven is what is shown.
-UNKNOWN is never complete.
+An hour opens only under three conditions. It has ended. Every window that the audit knows of it is COMPLETE, or ACCEPTED. Readers
+would see exactly as many rows as the warehouse tier of these windows counts: then the rows shown are the rows proven. UNKNOWN is
+never complete.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from ..errors import WarehouseError
 HOUR_MS = 3_600_000
 COMPLETE = "COMPLETE"
 ACCEPTED = "ACCEPTED"
-"""Complete but for a producer that somebody has retired, by name and with a reason: their word opens the hour."""
+"""Complete except for a producer that an operator has retired, with a name and a reason: the retirement opens the hour."""
 OPEN = "OPEN"
 
 
@@ -26,10 +26,10 @@ class AuditedWindow:
     window_start_ms: int
     verdict: str
     warehouse_count: int | None
-    """Rows the audit was told of; None: not reported."""
+    """Rows reported to the audit; None: not reported."""
     reason: str
     words: Mapping[str, Any]
-    """All that the audit said, for the proof."""
+    """The audit's full answer, for the proof."""
 
     @classmethod
     def of(cls, words: Mapping[str, Any]) -> "AuditedWindow":
@@ -59,7 +59,7 @@ class HourDecision:
     is_open: bool
     reason: str
     may_change_soon: bool
-    """Waiting a little may open it: a window is still OPEN, or the audit has not digested what was just reported."""
+    """Waiting a little may open it: a window is still OPEN, or the audit has not processed the latest report."""
     windows: tuple[AuditedWindow, ...] = ()
 
 

@@ -1,11 +1,11 @@
-"""Opening hours: asks the audit, decides by `gate`, writes proofs, sets the table's property.
+"""Opens hours to readers: asks the audit, decides by `gate`, writes proofs, sets the table's property.
 
-What is not proven (any more) is shut.
+Hours that are not proven (any more) are shut.
 
     <warehouse>/published/<topic>/<YYYY-MM-DDTHH>/_SUCCESS     JSON: the hour, its rows, the snapshot, the audit's own windows
     table property headrace.published                          the hours, and the snapshot whose rows were proven
 
-Readers see the hours' rows as of that snapshot: rows that come later wait for the next proof. The property decides; a proof
+Readers see the hours' rows as of that snapshot; rows that are loaded later wait for the next proof. The property decides: a proof
 without it is a leftover.
 """
 
@@ -38,13 +38,13 @@ Ask = Callable[[str], Sequence[AuditedWindow]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOutcome:
-    """What is open now, and why the rest is not."""
+    """The open hours, and why the others are shut."""
 
     topic: str
     published: tuple[str, ...] = ()
     """Hours opened by this run."""
     withdrawn: tuple[str, ...] = ()
-    """Hours that were open and are no longer."""
+    """Hours that were open and no longer are."""
     open_hours: tuple[str, ...] = ()
     shut: tuple[tuple[str, str], ...] = ()
     """Hour and reason."""
@@ -60,13 +60,13 @@ class Gate:
         self._clock = clock or SystemClock()
 
     def publish(self, *, wait_ms: int = WAIT_MS) -> PublishOutcome:
-        """Open every hour that is proven and shut every other; waits up to `wait_ms` for windows that may be decided soon.
+        """Open every proven hour and shut every other; wait up to `wait_ms` for windows that may be decided soon.
 
-        Raises AuditUnreachable (nothing is changed then), WarehouseError.
+        Raises AuditUnreachable (then nothing is changed), WarehouseError.
         """
         if self._warehouse.table(self._topic) is None:
             return PublishOutcome(topic=self._topic)
-        # Two gates at once could put back what the other has just withdrawn.
+        # Two gates at once could restore what the other has just withdrawn.
         with self._warehouse.locked(f"publish-{self._topic}"):
             table, decisions = self._decided(wait_ms)
             return self._apply(table, decisions)
@@ -87,8 +87,8 @@ class Gate:
         after = Published(snapshot_id=table.snapshot_id, hours=frozenset(opened))
         withdrawn = sorted(before.hours - after.hours)
         fresh = sorted(after.hours - before.hours)
-        # Proofs before the property that opens, and the property that shuts before its proofs go: no hour is open without its
-        # proof.
+        # Write proofs before the property that opens; set the property that shuts before deleting proofs. No hour is open without
+        # its proof.
         for decision in opened.values():
             self._write_proof(table, decision)
         if after != before:
@@ -126,7 +126,7 @@ class Gate:
 
 
 def ask_audit(url: str) -> Ask:
-    """Return how the audit service at `url` is asked for a topic's windows."""
+    """Return a function that asks the audit service at `url` for a topic's windows."""
 
     def ask(topic: str) -> Sequence[AuditedWindow]:
         try:

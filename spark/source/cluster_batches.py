@@ -1,6 +1,7 @@
-"""The batches of a range, read from a cluster to the range's very end: a log that shrank meanwhile is an error, not a short read.
+"""The batches of a range, read from a cluster up to the range's end. If the log shrank meanwhile, that is an error, not a short
+read.
 
-Here because a reader that stops at the log's end cannot tell "nothing more" from "the broker came back without its tail".
+A reader that stops at the log's end cannot tell "nothing more" from "the broker came back without its tail".
 """
 
 from collections.abc import Callable, Iterator
@@ -12,13 +13,13 @@ from ...client.fetch.read_range import read_range
 from ...wire.batch.record_batch import BatchHeader
 from ..errors import LogMoved
 from .offset_ranges import OffsetRange
-from .record_reader import Batches, CorruptStretch
+from .record_reader import Batches, CorruptOffsets
 
 
 def cluster_batches(cluster: Cluster, topic: str) -> Batches:
-    """Return the reader of one topic's ranges. It raises LogMoved where the log ends before the range does."""
+    """Return the reader of one topic's ranges. It raises LogMoved if the log ends before the range does."""
 
-    def batches(wanted: OffsetRange, on_corrupt: Callable[[CorruptStretch], None]) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def batches(wanted: OffsetRange, on_corrupt: Callable[[CorruptOffsets], None]) -> Iterator[tuple[BatchHeader, memoryview]]:
         at = wanted.from_offset
 
         def noted(bad: CorruptRange) -> None:

@@ -35,7 +35,7 @@ SYSTEM_COLUMNS = pa.schema(
         pa.field("_schema_id", pa.int32()),
     ]
 )
-"""What every table has beside the event's own columns: the record's address, its event time, its writer's schema."""
+"""The columns of every table besides the event's own: the record's address, its event time, its writer's schema."""
 
 Convert = Callable[[Any], Any]
 _PRIMITIVES = {
@@ -49,7 +49,7 @@ _PRIMITIVES = {
     "bytes": pa.binary(),
 }
 _KEPT_LOGICAL = ("decimal",)
-"""Logical types that fastavro shall decode; of all others the plain number or text is faster and cannot overflow."""
+"""Logical types that fastavro decodes. For all others the plain number or text is faster and cannot overflow."""
 
 
 class SchemaRefused(WarehouseError):
@@ -62,22 +62,22 @@ class Column:
 
     name: str
     decoded: pa.DataType
-    """What fastavro's values are before the cast to the table's type: timestamps in the writer's own unit, say."""
+    """The type of fastavro's values before the cast to the table's type: timestamps in the writer's own unit, say."""
     convert: Convert | None
-    """Applied to each value before it becomes Arrow; None where nothing is to be done."""
+    """Applied to each value before it becomes Arrow; None if not needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterColumns:
-    """A writer's schema, ready to decode by."""
+    """A writer's schema, prepared for decoding."""
 
     columns: tuple[Column, ...]
     avro: Any
-    """The schema for fastavro, without the logical types that are not its business."""
+    """The schema for fastavro, without the logical types that it does not decode."""
     is_record: bool
 
     def fields(self) -> list[pa.Field]:
-        """Return the table's fields that these columns ask for."""
+        """Return the table's fields that these columns need."""
         return [pa.field(column.name, settled(column.decoded)) for column in self.columns]
 
 
@@ -113,7 +113,7 @@ def _full_name(schema: Mapping[str, Any], scope: str) -> str:
 
 
 def _declare(schema: Mapping[str, Any], scope: str, names: dict[str, Any]) -> str:
-    """Note a named type and return the namespace that its inside has."""
+    """Register a named type and return the namespace inside it."""
     full = _full_name(schema, scope)
     names[full] = schema
     return full.rpartition(".")[0]
@@ -125,7 +125,7 @@ def _column(name: str, schema: Any, scope: str, names: dict[str, Any], path: tup
 
 
 def _type(schema: Any, scope: str, names: dict[str, Any], path: tuple[str, ...]) -> tuple[pa.DataType, Convert | None]:
-    """Return the Arrow type of fastavro's values, and what has to be done to each before. `path` names the records around."""
+    """Return the Arrow type of fastavro's values, and the conversion of each value. `path` names the enclosing records."""
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         return _type(branches[0], scope, names, path) if len(branches) == 1 else (pa.string(), as_json)
@@ -189,7 +189,7 @@ def _decimal(schema: Mapping[str, Any]) -> pa.DataType | None:
 
 
 def as_json(value: Any) -> str | None:
-    """Return a value that has no single type as JSON; bytes as text of their code points, as Avro's own JSON has them."""
+    """Return a value that has no single type as JSON; bytes as text of their code points, as in Avro's own JSON."""
     return None if value is None else json.dumps(value, default=_json_default, sort_keys=True, ensure_ascii=False)
 
 
@@ -213,7 +213,7 @@ def _each_field(converts: Mapping[str, Convert]) -> Convert:
 
 
 def _plain(schema: Any) -> Any:
-    """Return the schema without the logical types that are not kept; defaults and other attributes do not matter to a decoder."""
+    """Return the schema without the logical types that are not kept; a decoder needs no defaults and no other attributes."""
     if isinstance(schema, list):
         return [_plain(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -225,7 +225,7 @@ def _plain(schema: Any) -> Any:
         if inner in plain:
             plain[inner] = _plain(plain[inner])
     if "fields" in plain:
-        # A field's default is left out: decoding by the writer's schema needs none, and a wrong one must not keep its data away.
+        # A field's default is left out: decoding by the writer's schema needs none, and a wrong one must not block its data.
         plain["fields"] = [
             {key: _plain(value) if key == "type" else value for key, value in one.items() if key != "default"}
             for one in plain["fields"]
@@ -251,9 +251,9 @@ def settled(kind: pa.DataType) -> pa.DataType:
 
 
 def union(table: pa.Schema, fields: Iterable[pa.Field]) -> pa.Schema:
-    """Return the event columns of `table` with what `fields` add, by name, old ones first.
+    """Return the event columns of `table`, followed by those that `fields` add, by name.
 
-    Raises SchemaRefused where they disagree.
+    Raises SchemaRefused if they disagree.
     """
     merged = {field.name: field for field in table}
     folded = {name.lower(): name for name in merged}
@@ -288,5 +288,5 @@ def _joined(name: str, table: pa.DataType, writer: pa.DataType) -> pa.DataType:
 
 
 def covers(table: pa.Schema, fields: Iterable[pa.Field]) -> bool:
-    """Return whether the table has every field already. Raises SchemaRefused where they disagree."""
+    """Return whether the table has every field already. Raises SchemaRefused if they disagree."""
     return bool(union(table, fields) == table)

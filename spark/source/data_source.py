@@ -7,12 +7,12 @@ Works on any Kafka-wire cluster.
 
 | option | |
 |---|---|
-| `bootstrap`, `topic`, `registry` | where from, and who knows the writers' schemas |
+| `bootstrap`, `topic`, `registry` | the cluster, the topic, and the registry of the writers' schemas |
 | `ranges` | `[[partition, from, to], ...]`, one task each; default: all that the log holds now |
-| `pieces`, `max_piece_span` | cut into about so many tasks, of at most so many offsets (bytes, in a byte-addressed log) |
-| `quarantine` | bootstrap of the cluster whose `<topic>.quarantine` takes what is no row; without it such a record is an error |
-| `cluster` | what origins in the quarantine call the cluster read from; default `offline` |
-| `receipts` | folder in which each task leaves what it counted |
+| `pieces`, `max_piece_span` | about how many splits (tasks), and the most offsets of one (bytes, in a byte-addressed log) |
+| `quarantine` | bootstrap of the cluster with `<topic>.quarantine`, for records that are no row; without it they are an error |
+| `cluster` | name of the source cluster in the quarantine's origins; default `offline` |
+| `receipts` | folder in which each task writes its report (see `task_reports`) |
 
 The schema is the union of the subject's versions unless `.schema()` gives one. Source: PySpark 4's Python Data Source API.
 """
@@ -38,11 +38,11 @@ from .decoding import BlockDecoder
 from .log_ends import log_ends
 from .offset_ranges import OffsetRange, ranges_from_json, split_ranges
 from .quarantine import ClusterQuarantine
-from .split_reader import PieceReader, Quarantine
+from .split_reader import Quarantine, SplitReader
 from .subject_schemas import event_columns, subject_schemas
 
-DEFAULT_PIECES = 4
-DEFAULT_MAX_PIECE_SPAN = 64 << 20
+DEFAULT_SPLITS = 4
+DEFAULT_MAX_SPLIT_SPAN = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class _Options:
     topic: str
     registry: str
     ranges: str | None
-    pieces: int | None
-    max_piece_span: int
+    splits: int | None
+    max_split_span: int
     quarantine: str | None
     cluster: str
     task_reports: str | None
@@ -78,8 +78,8 @@ class _Options:
                 topic=words["topic"],
                 registry=words["registry"],
                 ranges=words.get("ranges"),
-                pieces=int(words["pieces"]) if "pieces" in words else None,
-                max_piece_span=int(words.get("max_piece_span", DEFAULT_MAX_PIECE_SPAN)),
+                splits=int(words["pieces"]) if "pieces" in words else None,
+                max_split_span=int(words.get("max_piece_span", DEFAULT_MAX_SPLIT_SPAN)),
                 quarantine=words.get("quarantine"),
                 cluster=words.get("cluster", "offline"),
                 task_reports=words.get("receipts"),
@@ -107,40 +107,40 @@ class TopicDataSource(DataSource):
 
 
 class TopicReader(DataSourceReader):
-    """Plans the pieces on the driver and reads each in a task."""
+    """Plans the splits on the driver and reads each one in a task."""
 
     def __init__(self, options: _Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Return the pieces, at least one: Spark takes none for a source without partitions and calls `read(None)`."""
+        """Return the splits, at least one: for a source without partitions Spark calls `read(None)`."""
         options = self._options
         if options.ranges is not None:
-            pieces = ranges_from_json(options.ranges)
+            splits = ranges_from_json(options.ranges)
         else:
-            pieces = log_ends(options.bootstrap, options.topic).whole()
-        if options.ranges is None or options.pieces is not None:
-            pieces = split_ranges(pieces, pieces=options.pieces or DEFAULT_PIECES, max_span=options.max_piece_span)
-        found = [Split(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in pieces]
+            splits = log_ends(options.bootstrap, options.topic).whole()
+        if options.ranges is None or options.splits is not None:
+            splits = split_ranges(splits, splits=options.splits or DEFAULT_SPLITS, max_span=options.max_split_span)
+        found = [Split(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in splits]
         return list(found) or [Split(partition=0, from_offset=0, to_offset=0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)
         options = self._options
-        piece = OffsetRange(partition=partition.partition, from_offset=partition.from_offset, to_offset=partition.to_offset)
+        split = OffsetRange(partition=partition.partition, from_offset=partition.from_offset, to_offset=partition.to_offset)
         target = to_arrow_schema(self._schema, timezone="UTC")
         cluster = Cluster(options.bootstrap, client_id="headrace-load")
         quarantine = ClusterQuarantine(options.quarantine) if options.quarantine else None
         try:
-            yield from PieceReader(
+            yield from SplitReader(
                 topic=options.topic,
                 cluster=options.cluster,
-                piece=piece,
+                split=split,
                 batches=cluster_batches(cluster, options.topic),
-                decoder=BlockDecoder(target, piece.partition, _schema_of(RegistryClient(options.registry))),
+                decoder=BlockDecoder(target, split.partition, _schema_of(RegistryClient(options.registry))),
                 quarantine=quarantine,
-                on_receipt=_receipt_writer(options.task_reports),
+                on_report=_report_writer(options.task_reports),
                 clock=SystemClock(),
             ).rows()
         finally:
@@ -158,8 +158,8 @@ def _schema_of(registry: RegistryClient) -> Callable[[int], str | None]:
     return schema_of
 
 
-def _receipt_writer(folder: str | None) -> Callable[[task_reports.TaskReport], None]:
-    return (lambda receipt: None) if folder is None else (lambda receipt: task_reports.write(Path(folder), receipt))
+def _report_writer(folder: str | None) -> Callable[[task_reports.TaskReport], None]:
+    return (lambda report: None) if folder is None else (lambda report: task_reports.write(Path(folder), report))
 
 
 def _close(quarantine: Quarantine | None) -> None:

@@ -1,7 +1,8 @@
-"""Payloads to Arrow: Avro bodies, decoded with their writer's schema, as columns of the table; what does not fit comes out apart.
+"""Decodes payloads to Arrow: Avro bodies, with their writer's schema, as columns of the table. Rejected records are returned
+apart.
 
-One bad record never damages a neighbour: a block that will not become Arrow is tried record by record. Knows no topic and no
-cluster. Hot: `_decoded` runs once a record; fastavro does 0.3 M/s a core and is what bounds a load
+One bad record never damages a neighbour: a block that cannot become Arrow is decoded record by record. Knows no topic and no
+cluster. Hot: `_decoded` runs once a record; fastavro does 0.3 M/s a core and bounds the speed of a load
 (`facts/dependencies_and_traps.md`).
 """
 
@@ -19,11 +20,11 @@ from ...wire.schema_id import SIZE, unframe
 from .columns import SYSTEM_COLUMNS, SchemaRefused, WriterColumns, covers, writer_columns
 
 SCHEMAS_KEPT = 1_000
-"""Writers' schemas that are kept parsed; a topic with more is decoded with some parsed again."""
+"""How many parsed writers' schemas are kept. A topic with more schemas has some of them parsed again."""
 _LARGEST_MS = (1 << 63) // 1_000 - 1
 
 SchemaOf = Callable[[int], str | None]
-"""Returns the schema's JSON for an id, None for an id that the registry does not know; raises when it does not answer."""
+"""Returns the schema's JSON for an id; None for an id unknown to the registry. Raises if the registry does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,12 +39,12 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What became of a block of records."""
+    """The result of decoding a block of records."""
 
     rows: list[pa.RecordBatch]
     rejected: list[Rejected]
     missing_schema_ids: frozenset[int]
-    """Schemas with columns that the table has not got yet; their records are neither rows nor rejected."""
+    """Schemas with columns that the table does not have yet; their records are neither rows nor rejected."""
 
 
 class _Unfit(Exception):
@@ -52,7 +53,7 @@ class _Unfit(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """A writer's schema against this table: `columns` to decode by, or why it cannot be."""
+    """A writer's schema for this table: `columns` to decode by, or the reason why that is impossible."""
 
     columns: WriterColumns | None = None
     parsed: Any = None
@@ -62,7 +63,7 @@ class _Writer:
 
 
 class BlockDecoder:
-    """Decodes blocks of one topic's records to batches of the schema `target` (event columns, then `SYSTEM_COLUMNS`)."""
+    """Decodes blocks of one topic's records into batches of the schema `target` (event columns, then `SYSTEM_COLUMNS`)."""
 
     def __init__(self, target: pa.Schema, partition: int, schema_of: SchemaOf) -> None:
         self._target = target
@@ -72,9 +73,11 @@ class BlockDecoder:
         self._writers: dict[int, _Writer] = {}
 
     def decode(self, records: Sequence[Record]) -> Decoded:
-        """Return rows and rejects of `records`; each is one or the other, unless its schema is named in `missing_schema_ids`."""
+        """Return the rows and rejects of `records`. Each record is one or the other, unless its schema is in
+        `missing_schema_ids`.
+        """
         rejected: list[Rejected] = []
-        # The envelope is read once for each that differs, not once a record.
+        # The envelope is parsed once for each distinct one, not for each record.
         groups: dict[bytes, list[Record]] = {}
         for record in records:
             groups.setdefault((record.value or b"")[:SIZE], []).append(record)
@@ -114,7 +117,7 @@ class BlockDecoder:
             return _Writer(columns=columns, parsed=fastavro.parse_schema(columns.avro))
         except SchemaRefused as error:
             return _Writer(code="schema_mismatch", reason=f"schema id {schema_id}: {error}")
-        except Exception as error:  # whatever a registry lets through must not stop the other schemas' records
+        except Exception as error:  # any fault of one schema must not stop the records of the others
             return _Writer(code="schema_mismatch", reason=f"schema id {schema_id} is no usable Avro schema: {error}")
 
     def _rows(self, schema_id: int, writer: _Writer, framed: Sequence[Record], rejected: list[Rejected]) -> list[pa.RecordBatch]:
@@ -137,7 +140,7 @@ class BlockDecoder:
             return [self._batch(schema_id, writer.columns, kept, events)]
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             pass
-        # Some value fits its Avro type and not its column (a timestamp beyond the year 294,000, say): find whose.
+        # Some value fits its Avro type but not its column (a timestamp beyond the year 294,000, say): find its record.
         rows = []
         for record, event in zip(kept, events, strict=True):
             try:
@@ -179,7 +182,7 @@ def _decoded(payload: bytes, writer: _Writer) -> Any:
     stream.seek(SIZE)
     try:
         event = fastavro.schemaless_reader(stream, writer.parsed, None)
-    except Exception as error:  # fastavro raises what its reading of garbage happens to meet
+    except Exception as error:  # fastavro raises many types of errors for garbage
         raise _Unfit(f"the body is no such event: {type(error).__name__} {error}".rstrip()) from error
     left = len(payload) - stream.tell()
     if left:

@@ -1,4 +1,4 @@
-"""Where a topic's partitions begin and end, asked in plain Python: no JVM is started to learn that nothing is new."""
+"""Reads where a topic's partitions begin and end, in plain Python: no JVM starts only to learn that nothing is new."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class LogEnds:
     end: dict[int, int]
 
     def whole(self) -> list[OffsetRange]:
-        """Return all that each partition holds; empty ones too."""
+        """Return everything that each partition holds; empty ranges too."""
         return [
             OffsetRange(partition=partition, from_offset=self.start[partition], to_offset=end)
             for partition, end in sorted(self.end.items())
@@ -26,7 +26,7 @@ class LogEnds:
 
 
 def log_ends(bootstrap: str, topic: str) -> LogEnds:
-    """Ask the cluster. Raises the client's errors: UnknownTopic, BrokerUnreachable."""
+    """Return the ends, as the cluster reports them now. Raises the client's errors: UnknownTopic, BrokerUnreachable."""
     cluster = Cluster(bootstrap, client_id="headrace-load")
     try:
         names = [TopicPartition(topic, partition) for partition in cluster.partitions(topic)]
@@ -41,7 +41,7 @@ def log_ends(bootstrap: str, topic: str) -> LogEnds:
 
 
 def check_still_there(topic: str, ranges: Sequence[OffsetRange], ends: LogEnds) -> None:
-    """Raise LogMoved unless the log, as it is now, still holds all of `ranges`: a task must not have read past what was there."""
+    """Raise LogMoved unless the log still holds all of `ranges`: otherwise a task may have read past the data."""
     for one in ranges:
         if not one.span:
             continue

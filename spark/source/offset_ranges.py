@@ -1,9 +1,8 @@
-"""Which offsets a task reads: half-open ranges of one partition, cut into pieces. Pure.
+"""The offsets that a task reads: half-open ranges of one partition, cut into splits. Pure.
 
-A cut may fall anywhere: inside a batch, in the gap in front of one, in a hole. That is safe because every record has exactly one
-offset (its batch's base + its index), and a piece yields exactly the records whose offset lies in it; a batch across a cut is
-fetched by both neighbours and each takes its own part. It holds for byte offsets (a span is then about that many bytes) and for
-dense ones.
+A cut may fall anywhere: inside a batch, in the gap before one, in a hole. This is safe, because every record has exactly one
+offset (its batch's base + its index), and a split yields exactly the records whose offset is in it. Both neighbours fetch a batch
+across a cut, and each takes its own part. This holds for byte offsets (a span is then about that many bytes) and for dense ones.
 """
 
 import json
@@ -27,15 +26,15 @@ class OffsetRange:
 
 
 def split_ranges(
-    ranges: Sequence[OffsetRange], *, pieces: int, min_span: int = 1 << 20, max_span: int = 64 << 20
+    ranges: Sequence[OffsetRange], *, splits: int, min_span: int = 1 << 20, max_span: int = 64 << 20
 ) -> list[OffsetRange]:
-    """Return `ranges` cut into about `pieces` parts of equal span, none longer than `max_span`, none cut below `min_span`.
+    """Return `ranges` cut into about `splits` parts of equal span, none longer than `max_span`, none cut below `min_span`.
 
     Together the parts cover exactly what `ranges` cover, without overlap; empty ranges are left out. `max_span` bounds what one
-    task reads, `min_span` keeps tasks from being smaller than their own cost; where the two disagree, `max_span` wins.
+    task reads. `min_span` keeps tasks from being smaller than their own cost. If the two disagree, `max_span` wins.
     """
     total = sum(one.span for one in ranges)
-    target = max(1, min(max_span, max(min_span, -(-total // max(1, pieces)))))
+    target = max(1, min(max_span, max(min_span, -(-total // max(1, splits)))))
     found: list[OffsetRange] = []
     for one in ranges:
         count = -(-one.span // target)
@@ -52,7 +51,9 @@ def ranges_to_json(ranges: Sequence[OffsetRange]) -> str:
 
 
 def ranges_from_json(text: str) -> list[OffsetRange]:
-    """Return what `ranges_to_json` wrote. Raises WarehouseError for anything else, and for a range that ends before it begins."""
+    """Return the ranges of `ranges_to_json`'s text. Raises WarehouseError for any other text, and for a range that ends before
+    it begins.
+    """
     try:
         found = [OffsetRange(partition=int(p), from_offset=int(begin), to_offset=int(end)) for p, begin, end in json.loads(text)]
     except (ValueError, TypeError) as error:
@@ -68,11 +69,11 @@ def ranges_from_json(text: str) -> list[OffsetRange]:
 def new_ranges(
     *, loaded: Mapping[int, int], log_start: Mapping[int, int], log_end: Mapping[int, int], topic: str
 ) -> list[OffsetRange]:
-    """Return what the log holds beyond what is loaded, by partition; a partition with nothing new has no range.
+    """Return the offsets of the log that are not loaded yet, by partition; a partition with nothing new has no range.
 
-    A log start beyond the loaded offset (records expired before they were loaded) begins there: the gap stays visible in the
-    ranges. Raises WarehouseError when the table has offsets that the log has not reached: then it is another log, or one that
-    lost its tail.
+    If the log starts after the loaded offset (records expired before they were loaded), the range begins at the log's start: the
+    gap stays visible in the ranges. Raises WarehouseError if the table has offsets that the log has not reached: then it is
+    another log, or one that lost its tail.
     """
     found = []
     for partition in sorted(log_end):

@@ -1,4 +1,4 @@
-"""Records that are no row, written to `<topic>.quarantine` on the live cluster."""
+"""Writes records that are no row to `<topic>.quarantine` on the live cluster."""
 
 from ...client.connection.cluster import Cluster
 from ...client.producer.producer import Producer
@@ -24,7 +24,7 @@ class ClusterQuarantine:
         send_quarantined(self._producer, record)
 
     def flush(self) -> None:
-        """Return when every record is acknowledged. Otherwise raise the client's error: the load must not commit."""
+        """Return when every record is acknowledged. Otherwise raise the client's error: then the load must not commit."""
         if self._producer is not None:
             self._producer.flush(FLUSH_MS)
 

@@ -1,7 +1,6 @@
-"""The records of an offset range, each exactly once; what cannot be read comes out as `Unreadable` in its place.
+"""The records of an offset range, each exactly once; unreadable offsets are returned as `Unreadable` at their place.
 
-Knows batches and offsets, not payloads. Where the batches come from is the caller's: `client.read_range`, or a test's
-list.
+Knows batches and offsets, not payloads. The caller passes the source of batches: `client.fetch.read_range`, or a test's list.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,21 +14,21 @@ from .offset_ranges import OffsetRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """The offsets [from_offset, to_offset) hold what cannot be opened."""
+    """The offsets [from_offset, to_offset) cannot be read."""
 
     partition: int
     from_offset: int
     to_offset: int
     record_count: int
-    """Records that earlier tiers count for it: the header's number where the CRC held, 0 where nothing can be believed."""
+    """The records that earlier tiers count for it: the header's number if the CRC matched, else 0."""
     timestamp_ms: int | None
-    """The batch's maximum timestamp, by which `audit.counter` dates such a batch at every tier; None where there is none."""
+    """The batch's maximum timestamp, by which `audit.counter` dates such a batch at every tier; None if there is none."""
     reason: str
     payload: bytes
 
 
-class CorruptStretch(Protocol):
-    """What a source says of offsets whose batch failed its check (`client.fetched.CorruptRange`)."""
+class CorruptOffsets(Protocol):
+    """Offsets whose batch failed its check (`client.fetch.fetched.CorruptRange`)."""
 
     @property
     def from_offset(self) -> int: ...
@@ -41,28 +40,28 @@ class CorruptStretch(Protocol):
     def reason(self) -> str: ...
 
 
-Batches = Callable[[OffsetRange, Callable[[CorruptStretch], None]], Iterator[tuple[BatchHeader, memoryview]]]
-"""Yields, in offset order, every batch that touches the range; tells the callback of what failed its check."""
+Batches = Callable[[OffsetRange, Callable[[CorruptOffsets], None]], Iterator[tuple[BatchHeader, memoryview]]]
+"""Yields, in offset order, every batch that overlaps the range; calls the callback for offsets that failed their check."""
 
 
 def read_records(batches: Batches, wanted: OffsetRange) -> Iterator[Record | Unreadable]:
-    """Yield every record whose offset lies in `wanted`, in order, and every unreadable stretch that begins in it.
+    """Yield every record whose offset is in `wanted`, in order, and every unreadable range that begins in it.
 
-    A stretch that begins before `wanted` belongs to the neighbour, so that it is told once however the ranges were cut. A batch
-    that cannot be opened to its end is one stretch as a whole, because the audit counts it as a whole.
+    An unreadable range that begins before `wanted` belongs to the neighbour, so it is returned once, however the ranges were cut.
+    A batch that cannot be opened to its end is one unreadable range, because the audit counts it as a whole.
     """
     waiting: list[Unreadable] = []
 
-    def on_corrupt(stretch: CorruptStretch) -> None:
-        if wanted.from_offset <= stretch.from_offset < wanted.to_offset:
+    def on_corrupt(unreadable: CorruptOffsets) -> None:
+        if wanted.from_offset <= unreadable.from_offset < wanted.to_offset:
             waiting.append(
                 Unreadable(
                     partition=wanted.partition,
-                    from_offset=stretch.from_offset,
-                    to_offset=stretch.to_offset,
+                    from_offset=unreadable.from_offset,
+                    to_offset=unreadable.to_offset,
                     record_count=0,
                     timestamp_ms=None,
-                    reason=stretch.reason,
+                    reason=unreadable.reason,
                     payload=b"",
                 )
             )
@@ -75,7 +74,7 @@ def read_records(batches: Batches, wanted: OffsetRange) -> Iterator[Record | Unr
             if not header.is_control and len(records) != header.record_count:
                 raise CorruptBatch(f"{len(records)} records where the header counts {header.record_count}")
         except CorruptBatch as error:
-            # The CRC held, so a producer wrote this.
+            # The CRC matched, so a producer wrote this.
             if wanted.from_offset <= header.base_offset < wanted.to_offset:
                 yield _unopened(wanted.partition, header, batch, str(error))
             continue

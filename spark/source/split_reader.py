@@ -1,7 +1,7 @@
-"""One task's work: a piece of a partition read to its end, rows yielded in blocks, rejects put aside, its receipt written.
+"""One task's work: read a split to its end, yield rows in blocks, quarantine rejects, hand over the task's report.
 
-Knows nothing of Spark. Everything it meets outside is handed in. Memory: one block of records, bounded in count and bytes, beside
-one fetch.
+Knows nothing of Spark; all its surroundings are passed in. Memory: one block of records, bounded in count and bytes, and one
+fetch.
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +25,7 @@ BLOCK_BYTES = 4 << 20
 
 
 class Quarantine(Protocol):
-    """Where rejects go. After `flush` they are acknowledged."""
+    """The destination of rejects. After `flush` they are acknowledged."""
 
     def put(self, record: QuarantineRecord) -> None: ...
 
@@ -41,42 +41,42 @@ class _Tally:
     last_timestamp_ms: int | None = None
 
 
-class PieceReader:
-    """Reads one piece; `rows` is its one method, to be exhausted once."""
+class SplitReader:
+    """Reads one split; call `rows` once and exhaust it."""
 
     def __init__(
         self,
         *,
         topic: str,
         cluster: str,
-        piece: OffsetRange,
+        split: OffsetRange,
         batches: Batches,
         decoder: BlockDecoder,
         quarantine: Quarantine | None,
-        on_receipt: Callable[[TaskReport], None],
+        on_report: Callable[[TaskReport], None],
         clock: Clock,
     ) -> None:
-        """`cluster` is the name (live, offline) that origins carry.
+        """`cluster` is the cluster's name (live, offline) in the origins.
 
         Without a quarantine the first reject raises UnusableRecord.
         """
         self._topic = topic
         self._cluster = cluster
-        self._piece = piece
+        self._split = split
         self._batches = batches
         self._decoder = decoder
         self._quarantine = quarantine
-        self._on_receipt = on_receipt
+        self._on_report = on_report
         self._clock = clock
         self._tally = _Tally()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """Yield every row of the piece; after the last, flush the quarantine and hand over the receipt, in that order."""
+        """Yield every row of the split. After the last row, flush the quarantine, then hand over the report."""
         block: list[Record] = []
         size_bytes = 0
-        for one in read_records(self._batches, self._piece):
+        for one in read_records(self._batches, self._split):
             if isinstance(one, Unreadable):
-                self._put_stretch(one)
+                self._put_unreadable(one)
                 continue
             self._tally.last_timestamp_ms = one.timestamp_ms
             block.append(one)
@@ -89,11 +89,11 @@ class PieceReader:
         if self._quarantine is not None:
             self._quarantine.flush()
         tally = self._tally
-        self._on_receipt(
+        self._on_report(
             TaskReport(
-                partition=self._piece.partition,
-                from_offset=self._piece.from_offset,
-                to_offset=self._piece.to_offset,
+                partition=self._split.partition,
+                from_offset=self._split.from_offset,
+                to_offset=self._split.to_offset,
                 row_count=tally.rows,
                 quarantined=tally.quarantined,
                 quarantined_by_code=tally.by_code,
@@ -107,28 +107,30 @@ class PieceReader:
         for rejected in decoded.rejected:
             self._put_record(rejected)
         if self._tally.missing:
-            return  # the piece is read again anyway: look for further schemas only
+            return  # the split is read again anyway: only collect further schemas
         for rows in decoded.rows:
             self._tally.rows += rows.num_rows
             yield rows
 
     def _put_record(self, rejected: Rejected) -> None:
         record = rejected.record
-        origin = LogOrigin(cluster=self._cluster, topic=self._topic, partition=self._piece.partition, offset=record.offset)
+        origin = LogOrigin(cluster=self._cluster, topic=self._topic, partition=self._split.partition, offset=record.offset)
         window = window_start_ms(record.timestamp_ms)
         self._put(origin, rejected.code, rejected.reason, window, "record", record.value or b"", 1)
 
-    def _put_stretch(self, stretch: Unreadable) -> None:
+    def _put_unreadable(self, unreadable: Unreadable) -> None:
         origin = LogOrigin(
             cluster=self._cluster,
             topic=self._topic,
-            partition=stretch.partition,
-            offset=stretch.from_offset,
-            to_offset=stretch.to_offset,
+            partition=unreadable.partition,
+            offset=unreadable.from_offset,
+            to_offset=unreadable.to_offset,
         )
-        at_ms, window_from = dated(stretch.timestamp_ms, previous_ms=self._tally.last_timestamp_ms, clock_ms=self._clock.now_ms())
+        at_ms, window_from = dated(
+            unreadable.timestamp_ms, previous_ms=self._tally.last_timestamp_ms, clock_ms=self._clock.now_ms()
+        )
         window = window_start_ms(at_ms)
-        self._put(origin, "corrupt_batch", stretch.reason, window, window_from, stretch.payload, stretch.record_count)
+        self._put(origin, "corrupt_batch", unreadable.reason, window, window_from, unreadable.payload, unreadable.record_count)
 
     def _put(
         self, origin: LogOrigin, code: str, reason: str, window: int, window_from: WindowFrom, payload: bytes, count: int

@@ -1,4 +1,4 @@
-"""Which columns a topic's writers have: every version of its subject, as the registry tells.
+"""The columns of a topic's writers: from every version of its subject in the registry.
 
 Subject: `<topic>-value` (Confluent's TopicNameStrategy).
 """
@@ -17,7 +17,7 @@ _NO_SUBJECT = (40401, 40402, 40404)
 
 
 def subject_schemas(registry: RegistryClient, topic: str) -> dict[int, str]:
-    """Return schema id → schema of every version of the topic's subject, oldest first; none when there is no such subject.
+    """Return schema id → schema of every version of the topic's subject, oldest first; empty if there is no such subject.
 
     Raises RegistryUnavailable, RegistryError.
     """
@@ -43,11 +43,9 @@ def schemas_by_id(registry: RegistryClient, schema_ids: Iterable[int]) -> dict[i
 
 
 def event_columns(table: pa.Schema, schemas: Iterable[str]) -> pa.Schema:
-    """Return the table's event columns and what the schemas add.
+    """Return the table's event columns, and those that the schemas add.
 
-    One that contradicts what is there adds nothing, which is logged.
-
-    (Its records will be quarantined by the tasks that meet them.)
+    A schema that contradicts the table adds nothing. This is logged, and the tasks quarantine its records.
     """
     columns = table
     for schema in schemas:

@@ -1,1 +1,1 @@
-"""The Iceberg warehouse: catalog, tables, commits, and questions in SQL."""
+"""The Iceberg warehouse: catalog, tables, commits, and SQL queries."""

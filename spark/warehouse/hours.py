@@ -1,4 +1,4 @@
-"""Hours as people and proofs name them: `2015-05-17T10`, in UTC; inside, the count of hours since the epoch. Pure."""
+"""Names of hours for people and proofs: `2015-05-17T10`, in UTC. Inside the program, hours are counted since the epoch. Pure."""
 
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
@@ -10,13 +10,13 @@ def hour_name(hour: int) -> str:
 
 
 def hour_of_name(name: str) -> int:
-    """Return the hour since the epoch that `hour_name` wrote."""
+    """Return the hour since the epoch of a name that `hour_name` wrote."""
     at = datetime.strptime(name, "%Y-%m-%dT%H").replace(tzinfo=UTC)
     return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(hours=1)
 
 
 def hours_names(hours: Collection[int]) -> list[str]:
-    """Return hours as names, neighbours drawn together as `first/last`: years of hours stay a short text."""
+    """Return hours as names, consecutive ones joined as `first/last`: years of hours stay a short text."""
     found: list[str] = []
     ordered = sorted(hours)
     for at, hour in enumerate(ordered):

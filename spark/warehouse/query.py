@@ -1,6 +1,6 @@
-"""Asking the warehouse in SQL: DuckDB over the Parquet files that Iceberg plans. Nothing is written, nothing else can be read.
+"""SQL queries over the warehouse: DuckDB over the Parquet files that Iceberg plans. Writes nothing and can read nothing else.
 
-A topic's name is the view of its published hours, as of the snapshot that was proven; `<topic>_all` shows every row. Names with
+A topic's name is the view of its published hours, as of the proven snapshot; `<topic>_all` shows every row. Names with characters
 other than letters, digits and `_` are quoted: `SELECT * FROM "web.clicks"`.
 """
 
@@ -26,21 +26,21 @@ _SETTINGS = ("TimeZone='UTC'", "python_enable_replacements=false", "enable_exter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A query's columns and rows; rows come in batches as they are asked for."""
+    """A query's columns and rows; rows are fetched in batches on demand."""
 
     columns: tuple[str, ...]
     rows: Iterator[Sequence[Any]]
 
 
 def query(warehouse: Warehouse, sql: str) -> Answer:
-    """Run one SQL statement. Raises BadQuery with DuckDB's words, EmptyWarehouse when there is no table yet."""
+    """Run one SQL statement. Raises BadQuery with DuckDB's message, EmptyWarehouse if there is no table yet."""
     topics = warehouse.topics()
     if not topics:
         raise EmptyWarehouse
     connection = duckdb.connect(":memory:")
     for topic in topics:
         _offer(connection, warehouse, topic, sql, topics)
-    # From here on SQL reaches what was offered and nothing else: no file, no extension, no variable of this program.
+    # From here on SQL reaches only the registered views: no file, no extension, no variable of this program.
     for setting in _SETTINGS:
         connection.execute(f"SET {setting}")
     try:
@@ -48,7 +48,7 @@ def query(warehouse: Warehouse, sql: str) -> Answer:
         if found is None:  # a statement without rows
             return Answer(columns=(), rows=iter(()))
         batches = found.to_arrow_reader(BATCH_ROWS)
-        # The first batch is asked for here, so that nearly every error comes before anything is printed.
+        # Fetch the first batch here, so that nearly every error comes before anything is printed.
         first = next(batches, None)
         return Answer(columns=tuple(found.columns), rows=_rows(first, batches))
     except (duckdb.Error, pa.ArrowException) as error:
@@ -56,7 +56,9 @@ def query(warehouse: Warehouse, sql: str) -> Answer:
 
 
 def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: str, sql: str, topics: Sequence[str]) -> None:
-    """Register the views of one topic that the text may mean; planning a table's files costs more than looking for its name."""
+    """Register the views of one topic that the text may mention: planning a table's files costs more than searching for its
+    name.
+    """
     if topic.lower() not in sql.lower():
         return
     table = warehouse.existing_table(topic)
@@ -68,7 +70,7 @@ def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: s
 
 
 def _dataset(table: TopicTable, files: Sequence[DataFile]) -> Any:
-    """Return what DuckDB reads columns and row groups of by itself; a column that a file has not got is null there."""
+    """Return the dataset from which DuckDB reads columns and row groups; a column that a file does not have is null there."""
     schema = table.arrow_schema()
     if not files:
         return schema.empty_table()
@@ -91,7 +93,7 @@ def _explained(message: str, topics: Sequence[str]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: instants as ISO 8601 in UTC, decimals as text, bytes as hexadecimal."""
+    """Return a value in its JSON form: instants as ISO 8601 in UTC, decimals as text, bytes as hexadecimal."""
     match value:
         case datetime() | date():
             return value.isoformat().replace("+00:00", "Z")

@@ -1,15 +1,15 @@
-"""The Iceberg warehouse: its catalog, a topic's table, and the one commit by which files, offsets and counts come to be together.
+"""The Iceberg warehouse: its catalog, a topic's table, and the commit that adds files, offsets and counts together.
 
     <warehouse>/catalog.db                           pyiceberg's SqlCatalog on SQLite
     <warehouse>/tables/<topic>/data/<run>/           a run's Parquet files: visible only once a commit names them
     <warehouse>/tables/<topic>/metadata/             Iceberg's own
     table property   headrace.offsets                {"<partition>": loaded up to}: set in the commit that adds the files
-    table property   headrace.reported               id of the last snapshot whose counts the audit has been told
-    table property   headrace.published              {"snapshot_id", "hours": ["2015-05-17T10", "2015-05-18T00/2015-05-19T23",
-    ...]} snapshot summary headrace.run, .ranges, .quarantined, .rows   one load's own part
+    table property   headrace.reported               id of the last snapshot whose counts were reported to the audit
+    table property   headrace.published              {"snapshot_id", "hours": ["2015-05-17T10", "2015-05-18T00/2015-05-19T23"]}
+    snapshot summary headrace.run, .ranges, .quarantined, .rows   one load's own part
 
-Traps (`facts/dependencies_and_traps.md`): a summary is not carried on, hence the property; pyiceberg rebases a conflicting
-append, which would load twice, hence no commit retries here and the offsets are compared again.
+Traps (`facts/dependencies_and_traps.md`): the next snapshot does not inherit a summary, hence the property. pyiceberg rebases a
+conflicting append, which would load twice; so commits are not retried here, and the offsets are compared again.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ from .hours import hours_names, hours_of_names
 
 NAMESPACE = "warehouse"
 COMMIT_ATTEMPTS = 20
-"""How often a commit is tried when only the table's properties were changed by somebody else meanwhile."""
+"""How often a commit is tried when another process changed only the table's properties meanwhile."""
 
 _OFFSETS = "headrace.offsets"
 _REPORTED = "headrace.reported"
@@ -56,7 +56,7 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSnapshot:
-    """One load, as its snapshot tells it."""
+    """One load, read from its snapshot."""
 
     snapshot_id: int
     run: str
@@ -76,7 +76,7 @@ class Published:
 
 
 class Warehouse:
-    """The catalog in one folder. Opening it creates what is not there."""
+    """The catalog in one folder. Opening it creates what is missing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -99,7 +99,7 @@ class Warehouse:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold the lock `name` among the processes of this machine; it ends with the process."""
+        """Hold the lock `name` among the processes of this machine; it is released when the process ends."""
         folder = self.folder / "locks"
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / name).open("w") as lock:
@@ -107,14 +107,14 @@ class Warehouse:
             yield
 
     def topics(self) -> list[str]:
-        """Return the names of the tables, sorted; none when there is no warehouse yet."""
+        """Return the names of the tables, sorted; empty if there is no warehouse yet."""
         if not (self.folder / "catalog.db").exists():
             return []
         with self._catalog() as catalog:
             return sorted(name[-1] for name in catalog.list_tables(NAMESPACE))
 
     def table(self, topic: str) -> "TopicTable | None":
-        """Return the topic's table as it is now, None when there is none."""
+        """Return the topic's table as it is now, or None."""
         _check_name(topic)
         with self._catalog() as catalog:
             try:
@@ -130,9 +130,9 @@ class Warehouse:
         return table
 
     def table_with(self, topic: str, event_columns: pa.Schema) -> "TopicTable":
-        """Return the topic's table, created with these event columns when there is none.
+        """Return the topic's table; create it with these event columns if there is none.
 
-        An older one's columns are not touched.
+        The columns of an existing table are not changed.
         """
         found = self.table(topic)
         if found is not None:
@@ -149,17 +149,17 @@ class Warehouse:
                     with transaction.update_spec() as spec:
                         spec.add_field("_timestamp", HourTransform(), "hour")
             except (TableAlreadyExistsError, CommitFailedException):
-                pass  # another load made it at the same moment
+                pass  # another load created it at the same moment
         return self.existing_table(topic)
 
     def data_folder(self, topic: str) -> Path:
-        """Return where the topic's runs put their files, whether or not the table exists."""
+        """Return the folder of the topic's runs, whether or not the table exists."""
         _check_name(topic)
         return self.folder / "tables" / topic / "data"
 
 
 class TopicTable:
-    """One topic's table as it stood when it was loaded; a commit fails when it has moved on."""
+    """One topic's table as of its loading; a commit fails if the table has changed since."""
 
     def __init__(self, warehouse: Warehouse, topic: str, table: Table) -> None:
         self._warehouse = warehouse
@@ -177,7 +177,7 @@ class TopicTable:
         return None if snapshot is None else snapshot.snapshot_id
 
     def arrow_schema(self) -> pa.Schema:
-        """Return all columns as `columns.settled` writes types, without Iceberg's field metadata."""
+        """Return all columns with the types of `columns.settled`, without Iceberg's field metadata."""
         found = schema_to_pyarrow(self._table.schema(), include_field_ids=False)
         return pa.schema([pa.field(one.name, settled(one.type)) for one in found])
 
@@ -198,9 +198,9 @@ class TopicTable:
         row_count: int,
         event_columns: pa.Schema,
     ) -> bool:
-        """Add files, new columns, the ranges' ends and the counts in one commit; return False when another load came first.
+        """Add files, new columns, the ranges' ends and the counts in one commit; return False if another load committed first.
 
-        Each file holds rows of one hour. Nothing of it is visible unless all of it is.
+        Each file holds rows of one hour. The commit is visible as a whole or not at all.
         """
         before = self.offsets()
         if any(one.from_offset < before.get(one.partition, 0) for one in ranges):
@@ -225,7 +225,7 @@ class TopicTable:
                         [f"file://{path}" for path in files], snapshot_properties=summary, check_duplicate_files=False
                     )
                 else:
-                    # Offsets without rows are a snapshot too: only a snapshot is refused when another came in between.
+                    # Offsets without rows are a snapshot too: only a snapshot is refused after a concurrent commit.
                     with transaction.update_snapshot(snapshot_properties=summary).fast_append():
                         pass
                 transaction.commit_transaction()
@@ -239,9 +239,9 @@ class TopicTable:
         )
 
     def snapshots_to_report(self) -> list[LoadSnapshot]:
-        """Return the loads whose counts the audit has not been told, oldest first.
+        """Return the loads whose counts were not reported to the audit, oldest first.
 
-        Snapshots that no load made are passed over.
+        Snapshots that are not loads are skipped.
         """
         reported = self._table.properties.get(_REPORTED)
         found = []
@@ -265,7 +265,7 @@ class TopicTable:
         return found[::-1]
 
     def set_reported(self, snapshot_id: int) -> None:
-        """Note that the audit has been told of this snapshot and all before it."""
+        """Store that this snapshot and all before it were reported to the audit."""
         self._set_property(_REPORTED, str(snapshot_id))
 
     def published(self) -> Published:
@@ -290,7 +290,7 @@ class TopicTable:
         return sorted(found)
 
     def files(self, snapshot_id: int | None = None) -> list[DataFile]:
-        """Return the data files of a snapshot (the current one unless named)."""
+        """Return the data files of a snapshot (default: the current one)."""
         if self._table.current_snapshot() is None:
             return []
         return [task.file for task in self._table.scan(snapshot_id=snapshot_id).plan_files()]
@@ -313,7 +313,7 @@ class TopicTable:
         return found
 
     def _mapping(self, transaction: object) -> str:
-        # Parquet files written by Spark have no field ids: names lead to columns, the new ones too.
+        # Parquet files written by Spark have no field ids: columns are matched by name, new ones too.
         schema = transaction.table_metadata.schema()  # type: ignore[attr-defined]
         text: str = schema.name_mapping.model_dump_json()
         return text
@@ -351,6 +351,6 @@ def local_path(uri: str) -> Path:
 
 
 def hour_of(file: DataFile) -> int:
-    """Return the hour since the epoch that all rows of the file belong to."""
+    """Return the hour since the epoch to which all rows of the file belong."""
     hour: int = file.partition[0]
     return hour

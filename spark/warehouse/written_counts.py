@@ -1,6 +1,6 @@
-"""What really stands in a load's Parquet files: rows per partition and window.
+"""Counts the rows in a load's Parquet files, per partition and window.
 
-Reads the files, not what the load said of itself.
+Reads the files themselves, not the load's own counts.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ BATCH_ROWS = 65_536
 def count_written(files: Sequence[Path], ranges: Sequence[OffsetRange], window_ms: int = WINDOW_MS) -> dict[int, dict[int, int]]:
     """Return partition → window start (ms) → rows.
 
-    Raises WarehouseError for a row outside `ranges`: it would be counted for offsets that are another load's.
+    Raises WarehouseError for a row outside `ranges`: it would be counted for the offsets of another load.
     """
     bounds = {one.partition: one for one in ranges}
     counts: dict[int, dict[int, int]] = {}

@@ -1,1 +1,1 @@
-"""Replays access logs of web servers as events."""
+"""Sends the access logs of web servers as events."""

@@ -1,10 +1,10 @@
-"""One line of a web server's access log in the combined format, and the event that it is. Pure: bytes in, values out.
+"""Parses one line of a web server's access log in the combined format into an event. Pure: bytes in, values out.
 
-Strict: a line that is cut, or that says more or less than the format does, is no event. Source: Apache httpd, mod_log_config,
+Strict: a line that is cut, or that has more or fewer parts than the format, is rejected. Source: Apache httpd, mod_log_config,
 `%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`.
 
-Text: bytes that are no UTF-8 become `\\xhh`, which is also how Apache writes bytes it cannot print; those stay as they are.
-Inside quotes `\\"` and `\\\\` and the C escapes of white space are undone.
+Text: bytes that are not UTF-8 become `\\xhh`. Apache writes bytes that it cannot print in the same way; those stay unchanged.
+Inside quotes, `\\"`, `\\\\` and the C escapes of white space are decoded.
 """
 
 import re
@@ -27,24 +27,24 @@ _MONTHS = {
 }
 
 EVENT_FIELDS = ("client_ip", "ident", "user", "method", "path", "protocol", "status", "size_bytes", "referrer", "user_agent")
-"""The fields of the event that a line fills; event time and server are the logger's."""
+"""The event's fields that a line provides; the logger adds event time and server."""
 
 
 class UnparsableLine(HeadraceError):
-    """The line is no line of the combined format; the message says which part is not."""
+    """The line does not match the combined format; the message names the part that does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessLogLine:
-    """One request as the log tells it; None stands for `-`, the server's word for 'not known'. Names as in the event's schema."""
+    """One request of the log. None is the server's `-`, which means 'not known'. Names as in the event's schema."""
 
     time_ms: int
-    """When the request came, milliseconds since the epoch, UTC."""
+    """When the request arrived, milliseconds since the epoch, UTC."""
     client_ip: str
     ident: str | None
     user: str | None
     method: str
-    """`-`, and `protocol` too, where the request line is not one: then all of it stands in `path`."""
+    """`-` if the request line cannot be split, and then `protocol` too: the whole line is in `path`."""
     path: str
     protocol: str
     status: int
@@ -53,12 +53,12 @@ class AccessLogLine:
     user_agent: str | None
 
     def event(self) -> dict[str, str | int | None]:
-        """Return the event's fields, as the access-log schema names them."""
+        """Return the event's fields, named as in the access-log schema."""
         return {name: getattr(self, name) for name in EVENT_FIELDS}
 
 
 def parse_line(line: bytes) -> AccessLogLine:
-    """Return the request that one line (with or without its line end) tells of. Raises `UnparsableLine`. Hot: once per line."""
+    """Return the request in one line (with or without its line end). Raises `UnparsableLine`. Hot: once per line."""
     text = text_of(line)
     found = _LINE.fullmatch(text)
     if found is None:
@@ -84,19 +84,21 @@ def parse_line(line: bytes) -> AccessLogLine:
 
 
 def event_time_of(line: bytes) -> int | None:
-    """Return the first time stamp that stands anywhere in a line that does not parse, in ms; None where there is none."""
+    """Return the first timestamp found anywhere in a line that does not parse, in ms; None if there is none."""
     found = _TIME.search(text_of(line))
     return None if found is None else _time_ms(found.group())
 
 
 def text_of(line: bytes) -> str:
-    """Return the line's text without its line end; a byte that is no UTF-8 becomes `\\xhh`."""
+    """Return the line's text without its line end; a byte that is not UTF-8 becomes `\\xhh`."""
     return line.rstrip(b"\r\n").decode("utf-8", errors="backslashreplace")
 
 
 @lru_cache(maxsize=1024)
 def _time_ms(stamp: str) -> int | None:
-    """Return the instant of `[17/May/2015:10:05:03 +0200]`; None where it is none. Cached: neighbours share their second."""
+    """Return the instant of `[17/May/2015:10:05:03 +0200]`, or None if it is invalid. Cached: neighbouring lines share their
+    second.
+    """
     found = _TIME.fullmatch(stamp)
     if found is None:
         return None
@@ -117,7 +119,7 @@ def _request(quoted: str) -> tuple[str, str, str]:
     text = _unescaped(quoted)
     found = _REQUEST.fullmatch(text)
     if found is None:
-        # What port scanners send instead of HTTP: the event is kept, and so is every word of it.
+        # Port scanners send this instead of HTTP. The event keeps all of its text.
         return "-", text or "-", "-"
     method, path, protocol = found.groups()
     return method, path, protocol or "HTTP/0.9"

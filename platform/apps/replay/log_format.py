@@ -1,5 +1,5 @@
-"""Is this file an access log at all? Told from its first lines, before anything is sent: a file of another format would become
-one quarantine record a line. Some bad lines among good ones are no reason: those go to quarantine.
+"""Checks whether a file is an access log, by its first lines and before anything is sent: each line of another format would
+become a quarantine record. Some bad lines among good ones are accepted; those are quarantined.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from .access_log import UnparsableLine, parse_line, text_of
 from .log_lines import LINE_LIMIT_BYTES, LogFile
 
 LOOKED_AT = 100
-"""Lines. A log that was cut or overwritten in places has good lines among them."""
+"""Lines. A log that was cut or overwritten in places still has good lines among them."""
 LEAST_GOOD = 0.5
 SHOWN_CHARACTERS = 120
 
@@ -21,27 +21,27 @@ EXPECTED = (
 
 
 class OtherFormat(HeadraceError):
-    """Too few of a file's first lines are lines of an access log."""
+    """Too few of the file's first lines are access-log lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What the first lines of a file are."""
+    """How many of a file's first lines are access-log lines."""
 
     line_count: int
     good_count: int
     first_bad: str = ""
-    """The first line that is none of an access log, printable and cut."""
+    """The first line that is not an access-log line, printable and cut."""
     why: str = ""
 
     @property
     def is_access_log(self) -> bool:
-        """Return whether at least half of the lines are requests; a file without lines has nothing against it."""
+        """Return whether at least half of the lines are requests; True for a file without lines."""
         return self.good_count >= self.line_count * LEAST_GOOD
 
 
 def sample(path: Path, lines: int = LOOKED_AT) -> Sample:
-    """Return what the file's first lines are. Raises `LogUnreadable`."""
+    """Count the access-log lines among the file's first lines. Raises `LogUnreadable`."""
     line_count = good_count = 0
     first_bad = why = ""
     with LogFile(path) as log:
@@ -77,7 +77,7 @@ def check_format(path: Path) -> None:
 
 
 def shown(content: bytes) -> str:
-    """Return a line's beginning as printable text."""
+    """Return the beginning of a line as printable text."""
     text = text_of(content[: SHOWN_CHARACTERS * 4])
     printable = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
     return repr("") if not printable else printable if len(printable) <= SHOWN_CHARACTERS else f"{printable[:SHOWN_CHARACTERS]} …"

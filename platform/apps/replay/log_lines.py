@@ -1,4 +1,4 @@
-"""A log file as a stream of numbered lines: any size, bounded memory, plain or gzip. Knows nothing of what the lines mean."""
+"""Reads a log file as numbered lines: any size, bounded memory, plain or gzip. Knows nothing of what the lines mean."""
 
 import gzip
 import zlib
@@ -10,16 +10,18 @@ from typing import IO
 from ...errors import HeadraceError
 
 LINE_LIMIT_BYTES = 64 * 1024
-"""Apache's own limit for one request header is 8 KiB; a longer line than this is no request and is given as its head."""
+"""Apache's own limit for one request header is 8 KiB. A longer line than this is not a request; only its first bytes are
+returned.
+"""
 
 
 class LogUnreadable(HeadraceError):
-    """The file cannot be read (on)."""
+    """The file cannot be opened, or cannot be read further."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line, its end included; `number` counts from 1. Of a line that is too long, only its first bytes."""
+    """One line with its line end; `number` counts from 1. Of a line that is too long, only its first bytes."""
 
     number: int
     content: bytes
@@ -27,7 +29,7 @@ class LogLine:
 
 
 class LogFile:
-    """One log file being read. A context manager; `progress` tells how far it is."""
+    """One log file that is being read. A context manager; `progress` returns how much has been read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,13 +50,15 @@ class LogFile:
 
     @property
     def progress(self) -> float:
-        """Return how much of the file has been read, 0 to 1; of a packed one, of its packed bytes. Read ahead counts as read."""
+        """Return the share of the file that has been read, 0 to 1; of a gzip file, of its compressed bytes. Read-ahead counts as
+        read.
+        """
         if self._raw is None or not self._size_bytes:
             return 1.0
         return min(1.0, self._raw.tell() / self._size_bytes)
 
     def lines(self) -> Iterator[LogLine]:
-        """Yield every line, in order. Raises `LogUnreadable` where the file cannot be read on (a packed one that is cut, say)."""
+        """Yield every line, in order. Raises `LogUnreadable` where the file cannot be read further (a cut gzip file, say)."""
         assert self._raw is not None, "not opened"
         stream = gzip.GzipFile(fileobj=self._raw) if self.path.suffix == ".gz" else self._raw
         number = 0

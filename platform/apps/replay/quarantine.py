@@ -1,4 +1,4 @@
-"""Reads what could not be used back from the quarantine topics, each thing once. Knows nothing of printing."""
+"""Reads quarantined records back from the quarantine topics, each one once. Knows nothing of printing."""
 
 import hashlib
 from collections import OrderedDict
@@ -15,12 +15,12 @@ from ...wire.errors import CorruptBatch
 from ...wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord, quarantine_topic
 
 REMEMBERED_KEYS = 1_000_000
-"""How many origins are remembered to show each once: a repetition further back than this is shown again."""
+"""How many origins are remembered, to return each once. A repetition further back than this is returned again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreadable:
-    """Something in a quarantine topic that is no quarantine record."""
+    """A record in a quarantine topic that is not a quarantine record."""
 
     topic: str
     partition: int
@@ -29,14 +29,14 @@ class Unreadable:
 
 
 class SeenKeys:
-    """Which keys came before, of the last `limit` ones."""
+    """The last `limit` keys that were seen."""
 
     def __init__(self, limit: int = REMEMBERED_KEYS) -> None:
         self._limit = limit
         self._digests: OrderedDict[bytes, None] = OrderedDict()
 
     def is_new(self, key: bytes) -> bool:
-        """Note the key and return whether it was not there before."""
+        """Return whether the key is new, and remember it."""
         digest = hashlib.blake2b(key, digest_size=16).digest()
         if digest in self._digests:
             return False
@@ -47,7 +47,7 @@ class SeenKeys:
 
 
 def quarantine_topics(cluster: Cluster, topic: str | None = None) -> list[str]:
-    """Return the quarantine topics that exist: of `topic`, or all."""
+    """Return the existing quarantine topics: of `topic`, or all."""
     return [
         name
         for name in cluster.topics()
@@ -58,12 +58,12 @@ def quarantine_topics(cluster: Cluster, topic: str | None = None) -> list[str]:
 def read_quarantine(
     cluster: Cluster, topic: str | None = None, *, on_unreadable: Callable[[Unreadable], None]
 ) -> Iterator[QuarantineRecord]:
-    """Yield each quarantined thing once, topic by topic, in the order it was written."""
+    """Yield each quarantined record once, topic by topic, in the order it was written."""
     for name in quarantine_topics(cluster, topic):
         seen = SeenKeys()
         for partition in cluster.partitions(name):
             at = TopicPartition(name, partition)
-            # The end as it is now: records that come while this is read are the next call's.
+            # The end at this moment: the next call returns records that arrive later.
             start, end = log_range(cluster, at)
             yield from _of_partition(cluster, at, start, end, seen, on_unreadable)
 

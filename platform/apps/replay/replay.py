@@ -1,7 +1,7 @@
-"""Replays an access log as events: each line at its own time, a bad line into quarantine, every line in the books.
+"""Sends an access log as events: each line with its own time, a bad line to quarantine, every line counted in the audit.
 
-Lines go through the SDK's `EventLogger`, as an application's own events do. The windows are sealed at the end, once: until
-then any line may be of any time.
+Lines go through the SDK's `EventLogger`, like an application's own events. The windows are sealed once, at the end: until then a
+line may have any time.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from .access_log import UnparsableLine, event_time_of, parse_line
 from .log_lines import LINE_LIMIT_BYTES, LogFile, LogLine, LogUnreadable
 
 TOLD_EVERY_LINES = 256
-"""How often, in lines, the progress is told: asking a clock for each line would cost more than parsing it."""
+"""The progress callback runs once in this many lines: reading a clock for each line would cost more than parsing it."""
 
 
 class Logger(Protocol):
-    """What a replay needs of `sdk.EventLogger`."""
+    """The part of `sdk.EventLogger` that a replay needs."""
 
     def log(self, event: dict[str, str | int | None], /, *, event_time_ms: int) -> bool: ...
 
@@ -47,7 +47,7 @@ class Logger(Protocol):
 
 
 class Stopping(Protocol):
-    """What a replay needs of `runtime.lifecycle.StopSignal`."""
+    """The part of `runtime.lifecycle.StopSignal` that a replay needs."""
 
     def is_set(self) -> bool: ...
 
@@ -56,26 +56,26 @@ class Stopping(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ReplayResult:
-    """What became of a log."""
+    """The result of a replay."""
 
     lines: int = 0
     taken: int = 0
     """Events handed to the logger."""
     sent: int = 0
-    """Of those, the ones that the cluster acknowledged; known at the end."""
+    """Those events that the cluster acknowledged; known at the end."""
     quarantined: int = 0
     dropped: int = 0
-    """Events for which the buffer stayed full; counted in the books under that name."""
+    """Events for which the buffer stayed full; the audit counts them as `dropped`."""
     windows: set[int] = field(default_factory=set)
-    """Starts (ms) of the windows that the lines lie in, quarantined ones included."""
+    """Starts (ms) of the windows of all lines, quarantined ones included."""
     stopped_at_line: int | None = None
-    """The last line that was sent before a signal, or a file that cannot be read on, ended it."""
+    """The last line that was sent before a signal or an unreadable file ended the replay."""
     failures: list[str] = field(default_factory=list)
     is_sealed: bool = False
 
     @property
     def is_whole(self) -> bool:
-        """Return whether every line is delivered or in quarantine, and the books are closed."""
+        """Return whether every line is delivered or quarantined, and the audit has every count."""
         return self.is_sealed and not self.failures and not self.dropped and self.stopped_at_line is None
 
 
@@ -93,7 +93,7 @@ class Replay:
         window_ms: int = WINDOW_MS,
         on_progress: Callable[[int, float], None] = lambda lines, share: None,
     ) -> None:
-        """`rate` slows to so many lines a second. `on_progress(lines, share of the file)` is called every few hundred lines."""
+        """`rate` limits the lines per second. `on_progress(lines, share of the file)` is called every few hundred lines."""
         self._logger = logger
         self._path = path.absolute()
         self._stop = stop
@@ -105,7 +105,7 @@ class Replay:
         self.result = ReplayResult()
 
     def run(self) -> ReplayResult:
-        """Send every line, close the logger, and tell what became of it. Raises only for a file that cannot be opened."""
+        """Send every line, close the logger, and return the result. Raises only if the file cannot be opened."""
         result = self.result
         with LogFile(self._path) as log:
             began_ms = self._clock.monotonic_ms()
@@ -165,10 +165,10 @@ class Replay:
         self.result.windows.add(window_start_ms(time_ms, self._window_ms))
 
     def _is_stopped(self, began_ms: int, lines: int) -> bool:
-        """Return whether a stop was asked for, after waiting for the next line's turn."""
+        """Return whether a stop was requested, after waiting until the next line is due."""
         if self._rate is not None:
             early_ms = began_ms + int(lines * 1000 / self._rate) - self._clock.monotonic_ms()
-            # Shorter waits are not kept by the system; the next line's turn makes up for them.
+            # The operating system does not keep shorter waits; the next line's wait makes up for them.
             if early_ms >= 2:
                 return self._stop.wait(early_ms)
         return self._stop.is_set()

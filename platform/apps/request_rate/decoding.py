@@ -1,7 +1,6 @@
-"""From a record's payload to its event, by the schema it was written with; or to the reason why that cannot be.
+"""Decodes a record's payload into its event with the writer's schema, or reports why it cannot.
 
-A payload that cannot be used is data (it goes to quarantine); a registry that does not answer is not: that error passes through,
-retriable.
+An unusable payload is data: it goes to quarantine. A registry that does not answer is not: its error passes through, retriable.
 """
 
 import io
@@ -26,7 +25,7 @@ class Schemas(Protocol):
 
 
 class Undecodable(HeadraceError):
-    """The payload holds no event that can be read. `code` is the quarantine record's."""
+    """The payload holds no readable event. `code` is the quarantine record's."""
 
     def __init__(self, code: str, reason: str) -> None:
         self.code = code
@@ -34,14 +33,14 @@ class Undecodable(HeadraceError):
 
 
 class EventDecoder:
-    """Decodes payloads; remembers the schemas it has met."""
+    """Decodes payloads; caches the schemas it has used."""
 
     def __init__(self, schemas: Schemas) -> None:
         self._schemas = schemas
         self._parsed: OrderedDict[int, Any] = OrderedDict()
 
     def decode(self, payload: bytes | None) -> Any:
-        """Return the event. Raises Undecodable, and what the registry's client raises when the registry does not answer."""
+        """Return the event. Raises Undecodable, and the registry client's error when the registry does not answer."""
         if payload is None:
             raise Undecodable("no_payload", "the record has no payload")
         try:
@@ -52,7 +51,7 @@ class EventDecoder:
         source = io.BytesIO(body)
         try:
             event = fastavro.schemaless_reader(source, schema)
-        except Exception as error:  # fastavro raises whatever the bytes lead it into: EOFError, IndexError, UnicodeDecodeError, …
+        except Exception as error:  # fastavro raises any error that the bytes lead to: EOFError, IndexError, …
             raise Undecodable(
                 "schema_mismatch", f"{len(body)} bytes are no event of schema {schema_id}: {type(error).__name__}: {error}"
             ) from error

@@ -1,7 +1,7 @@
-"""One owned partition's counts between two flushes: per minute for people, per window for the audit. Pure.
+"""The counts of one owned partition between two flushes: per minute for users, per window for the audit. Pure.
 
-Three offsets say what a record still counts for. Below `state_offset` it is in the minutes already; below `reported_to` the audit
-has it already, and it is told as redelivered; from there on it is new.
+Two offsets decide what a record still counts for. Below `state_offset` it is in the minutes already. Below `reported_to` the
+audit has it already, and it is reported as redelivered; from there on it is new.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from .state import MinuteCounts, PartitionState
 
 
 class PartitionCounts:
-    """Counts of one partition, from where it was taken over."""
+    """Counts of one partition since it was taken over."""
 
     def __init__(
         self, topic: str, partition: int, *, begin: int, state_offset: int, minutes: Mapping[int, int], reported_to: int | None
     ) -> None:
         self.topic, self.partition = topic, partition
         self.position = begin
-        """Every record below it has been taken."""
+        """Every record below it has been counted."""
         self.saved_to = begin
-        """As far as the flush got last time."""
+        """The position of the last flush."""
         self.state_offset = state_offset
         self.reported_to = begin if reported_to is None else max(begin, reported_to)
         self._minutes = MinuteCounts(minutes)
@@ -29,11 +29,11 @@ class PartitionCounts:
         self.redelivered: dict[int, int] = {}
 
     def is_news(self, offset: int) -> bool:
-        """Return whether a record at `offset` counts for anything yet: if not, it need not even be decoded."""
+        """Return whether a record at `offset` still counts for anything; if not, it need not even be decoded."""
         return offset >= self.state_offset or offset >= self.reported_to
 
     def count(self, offset: int, next_offset: int, timestamp_ms: int, *, is_usable: bool) -> bool:
-        """Take one record; return whether it is new to the audit."""
+        """Count one record; return whether it is new to the audit."""
         window = window_start_ms(timestamp_ms)
         is_first_time = offset >= self.position  # the stream goes back when the log no longer holds the position
         is_new = is_first_time and offset >= self.reported_to
@@ -45,7 +45,7 @@ class PartitionCounts:
         return is_new
 
     def pass_over(self, to_offset: int) -> None:
-        """Move on behind a range that holds nothing readable."""
+        """Continue after a range that holds nothing readable."""
         self.position = max(self.position, to_offset)
 
     @property
@@ -54,12 +54,12 @@ class PartitionCounts:
         return len(self.counts) + len(self.quarantined) + len(self.redelivered)
 
     def take_tallies(self) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
-        """Return counts, quarantined, redelivered by window since the last call, and begin again from nothing."""
+        """Return counts, quarantined, redelivered by window since the last call, and reset them."""
         taken = (self.counts, self.quarantined, self.redelivered)
         self.counts, self.quarantined, self.redelivered = {}, {}, {}
         return taken
 
     def state(self) -> PartitionState:
-        """Return what is to be written: the minutes, and up to where they count."""
+        """Return the state to be written: the minutes, and the offset up to which they count."""
         offset = max(self.position, self.state_offset)
         return PartitionState(topic=self.topic, partition=self.partition, offset=offset, minutes=self._minutes.as_dict())

@@ -1,4 +1,6 @@
-"""What the service cannot use, written to the quarantine. Nothing is committed past it before it is acknowledged."""
+"""Quarantines records that the service cannot use. Nothing after such a record is committed before its quarantine record is
+acknowledged.
+"""
 
 from ...audit.model.windows import window_start_ms
 from ...client.connection.cluster import Cluster
@@ -17,20 +19,20 @@ log = get_logger(__name__)
 
 
 class QuarantineLost(HeadraceError):
-    """A quarantine record was given up, so nothing may be committed past it. After a restart the service reads it again."""
+    """A quarantine record was given up, so nothing after it may be committed. After a restart the service reads it again."""
 
 
 class UnusableRecords:
     """The records and ranges that one process of the service quarantined."""
 
     def __init__(self, live: Cluster, *, cluster: str, clock: Clock) -> None:
-        """`cluster` is the name that origins carry."""
+        """`cluster` is the cluster's name in the origins."""
         self._producer = Producer(live)
         self._cluster = cluster
         self._clock = clock
         self._lost: DeliveryFailed | None = None
         self.previous_ms: int | None = None
-        """Event time of the last record that was counted; it dates a range, which has no time of its own."""
+        """Event time of the last counted record. It dates a range, which has no time of its own."""
         self.count = 0
 
     def put_record(self, message: Message, fault: Undecodable) -> None:
@@ -70,8 +72,8 @@ class UnusableRecords:
     def flush(self, timeout_ms: int) -> None:
         """Return when every record is acknowledged.
 
-        Raises ClientError when the caller may flush again, and QuarantineLost once a record was given up. Every later flush
-        raises QuarantineLost too, so that the last one before the end cannot lead to a commit.
+        Raises ClientError if the caller may flush again, and QuarantineLost once a record was given up. Every later flush raises
+        QuarantineLost too, so that the last flush before the end cannot lead to a commit.
         """
         if self._lost is None:
             try:

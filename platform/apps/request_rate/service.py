@@ -1,9 +1,9 @@
 """The real-time service: a live count of requests per minute, in a group of processes that take over from each other exactly.
 
-It reads a stream, decodes each event with its writer's schema, and about every second flushes in this order, so that a kill
-between any two steps repeats work and loses or doubles nothing: (1) quarantine records acknowledged, (2) the audit's reports
-acknowledged and the audit positions written, (3) the state file (minutes and offset in one rename), (4) the group's offset. Who
-takes over begins at (4), finds by (3) which records are in the minutes already, and by (2) which ones the audit has already.
+It reads a stream and decodes each event with its writer's schema. About every second it flushes, in this order: (1) quarantine
+records acknowledged, (2) the audit's reports acknowledged and the audit positions written, (3) the state file (minutes and offset
+in one rename), (4) the group's offset. A kill between any two steps repeats work, and loses or doubles nothing. The next owner
+begins at (4). It learns from (3) which records are in the minutes already, and from (2) which ones the audit has already.
 """
 
 import os
@@ -35,9 +35,9 @@ from .takeover import take_over
 log = get_logger(__name__)
 
 MOST_WINDOWS = 5_000
-"""Windows that may wait to be reported; with more, and no way to report them, reading waits."""
+"""Windows that may wait to be reported. With more, and reporting impossible, reading pauses."""
 SEND_TIMEOUT_MS = 5_000
-"""How long one step of a flush waits: all of them together stay well below the time a member has to hand partitions over."""
+"""The longest wait of one step of a flush. All steps together stay well below the time a member has to hand partitions over."""
 
 
 class RequestRate:
@@ -80,7 +80,7 @@ class RequestRate:
         self._is_waiting = False
 
     def run(self, stop: StopSignal) -> None:
-        """Serve until `stop`; then flush, give the partitions back, leave the group. Raises what cannot pass by itself."""
+        """Serve until `stop`; then flush, give the partitions back, leave the group. Raises an error that is not retriable."""
         self._status.write("starting")
         try:
             self._start()
@@ -115,7 +115,7 @@ class RequestRate:
     # ---- records
 
     def _take(self, message: Message) -> bool:
-        """Count one record; return False when it cannot be taken now: it is then delivered again."""
+        """Count one record. Return False if it cannot be counted now: it is then delivered again."""
         name = TopicPartition(message.topic, message.partition)
         counts = self._partitions[name]
         if self._backlog() > MOST_WINDOWS and not self._flush_or_wait():
@@ -194,17 +194,17 @@ class RequestRate:
         return True
 
     def _flush(self) -> None:
-        """Make everything taken so far durable, in the order that the module's docstring gives. Raises the first failure."""
+        """Make all counted records durable, in the order of the module's docstring. Raises the first failure."""
         assert self._reporter is not None
         if not self._consumer.may_act:
-            return  # not sure to own anything: whoever does, tells
+            return  # not sure to own anything: the owner reports
         if not self._has_audit_topic:
             see_to_audit_topic(self._audit, timeout_ms=SEND_TIMEOUT_MS)
             self._has_audit_topic = True
         self._quarantine.flush(SEND_TIMEOUT_MS)
         for name, position in self._consumer.positions().items():
             if name in self._partitions:
-                self._partitions[name].pass_over(position)  # what held no records at all
+                self._partitions[name].pass_over(position)  # offsets that held no records
         moved = {name: counts for name, counts in self._partitions.items() if counts.position > counts.saved_to}
         positions = {name: counts.position for name, counts in moved.items()}
         for name, counts in moved.items():
@@ -223,7 +223,7 @@ class RequestRate:
             moved[name].saved_to = position
 
     def _wait_because(self, event: str, error: HeadraceError) -> None:
-        if not self._is_waiting:  # once a streak, not once a try
+        if not self._is_waiting:  # once for a series of failures, not for each attempt
             log.warning(event, error=str(error))
         self._is_waiting = True
 

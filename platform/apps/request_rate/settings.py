@@ -22,9 +22,9 @@ class RequestRateSettings:
     cluster: str = "live"
     """The cluster's name in the origin of quarantine records."""
     session_timeout_ms: int = 6_000
-    """How long the partitions of a killed member wait for another."""
+    """How long the partitions of a killed member wait for another owner."""
     flush_every_ms: int = 1_000
-    """How old the state, the reports and the commit may be."""
+    """The greatest age of the state, the reports and the commit."""
 
     @property
     def tier(self) -> str:

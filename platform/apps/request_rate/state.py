@@ -1,10 +1,9 @@
-"""Requests per minute of one partition and where it is kept: `<home>/request-rate/<topic>-<partition>.json`.
+"""Requests per minute of one partition, kept in `<home>/request-rate/<topic>-<partition>.json`.
 
     {"v": 1, "topic": "access_log", "partition": 0, "offset": 81920, "minutes": {"1431857100000": 17, ...}}
 
-`minutes` counts every record below `offset`, by event time; the two are written in one rename, so they always belong together,
-and whoever takes the partition over goes on exactly there: a record below `offset` is in the counts already. Knows no broker and
-no ZooKeeper.
+`minutes` counts every record below `offset`, by event time. One rename writes both, so they always agree. The next owner of the
+partition continues exactly there: records below `offset` are counted already. Knows no broker and no ZooKeeper.
 """
 
 import fcntl
@@ -27,7 +26,7 @@ class StateError(HeadraceError):
 
 
 class Overtaken(StateError):
-    """The file is further than what was to be written: another process owns the partition now. Nothing was written."""
+    """The file is further than the state to be written: another process owns the partition now. Nothing was written."""
 
     def __init__(self, path: Path, held: int, written: int) -> None:
         self.path, self.held, self.written = path, held, written
@@ -38,7 +37,7 @@ class Overtaken(StateError):
 
 
 class MinuteCounts:
-    """Minute start (ms) -> records; at most `most` minutes, the latest."""
+    """Minute start (ms) → records; at most `most` minutes, the latest."""
 
     def __init__(self, counts: Mapping[int, int] | None = None, *, most: int = MOST_MINUTES) -> None:
         self._counts = dict(counts or {})
@@ -58,7 +57,7 @@ class MinuteCounts:
         self._trim()
 
     def as_dict(self) -> dict[int, int]:
-        """Return the counts by rising minute."""
+        """Return the counts, sorted by minute."""
         return dict(sorted(self._counts.items()))
 
     def _trim(self) -> None:
@@ -68,7 +67,7 @@ class MinuteCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionState:
-    """What one state file says."""
+    """The content of one state file."""
 
     topic: str
     partition: int
@@ -77,7 +76,7 @@ class PartitionState:
 
 
 class StateFolder:
-    """The state files below one folder. Several processes may share it; each writes only partitions it owns."""
+    """The state files in one folder. Several processes may share it; each writes only partitions it owns."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -86,7 +85,7 @@ class StateFolder:
         return self._folder / f"{topic}-{partition}.json"
 
     def load(self, topic: str, partition: int) -> PartitionState | None:
-        """Return the partition's state, or None when there is none. Raises StateError for a file that cannot be read."""
+        """Return the partition's state, or None if there is none. Raises StateError for a file that cannot be read."""
         path = self.path(topic, partition)
         try:
             return _parse(path, path.read_bytes())
@@ -96,7 +95,7 @@ class StateFolder:
             raise StateError(f"{path} cannot be read: {error}") from error
 
     def save(self, state: PartitionState) -> None:
-        """Replace the partition's file. Raises Overtaken when it is further already, StateError when it cannot be written."""
+        """Replace the partition's file. Raises Overtaken if it is further already, StateError if it cannot be written."""
         path = self.path(state.topic, state.partition)
         words = {
             "v": 1,
@@ -108,7 +107,7 @@ class StateFolder:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             with (self._folder / f".{path.name}.lock").open("ab") as lock:
-                # Held from the look to the rename: a process that was frozen in between would overwrite its successor's state.
+                # Held from the check to the rename: a process that was frozen in between would overwrite its successor's state.
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 held = self._offset_in(path)
                 if held is not None and held > state.offset:
@@ -118,7 +117,7 @@ class StateFolder:
             raise StateError(f"{path} cannot be written: {error}") from error
 
     def set_aside(self, topic: str, partition: int) -> Path:
-        """Rename a damaged file out of the way, for people to look at; return where it is now."""
+        """Rename a damaged file, so that people can examine it; return its new path."""
         path = self.path(topic, partition)
         aside = path.with_suffix(".damaged")
         path.replace(aside)
@@ -138,7 +137,7 @@ class StateFolder:
 
 
 def merged(states: Iterable[PartitionState]) -> dict[str, dict[int, int]]:
-    """Return topic -> minute start (ms) -> requests over all partitions, minutes rising."""
+    """Return topic → minute start (ms) → requests over all partitions, sorted by minute."""
     sums: dict[str, dict[int, int]] = {}
     for state in states:
         mine = sums.setdefault(state.topic, {})

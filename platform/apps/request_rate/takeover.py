@@ -1,4 +1,4 @@
-"""How a partition is taken over: from the group's offset, the state file and the audit positions, to where its counts begin."""
+"""Takes a partition over: computes where its counts begin, from the group's offset, the state file and the audit positions."""
 
 import time
 from collections.abc import Callable
@@ -18,20 +18,21 @@ log = get_logger(__name__)
 T = TypeVar("T")
 
 PATIENCE_MS = 20_000
-"""How long a takeover waits for a broker or ZooKeeper that is away; then the process ends, and its supervisor starts it anew."""
+"""How long a takeover waits for a broker or ZooKeeper that is away. Then the process ends, and its supervisor restarts it."""
 
 
 def take_over(
     name: TopicPartition, start: int, *, consumer: ZooKeeperConsumer, folder: StateFolder, reporter: RangeReporter
 ) -> PartitionCounts:
-    """Return the partition's counts, the consumer placed where they begin; `start` is where the group stands.
+    """Return the partition's counts, and move the consumer to where they begin; `start` is the group's offset.
 
-    Raises what does not pass within `PATIENCE_MS`.
+    Raises an error that lasts longer than `PATIENCE_MS`.
     """
     state = _state_of(name, consumer, folder)
     begin = start
     if state is None:
-        # No counts: begin where the log does, whatever was committed, or the minutes before would be missing for good.
+        # There are no counts: begin where the log does, whatever was committed. Otherwise earlier minutes would be missing for
+        # good.
         begin = min(start, _patiently(lambda: consumer.log_range(name))[0])
     elif state.offset < start:
         begin = state.offset
@@ -51,7 +52,7 @@ def take_over(
 
 
 def _state_of(name: TopicPartition, consumer: ZooKeeperConsumer, folder: StateFolder) -> PartitionState | None:
-    """Return the partition's state; None when there is none, or none that belongs to this log: such a file is set aside."""
+    """Return the partition's state; None if there is none. A file that does not belong to this log is set aside."""
     try:
         state = folder.load(*name)
         if state is None:
@@ -68,7 +69,7 @@ def _state_of(name: TopicPartition, consumer: ZooKeeperConsumer, folder: StateFo
 
 
 def _patiently(ask: Callable[[], T]) -> T:
-    """Return the answer, passing failures waited out for `PATIENCE_MS`. Raises the last of them."""
+    """Return the answer; retry for `PATIENCE_MS` while the error is retriable. Raises the last error."""
     deadline = time.monotonic() + PATIENCE_MS / 1000
     attempt = 0
     while True:

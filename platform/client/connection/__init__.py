@@ -1,1 +1,1 @@
-"""Connections to the brokers of one cluster, and the questions that every client asks."""
+"""Connections to the brokers of one cluster, and the small requests that every client sends."""

@@ -1,7 +1,7 @@
-"""Which brokers there are, which of them leads a partition, and the connections to them. Works on any Kafka-wire cluster.
+"""The brokers of one cluster, the leader of each partition, and the connections to them. Works on any Kafka-wire cluster.
 
-Asks for metadata when it knows nothing, when it is told that what it knows has failed (`forget`), and when it has grown old;
-never by itself on a thread. A call fails at once when no broker answers: how long to go on trying is the caller's choice.
+Metadata is requested in three cases: nothing is known, the caller reported a failure with `forget`, or the metadata is too old.
+No background thread requests it. If no broker answers, a call fails at once: the caller decides how long to retry.
 """
 
 import threading
@@ -14,7 +14,7 @@ from . import control_plane
 from .connection import Connection
 
 METADATA_MAX_AGE_MS = 300_000
-"""After this long a topic is asked for again, so that partitions added meanwhile are found."""
+"""Metadata older than this is requested again, so that new partitions are found."""
 
 
 def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
@@ -31,8 +31,8 @@ def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
 class Cluster:
     """A view of one cluster, safe to share between threads.
 
-    Connections are kept per broker and `lane`: a request holds its connection until the answer is there, so whoever waits long
-    (a fetch) or must not wait (a producer) uses a lane of its own.
+    There is one connection for each broker and `lane`. A request holds its connection until the response arrives. A caller that
+    waits long (a fetch), or that must not wait (a producer), therefore uses its own lane.
     """
 
     def __init__(
@@ -52,19 +52,20 @@ class Cluster:
         self._closed = False
 
     def topics(self) -> list[str]:
-        """Return the names of all topics, sorted, as the cluster says now."""
+        """Return the names of all topics, sorted. Asks the cluster."""
         facts = self._ask(None, may_create=False)
         return sorted(name for name, topic in facts.topics.items() if not topic.error_code)
 
     def partitions(self, topic: str, *, may_create: bool = False) -> list[int]:
-        """Return the topic's partitions, sorted. With `may_create` the broker may create it, if it is set up to.
+        """Return the topic's partitions, sorted. With `may_create` the broker may create the topic, if its settings allow it.
 
-        Raises `UnknownTopic` (retriable: one that is being created appears soon), `BrokerUnreachable`, or the broker's refusal.
+        Raises `UnknownTopic` (retriable: a topic that is being created appears soon), `BrokerUnreachable`, or the broker's
+        refusal.
         """
         return sorted(self._leaders(topic, may_create=may_create))
 
     def leader(self, topic: str, partition: int, *, lane: str = "control") -> Connection:
-        """Return the connection, in this lane, to the partition's leader. Raises `LeaderUnknown`, and as `partitions`."""
+        """Return this lane's connection to the partition's leader. Raises `LeaderUnknown`, and as `partitions`."""
         leaders = self._leaders(topic, may_create=False)
         if leaders.get(partition, -1) < 0 or leaders[partition] not in self._brokers:
             self.refresh([topic])
@@ -78,7 +79,7 @@ class Cluster:
         return self._connection(*address, lane)
 
     def controller(self, *, lane: str = "control") -> Connection:
-        """Return the connection to the broker that administers the cluster (any one where none is named)."""
+        """Return the connection to the controller, or to any broker if the cluster names no controller."""
         self._ask([], may_create=False)
         with self._lock:
             address = self._brokers.get(self._controller_id) or next(iter(self._brokers.values()), self._seeds[0])
@@ -89,13 +90,13 @@ class Cluster:
         return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)
 
     def refresh(self, topics: Iterable[str] | None = None, *, may_create: bool = False) -> None:
-        """Ask again for these topics (None: for those asked for before)."""
+        """Request the metadata of these topics (None: of all topics requested before)."""
         with self._lock:
             asked = list(self._topics) if topics is None else list(topics)
         self._ask(asked, may_create=may_create)
 
     def forget(self, topic: str) -> None:
-        """Drop what is known of a topic: a broker has just said, or shown, that it is no longer so."""
+        """Drop the topic's metadata, because a broker has contradicted it."""
         with self._lock:
             self._topics.pop(topic, None)
 
@@ -130,7 +131,7 @@ class Cluster:
         return dict(told.leaders)
 
     def _ask(self, topics: list[str] | None, *, may_create: bool) -> control_plane.ClusterFacts:
-        """Ask brokers one after another until one answers, and remember its answer."""
+        """Request metadata from one broker after another until one answers, and store the answer."""
         with self._lock:
             addresses = list(dict.fromkeys([*self._brokers.values(), *self._seeds]))
         failed: ClientError | None = None

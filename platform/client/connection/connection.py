@@ -1,10 +1,10 @@
 """One TCP connection to one broker: frames out, frames in, one request in flight. Knows correlation ids and versions, no API's
 content.
 
-The socket is made at the first request and made anew after any failure, so a `Connection` outlives the broker's restarts. A
-request that fails after it was sent may have been carried out: the error says so, and who sends again must be able to tell
-(idempotent producers can). Source: Kafka's protocol guide, "Network"; ApiVersions is asked in version 0, which every broker
-from 0.10 to 4.x answers.
+The socket is opened at the first request and opened again after a failure, so a `Connection` outlives the broker's restarts. A
+request that fails after it was sent may have been carried out. The error says so: only a caller that can detect duplicates (an
+idempotent producer) may send it again. Source: Kafka's protocol guide, "Network". ApiVersions is requested in version 0, which
+every broker from 0.10 to 4.x answers.
 """
 
 import select
@@ -23,7 +23,7 @@ from ..errors import BadAnswer, BrokerUnreachable, RequestTimedOut, UnsupportedA
 Buffer = bytes | bytearray | memoryview
 
 LARGEST_ANSWER_BYTES = 256 << 20
-"""An answer that claims more is no answer: HTTP's `HTTP` would be 1.2 GB."""
+"""A response that claims to be larger is rejected. Read as a length, the text `HTTP` would be 1.2 GB."""
 CONNECT_TIMEOUT_MS = 5_000
 
 _SIZE = struct.Struct(">i")
@@ -44,7 +44,7 @@ _API_NAMES = {
 
 
 class Connection:
-    """Requests to one broker, in order, from any thread; `request` holds the connection until the answer is there.
+    """Requests to one broker, in order, from any thread. `request` holds the connection until the response arrives.
 
     `begin`, `fileno` and `finish` are for one owning thread that waits for several brokers at once.
     """
@@ -68,21 +68,21 @@ class Connection:
     def request(
         self, api_key: int, version: int, body: Buffer | Sequence[Buffer], *, timeout_ms: int | None = None
     ) -> memoryview:
-        """Return the answer's body (without its header), in memory of its own.
+        """Return the response body (without its header), in memory of its own.
 
-        Raises `BrokerUnreachable`, `RequestTimedOut`, `BadAnswer`; each closes the socket, the next request opens another.
+        Raises `BrokerUnreachable`, `RequestTimedOut`, `BadAnswer`. Each closes the socket; the next request opens another.
         """
         with self._lock:
             self.begin(api_key, version, body, timeout_ms=timeout_ms)
             return self.finish(timeout_ms=timeout_ms)
 
     def version(self, api_key: int, lowest: int, highest: int) -> int:
-        """Return the highest version, from `lowest` to `highest`, that the broker serves too. Raises `UnsupportedApi`."""
+        """Return the highest version from `lowest` to `highest` that the broker serves. Raises `UnsupportedApi`."""
         with self._lock:
             return self.negotiated(api_key, lowest, highest)
 
     def negotiated(self, api_key: int, lowest: int, highest: int) -> int:
-        """As `version`, for the owning thread."""
+        """Return the same as `version`, for the owning thread."""
         self._open()
         served = self._served.get(api_key)
         if served is None or served[1] < lowest or served[0] > highest:
@@ -90,16 +90,16 @@ class Connection:
         return min(highest, served[1])
 
     def begin(self, api_key: int, version: int, body: Buffer | Sequence[Buffer], *, timeout_ms: int | None = None) -> None:
-        """Send a request; its answer is taken with `finish` before the next `begin`."""
+        """Send a request. Call `finish` to receive its response before the next `begin`."""
         self._open()
         self._send(api_key, version, body, self.timeout_ms if timeout_ms is None else timeout_ms)
 
     def fileno(self) -> int:
-        """Return the open socket's descriptor, to be waited for; -1 when there is none."""
+        """Return the open socket's descriptor, for poll; -1 when there is none."""
         return -1 if self._socket is None else self._socket.fileno()
 
     def finish(self, *, timeout_ms: int | None = None) -> memoryview:
-        """Return the body of the answer to the request begun last."""
+        """Return the body of the response to the last `begin`."""
         if self._in_flight is None:
             raise BrokerUnreachable(self.address, "no request", "the connection was closed before the answer", was_sent=True)
         api_key, version, correlation_id = self._in_flight
@@ -116,12 +116,12 @@ class Connection:
         return answer[at:]
 
     def drop_unanswered(self) -> None:
-        """Drop the socket if a request is in flight whose answer nobody took."""
+        """Close the socket if a request is in flight whose response nobody will read."""
         if self._in_flight is not None:
             self.close_socket()
 
     def close_socket(self) -> None:
-        """Drop the socket; the next request opens another. A request in flight is lost."""
+        """Close the socket; the next request opens another. A request in flight is lost."""
         held, self._socket = self._socket, None
         self._in_flight = None
         if held is not None:
@@ -140,8 +140,8 @@ class Connection:
 
     def _open(self) -> None:
         if self._socket is not None and self._in_flight is None and _has_news(self._socket):
-            # Nothing is awaited, so it is the broker's goodbye: it restarted, or tired of the silence. Noticed before a request
-            # is sent, that costs nothing but a new connection.
+            # No response is expected, so readable bytes mean that the broker closed the connection: it restarted, or the
+            # connection was idle too long. Detected before a request is sent, this costs only a new connection.
             self.close_socket()
         if self._socket is not None:
             return

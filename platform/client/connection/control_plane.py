@@ -1,7 +1,7 @@
-"""The questions a client asks beside producing and fetching, each as a plain function: values in, values out, one request.
+"""The requests of a client besides Produce and Fetch. Each is a plain function: values in, values out, one request.
 
-One version of each API is spoken: the lowest that says all we need and that our broker and Kafka 1.0 to 4.x all serve. Holds no
-state, no retry and no choice of broker.
+Each API is spoken in one version: the lowest that carries all we need and that our broker and Kafka 1.0 to 4.x all serve. Holds
+no state, does not retry and does not choose a broker.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +19,12 @@ FIND_COORDINATOR = (10, 1)
 DESCRIBE_GROUPS = (15, 1)
 CREATE_TOPICS = (19, 4)
 INIT_PRODUCER_ID = (22, 1)
-"""API key and the version spoken."""
+"""API key and version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicFacts:
-    """What a cluster says of one topic: its error code, and each partition's leader (-1: none now)."""
+    """A topic in the cluster's metadata: its error code, and each partition's leader (-1: none now)."""
 
     error_code: int
     leaders: Mapping[int, int]
@@ -32,7 +32,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """One answer to Metadata."""
+    """One Metadata response."""
 
     brokers: Mapping[int, tuple[str, int]]
     controller_id: int
@@ -40,7 +40,7 @@ class ClusterFacts:
 
 
 def ask_metadata(connection: Connection, topics: Iterable[str] | None, *, may_create: bool) -> ClusterFacts:
-    """Return what the broker says of the cluster and of these topics (None: of all)."""
+    """Return the broker's metadata of the cluster and of these topics (None: of all topics)."""
     named = None if topics is None else [{"name": topic} for topic in topics]
     answer = _ask(connection, METADATA, {"topics": named, "allow_auto_topic_creation": may_create})
     return ClusterFacts(
@@ -57,9 +57,9 @@ def ask_metadata(connection: Connection, topics: Iterable[str] | None, *, may_cr
 
 
 def ask_offsets(connection: Connection, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return (error code, offset) per (topic, partition); `wanted` holds a timestamp in ms, or -1 (latest) or -2 (earliest).
+    """Return (error code, offset) for each (topic, partition). `wanted` holds a timestamp in ms, or -1 (latest) or -2 (earliest).
 
-    The offset is that of the first record at or after the timestamp, -1 where there is none.
+    The offset is that of the first record at or after the timestamp, or -1 if there is none.
     """
     by_topic: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), timestamp in wanted.items():
@@ -84,7 +84,7 @@ def ask_producer_id(connection: Connection) -> tuple[int, int]:
 def ask_create_topics(
     connection: Connection, topics: Sequence[tuple[str, int, int, Mapping[str, str]]], *, timeout_ms: int
 ) -> dict[str, tuple[int, str | None]]:
-    """Return (error code, the broker's message) per topic of (name, partitions, replication factor, config)."""
+    """Return (error code, the broker's message) for each topic. A topic is (name, partitions, replication factor, config)."""
     wanted = [
         {
             "name": name,
@@ -108,9 +108,7 @@ def ask_coordinator(connection: Connection, group: str) -> tuple[str, int]:
 
 
 def ask_group_members(connection: Connection, group: str) -> tuple[str, list[str]]:
-    """Return how the group divides its work, and its members' client ids; none when it has no members. Raises the broker's
-    refusal.
-    """
+    """Return the group's protocol type and its members' client ids (none if it has no members). Raises the broker's refusal."""
     (answer,) = _ask(connection, DESCRIBE_GROUPS, {"groups": [group]}).groups
     if answer.error_code:
         raise broker_error(f"DescribeGroups of {group!r} to {connection.address}", int(answer.error_code))

@@ -1,4 +1,4 @@
-"""A pipe that ends another thread's wait for sockets. Set from any thread, cleared and waited for by one."""
+"""A pipe that interrupts another thread's wait for sockets. Any thread may set it; one thread waits for it and clears it."""
 
 import os
 
@@ -23,11 +23,11 @@ class Wake:
         try:
             os.write(self._write_end, b"\0")
         except OSError:
-            # Full, so the wait ends anyway; or closed, so nobody waits.
+            # The pipe is full, so the wait ends anyway; or it is closed, so no thread waits.
             pass
 
     def clear(self) -> None:
-        """Forget earlier sets. Whoever waits clears first and looks for work afterwards, else a set between the two is lost."""
+        """Forget earlier sets. Clear first and look for work afterwards; in the other order a set between the two is lost."""
         try:
             os.read(self._read_end, 4096)
         except OSError:

@@ -1,1 +1,1 @@
-"""The paper's consumer: a blocking stream, in a group that coordinates through ZooKeeper."""
+"""The paper's consumer: a blocking stream of messages, in a group that coordinates through ZooKeeper."""

@@ -1,4 +1,4 @@
-"""From what was fetched to the application's own thread: messages in order, and every callback in its place between them.
+"""Hands fetched messages to the application in order, and runs every callback at its place between two messages.
 
 Everything here belongs to the one thread that iterates. Who is not sure of its session hands out nothing.
 """
@@ -23,7 +23,7 @@ OnCorrupt = Callable[[TopicPartition, CorruptRange], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """What the application wants to be told; see `ZooKeeperConsumer`."""
+    """The application's callbacks; see `ZooKeeperConsumer`."""
 
     on_assigned: OnAssigned | None = None
     on_revoked: OnPartitions | None = None
@@ -36,12 +36,12 @@ class MessageStream:
     """One consumer's messages."""
 
     def __init__(self, state: StreamState, callbacks: Callbacks, *, may_deliver: Callable[[], bool], name: str) -> None:
-        """`may_deliver`: this member provably owns what it was given; `name` says who, in the log."""
+        """`may_deliver` returns whether this member provably owns its partitions. `name` identifies the consumer in the log."""
         self._state, self._callbacks, self._may_deliver, self._name = state, callbacks, may_deliver, name
         self._open: OpenBatch | None = None
 
     def next(self, deadline: float) -> Message | None:
-        """Return the next message; None at `deadline` (monotonic) or when the stream has ended. Runs the callbacks."""
+        """Return the next message, or None at `deadline` (monotonic) or when the stream has ended. Runs the callbacks."""
         state = self._state
         while True:
             current = self._open
@@ -55,57 +55,57 @@ class MessageStream:
                 elif time.monotonic() >= deadline:
                     return None
                 else:
-                    time.sleep(0.005)  # unsure of the session: it ends with the next answer of ZooKeeper, or with a notice
+                    time.sleep(0.005)  # unsure of the session: ZooKeeper's next response, or a notice, ends this
                 continue
-            taken = state.take(deadline, may_deliver=self._may_deliver)
-            match taken:
+            item = state.take(deadline, may_deliver=self._may_deliver)
+            match item:
                 case None:
                     return None
                 case Notice():
-                    self._tell(taken)
+                    self._notify(item)
                 case Batch():
-                    self._open = OpenBatch(taken.partition, taken.epoch, taken.header, taken.batch, taken.from_offset)
+                    self._open = OpenBatch(item.partition, item.epoch, item.header, item.batch, item.from_offset)
                 case Skip():
-                    self._skip(taken.partition, taken.epoch, taken.corrupt)
+                    self._skip(item.partition, item.epoch, item.corrupt)
 
     def settle(self) -> None:
-        """Tell `on_handed` now of what was handed out of the batch in hand, and not when the batch is done."""
+        """Call `on_handed` now for the part of the open batch that was handed out, without waiting for the batch's end."""
         if self._open is not None and self._callbacks.on_handed is not None:
             handed = self._open.take_handed()
             if handed is not None:
                 self._callbacks.on_handed(handed)
 
     def seek(self, partition: TopicPartition, offset: int) -> bool:
-        """Go on from `offset`; return False when the partition is not owned."""
+        """Continue at `offset`. Return False if the partition is not owned."""
         if self._open is not None and self._open.partition == partition:
             self._leave_batch()
         return self._state.seek(partition, offset)
 
-    def tell_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Tell the application that partitions are given back; not sure to own them, that they are lost."""
+    def notify_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        """Call `on_revoked`. If this member is not sure to own the partitions, call `on_lost` instead."""
         if not self._may_deliver():
-            self._tell_lost(partitions)
+            self._notify_lost(partitions)
             return
         self._leave_batch_of(partitions)
         if self._callbacks.on_revoked is not None:
             self._callbacks.on_revoked(list(partitions))
 
-    def _tell_lost(self, partitions: Collection[TopicPartition]) -> None:
+    def _notify_lost(self, partitions: Collection[TopicPartition]) -> None:
         self._leave_batch_of(partitions)
         log.warning("partitions_lost", consumer=self._name, count=len(partitions))
         if self._callbacks.on_lost is not None:
             self._callbacks.on_lost(list(partitions))
 
-    def _tell(self, notice: Notice) -> None:
+    def _notify(self, notice: Notice) -> None:
         try:
             match notice.kind:
                 case NoticeKind.ASSIGNED:
                     if self._callbacks.on_assigned is not None:
                         self._callbacks.on_assigned(dict(notice.partitions))
                 case NoticeKind.REVOKED:
-                    self.tell_revoked(notice.partitions)
+                    self.notify_revoked(notice.partitions)
                 case NoticeKind.LOST:
-                    self._tell_lost(notice.partitions)
+                    self._notify_lost(notice.partitions)
         finally:
             self._state.finish(notice)
 

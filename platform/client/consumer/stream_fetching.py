@@ -1,8 +1,9 @@
-"""The thread that keeps a consumer's queue filled: fetches every owned partition from where it stands, waits while the queue is
+"""The thread that fills a consumer's queue: it fetches every owned partition from its position, and waits while the queue is
 full.
 
-Passing failures are waited out with a growing, bounded pause for as long as the consumer lives; what will not pass goes to the
-application. A position that the log does not hold (any more) is told as a skipped range, never passed over in silence.
+Retriable failures are retried with a growing, bounded pause for as long as the consumer lives. Other failures are raised in the
+application. If the log no longer holds a position, the missing offsets are reported as a skipped range, never passed over
+silently.
 """
 
 import threading
@@ -20,7 +21,7 @@ from .stream_state import StreamState
 log = get_logger(__name__)
 
 IDLE_MS = 200
-"""How soon newly assigned partitions are seen when there were none."""
+"""With no partitions assigned, new ones are noticed within this time."""
 
 HOLE = "the broker serves nothing there and goes on behind it: the range failed its check, or the log has a hole"
 
@@ -31,7 +32,7 @@ class FetchLoop:
     """Fetches for one consumer until stopped."""
 
     def __init__(self, state: StreamState, fetcher: Fetcher, *, starts: Starts, name: str) -> None:
-        """`starts` says where partitions begin whose log does not hold the position."""
+        """`starts` returns where a partition begins whose log does not hold the position."""
         self._state, self._fetcher, self._starts = state, fetcher, starts
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"fetch-{name}", daemon=True)
@@ -42,7 +43,7 @@ class FetchLoop:
         self._thread.start()
 
     def stop(self, timeout_ms: int = 5_000) -> None:
-        """End the loop; a fetch under way is cut short."""
+        """End the loop; a fetch in flight is cut short."""
         self._stop.set()
         self._state.wake()
         self._fetcher.close()
@@ -88,7 +89,7 @@ class FetchLoop:
         self._failures = 0
 
     def _pause(self, error: ClientError) -> None:
-        if not self._failures:  # once a streak, not once a try
+        if not self._failures:  # once for a series of failures, not for each attempt
             log.warning("fetching_failed", error=str(error))
         self._stop.wait(self._backoff.wait_ms(self._failures) / 1000)
         self._failures += 1
@@ -108,12 +109,12 @@ class FetchLoop:
 
 
 def in_order(answer: FetchedPartition, name: TopicPartition, epoch: int, offset: int) -> list[Fetched]:
-    """Return the answer's batches and what lies between them as one list by offset, from `offset` on, where the last answer
-    ended.
+    """Return the batches and the unreadable ranges as one list, sorted by offset. The list begins at `offset`, where the last
+    fetch ended.
 
-    A log has no gaps: our broker's batches begin where the one before ended, and so do Kafka's unless a topic is compacted. So
-    offsets that are passed over without a word (a range that failed the broker's own check is never served) are told as skipped,
-    too.
+    A log has no gaps: each batch of our broker begins where the previous one ended, and so does Kafka's unless the topic is
+    compacted. A gap between batches is therefore reported as skipped, too: the broker never serves a range that failed its own
+    check.
     """
     found: list[tuple[int, int, Fetched]] = []
     for header, batch in answer.batches:
@@ -135,7 +136,7 @@ def in_order(answer: FetchedPartition, name: TopicPartition, epoch: int, offset:
 
 
 def reset_point(auto_offset_reset: str) -> int:
-    """Return where `smallest` (or `earliest`) and `largest` (or `latest`) begin. Raises ValueError for another word."""
+    """Return `EARLIEST` for `smallest` or `earliest`, `LATEST` for `largest` or `latest`. Raises ValueError for another word."""
     points = {"smallest": EARLIEST, "earliest": EARLIEST, "largest": LATEST, "latest": LATEST}
     if auto_offset_reset not in points:
         raise ValueError(f"auto_offset_reset={auto_offset_reset!r}: smallest or largest")

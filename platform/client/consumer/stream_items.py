@@ -1,4 +1,4 @@
-"""What passes between the threads of a consumer: fetched batches, ranges to skip, and notices to the application. Values only."""
+"""Values that the consumer's threads pass to each other: fetched batches, ranges to skip, and notices to the application."""
 
 import threading
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from ..fetch.fetched import CorruptRange, TopicPartition
 
 
 class NoticeKind(Enum):
-    """What the application is told."""
+    """The three changes of ownership that the application learns of."""
 
     ASSIGNED = auto()
     REVOKED = auto()
-    """Still owned while it is told: it may commit."""
+    """The partition is still owned during the callback: the application may commit."""
     LOST = auto()
-    """Gone already: what was not committed will be delivered to another, too."""
+    """The partition is gone already: what was not committed will be delivered again to another member."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,14 +24,14 @@ class Notice:
 
     kind: NoticeKind
     partitions: dict[TopicPartition, int]
-    """Partition -> where it begins, or where the application stands."""
+    """Partition → where it begins (ASSIGNED), or the application's position (REVOKED, LOST)."""
     taken: bool = False
     done: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A fetched batch that waits to be handed out from `from_offset` on."""
+    """A fetched batch, to be handed out from `from_offset` on."""
 
     partition: TopicPartition
     epoch: int

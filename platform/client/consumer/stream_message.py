@@ -1,6 +1,4 @@
-"""What a stream hands out: messages, and for each batch the precise range of it that was handed out. Knows no network, no
-group.
-"""
+"""Messages, and the exact range of each batch that was handed out. Knows no network and no group."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ class Message(NamedTuple):
     partition: int
     offset: int
     next_offset: int
-    """Where to go on once this message is done with: what a commit after it registers."""
+    """Where to continue after this message: the offset that a commit after it registers."""
     timestamp_ms: int
     """Event time."""
     key: bytes | None
@@ -27,7 +25,7 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandedBatch:
-    """That the records of `batch` with offsets in [from_offset, to_offset) were handed to the application, each once."""
+    """The records of `batch` with offsets in [from_offset, to_offset) were handed to the application, each once."""
 
     partition: TopicPartition
     header: BatchHeader
@@ -40,16 +38,16 @@ OnHanded = Callable[[HandedBatch], None]
 
 
 class OpenBatch:
-    """One batch that is being handed out, record by record. Raises CorruptBatch where the records cannot be read."""
+    """One batch that is handed out record by record. Raises CorruptBatch where the records cannot be read."""
 
     def __init__(self, partition: TopicPartition, epoch: int, header: BatchHeader, batch: memoryview, from_offset: int) -> None:
         self.partition, self.epoch, self.header, self.batch = partition, epoch, header, batch
-        self.position = self._told_to = from_offset
-        """Everything of the batch below it has been handed out."""
+        self.position = self._reported_to = from_offset
+        """All records below this offset have been handed out."""
         self._records: Iterator[Record] = iter_records(batch)
 
     def next_message(self) -> Message | None:
-        """Return the next message, or None at the batch's end; the position then is the batch's own end."""
+        """Return the next message, or None at the end of the batch; `position` is then the batch's own end."""
         topic, partition = self.partition
         for record in self._records:
             offset = record.offset
@@ -62,10 +60,10 @@ class OpenBatch:
 
     def take_handed(self) -> HandedBatch | None:
         """Return what was handed out since the last call, or None when nothing was."""
-        if self.position <= self._told_to:
+        if self.position <= self._reported_to:
             return None
         handed = HandedBatch(
-            partition=self.partition, header=self.header, batch=self.batch, from_offset=self._told_to, to_offset=self.position
+            partition=self.partition, header=self.header, batch=self.batch, from_offset=self._reported_to, to_offset=self.position
         )
-        self._told_to = self.position
+        self._reported_to = self.position
         return handed

@@ -1,10 +1,9 @@
-"""What the three threads of a consumer share: owned partitions, fetched batches waiting in a bounded queue, notices to the
-application.
+"""State shared by a consumer's three threads: owned partitions, a bounded queue of fetched batches, notices to the application.
 
-The fetching thread puts batches in, the application's thread takes them out, the rebalancing thread gives partitions and takes
-them away. A partition that is taken away and given again gets a new epoch; whatever was fetched under an old epoch is dropped.
-The application learns of both through notices, on its own thread, between two messages. One condition guards all of it; no
-callback runs under it.
+The fetching thread puts batches in, the application's thread takes them out, the rebalancing thread adds and removes partitions.
+A partition that is removed and added again gets a new epoch; batches fetched under an old epoch are dropped. The application
+learns of both changes through notices, on its own thread, between two messages. One condition guards all of it; no callback runs
+while it is held.
 """
 
 import threading
@@ -45,7 +44,7 @@ class StreamState:
     # ---- the rebalancing thread
 
     def assign(self, starts: Mapping[TopicPartition, int], *, committed: Mapping[TopicPartition, int], generation: int) -> None:
-        """Own these partitions from these offsets on; the application is told before it gets a message of theirs."""
+        """Own these partitions from these offsets on. `on_assigned` runs before the first of their messages."""
         with self._condition:
             self.generation = generation
             for partition, start in starts.items():
@@ -54,12 +53,12 @@ class StreamState:
             self._condition.notify_all()
 
     def revoke(self, partitions: Collection[TopicPartition], *, timeout_ms: int) -> bool:
-        """Take partitions back once the application has been told; return whether it was, within `timeout_ms`.
+        """Take partitions back after the application was notified. Return whether it was notified within `timeout_ms`.
 
-        An application that does not come back for its next message in time loses them all the same, and is told so later.
+        If the application does not ask for its next message in time, it loses the partitions anyway and is notified later.
         """
         with self._condition:
-            told = self._unannounce(partitions)
+            told = self._withdraw_unseen(partitions)
             if not told:
                 return True
             notice = Notice(kind=NoticeKind.REVOKED, partitions=told)
@@ -72,14 +71,14 @@ class StreamState:
                 return True
             self._drop(told)
             if notice.taken:
-                return False  # its callback runs at this moment; there is nothing more to tell
+                return False  # its callback runs at this moment; no other notice is needed
             notice.kind = NoticeKind.LOST
             return False
 
     def lose_all(self) -> None:
-        """Note that every partition is gone, with the session."""
+        """Mark every partition as lost, because the session is lost."""
         with self._condition:
-            told = self._unannounce(list(self._owned))
+            told = self._withdraw_unseen(list(self._owned))
             if told:
                 self._drop(told)
                 for waiting in self._notices:
@@ -91,12 +90,14 @@ class StreamState:
             self._condition.notify_all()
 
     def await_quiet(self, timeout_ms: int) -> bool:
-        """Return whether the application has heard every notice within `timeout_ms`."""
+        """Return whether the application has processed every notice within `timeout_ms`."""
         with self._condition:
             return self._condition.wait_for(lambda: not self._notices or self._stopped, timeout_ms / 1000)
 
-    def _unannounce(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Take back, without a word, what the application never heard it has; return the others and where it stands there."""
+    def _withdraw_unseen(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Remove the partitions whose assignment the application has not seen yet, without a notice. Return the others with their
+        positions.
+        """
         unheard: set[TopicPartition] = set()
         for notice in self._notices:
             if notice.kind is NoticeKind.ASSIGNED and not notice.taken:
@@ -124,9 +125,7 @@ class StreamState:
     # ---- the fetching thread
 
     def wanted(self, timeout_ms: int) -> dict[TopicPartition, tuple[int, int]]:
-        """Return partition -> (epoch, offset to fetch) once there is room for another fetch; empty when there is nothing in
-        time.
-        """
+        """Return partition → (epoch, offset to fetch) once the queue has room for another fetch; empty after `timeout_ms`."""
         with self._condition:
             self._condition.wait_for(
                 lambda: self._stopped or (self._owned and self._queued_bytes <= self.queue_bytes // 2), timeout_ms / 1000
@@ -136,7 +135,9 @@ class StreamState:
             return {name: (owned.epoch, owned.fetch_position) for name, owned in self._owned.items()}
 
     def put(self, items: Sequence[Fetched], *, partition: TopicPartition, epoch: int, next_offset: int) -> None:
-        """Queue what was fetched of one partition, and go on from `next_offset`; nothing when it was taken away meanwhile."""
+        """Queue what was fetched of one partition and continue at `next_offset`. Does nothing if the partition was removed
+        meanwhile.
+        """
         with self._condition:
             owned = self._owned.get(partition)
             if owned is None or owned.epoch != epoch:
@@ -148,7 +149,7 @@ class StreamState:
                 self._condition.notify_all()
 
     def fail(self, error: Exception) -> None:
-        """Have the application's next call raise `error`."""
+        """Make the application's next call raise `error`."""
         with self._condition:
             self._failure = self._failure or error
             self._condition.notify_all()
@@ -176,15 +177,15 @@ class StreamState:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     return None
-                # Nobody notifies when the leave to deliver comes back: with something to deliver, look again soon.
+                # Nothing notifies this thread when `may_deliver` becomes true again. With a batch queued, check again soon.
                 self._condition.wait(min(left, 0.02) if self._queue else left)
 
     def has_notice(self) -> bool:
-        """Return whether something is to be told; cheap enough to ask before every message."""
+        """Return whether a notice is waiting; cheap enough to ask before every message."""
         return bool(self._notices) or self._failure is not None or self._stopped
 
     def finish(self, notice: Notice) -> None:
-        """Note that the application has been told."""
+        """Mark the notice as processed by the application."""
         with self._condition:
             if notice in self._notices:
                 self._notices.remove(notice)
@@ -194,7 +195,7 @@ class StreamState:
             self._condition.notify_all()
 
     def moved(self, partition: TopicPartition, epoch: int, position: int) -> None:
-        """Note how far the application has got.
+        """Record the application's position.
 
         Hot: called per message, and takes no lock (only this thread writes positions).
         """
@@ -208,7 +209,7 @@ class StreamState:
         return owned is not None and owned.epoch == epoch
 
     def seek(self, partition: TopicPartition, offset: int) -> bool:
-        """Go on from `offset` instead; return False when the partition is not owned."""
+        """Continue at `offset`. Return False if the partition is not owned."""
         with self._condition:
             owned = self._owned.get(partition)
             if owned is None:
@@ -219,22 +220,22 @@ class StreamState:
             return True
 
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the owned partitions and how far the application has got in each."""
+        """Return the owned partitions and the application's position in each."""
         with self._condition:
             return {name: owned.position for name, owned in self._owned.items()}
 
     def uncommitted(self) -> dict[TopicPartition, int]:
-        """Return the positions that differ from what is registered."""
+        """Return the positions that differ from the registered ones."""
         with self._condition:
             return {name: owned.position for name, owned in self._owned.items() if owned.position != owned.committed}
 
-    def has_untold_loss(self) -> bool:
-        """Return whether partitions are gone that the application still believes to be its own."""
+    def has_unreported_loss(self) -> bool:
+        """Return whether partitions are lost that the application still believes to own."""
         with self._condition:
             return any(notice.kind is NoticeKind.LOST and not notice.taken for notice in self._notices)
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note what is registered now."""
+        """Record the offsets that are registered now."""
         with self._condition:
             for partition, offset in offsets.items():
                 if partition in self._owned:
@@ -244,7 +245,7 @@ class StreamState:
 
     @property
     def queued_bytes(self) -> int:
-        """The batch bytes that wait."""
+        """The bytes of the queued batches."""
         return self._queued_bytes
 
     @property
@@ -258,7 +259,7 @@ class StreamState:
             self._condition.notify_all()
 
     def wake(self) -> None:
-        """Have every waiter look again."""
+        """Wake every waiting thread, so that it checks its condition again."""
         with self._condition:
             self._condition.notify_all()
 

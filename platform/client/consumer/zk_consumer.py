@@ -5,9 +5,9 @@
         ...
         consumer.commit()
 
-At least once: a message is delivered again to whoever owns its partition when its owner ended, or lost its session, before
-committing past it. In order within a partition. Who is not sure of its session delivers nothing until it is. Builds its threads
-and joins them; sharing partitions is `zk_rebalance`'s, filling the queue `stream_fetching`'s, handing out `message_stream`'s.
+At least once, and in order within a partition: if an owner ends or loses its session before it commits past a message, the next
+owner receives that message again. Who is not sure of its session delivers nothing until it is. This module starts the threads and
+joins them. `zk_rebalance` shares out the partitions, `stream_fetching` fills the queue, `message_stream` hands the messages out.
 """
 
 import os
@@ -43,11 +43,11 @@ log = get_logger(__name__)
 
 LARGEST_ANSWER_BYTES = 8 << 20
 OWN_PROTOCOL = "zookeeper"
-"""How a broker names the way these consumers share partitions."""
+"""The protocol type under which a broker lists these consumers."""
 
 
 class ZooKeeperConsumer:
-    """One member of a group. Its stream, and every callback, belong to one thread: the one that iterates."""
+    """One member of a group. Its stream and every callback belong to one thread: the one that iterates."""
 
     def __init__(
         self,
@@ -71,18 +71,18 @@ class ZooKeeperConsumer:
         handover_ms: int = 30_000,
         recheck_ms: int = 5_000,
     ) -> None:
-        """Only remember; `start` (or the first `stream`/`poll`) begins.
+        """Only stores its arguments; `start` (or the first `stream` or `poll`) begins.
 
-        `zookeeper` is `host:port[/chroot]` of the cluster. `queue_bytes` bounds what waits: another fetch is made only while at
-        most half of it is filled, and asks for at most the other half. `auto_offset_reset` (smallest or largest) says where a
-        partition without a registered offset begins, and one whose offset the log does not hold.
+        `zookeeper` is `host:port[/chroot]` of the cluster. `queue_bytes` bounds the fetched batches: another fetch is made only
+        while at most half of it is filled, and requests at most the other half. `auto_offset_reset` (smallest or largest) says
+        where a partition begins that has no registered offset, or whose offset the log does not hold.
 
-        Callbacks, all on the iterating thread, between messages: `on_assigned(partition -> begin)` before the first message of
-        new partitions (`seek` is allowed there), `on_revoked(partitions)` before they are given back (still owned: commit there
-        what is done; without it, and with `commit_on_revoke`, all that was handed out is committed), `on_lost(partitions)` when
-        they are gone already, `on_corrupt(partition, range)` at the place of what cannot be handed out, `on_handed(batch range)`
-        when a batch has been handed out or is left midway: every record handed out is told exactly once, with the batch it came
-        in.
+        All callbacks run on the iterating thread, between messages. `on_assigned(partition -> begin)` runs before the first
+        message of new partitions; it may call `seek`. `on_revoked(partitions)` runs before they are given back; they are still
+        owned, so commit what is done. Without it, and with `commit_on_revoke`, everything handed out is committed.
+        `on_lost(partitions)` runs when they are gone already. `on_corrupt(partition, range)` runs at the place of a range that
+        cannot be handed out. `on_handed(batch range)` runs when a batch has been handed out, or is left midway: every record
+        handed out is reported exactly once, with its batch.
         """
         if not topics:
             raise StreamMisused(f"group {group!r}: no topics given: name at least one")
@@ -116,9 +116,9 @@ class ZooKeeperConsumer:
     # ---- life
 
     def start(self, timeout_ms: int = 30_000) -> "ZooKeeperConsumer":
-        """Join the group; returns once registered, which does not need the topics to exist, or a broker to answer.
+        """Join the group and return once registered. The topics need not exist, and no broker needs to answer.
 
-        The id of a member that was killed a moment ago is free when its session has timed out; that is waited for. Raises
+        The id of a member that was just killed becomes free when its session times out; `start` waits for that. Raises
         ZooKeeperUnreachable, ConsumerIdTaken, InvalidName, GroupOfKafkaClients.
         """
         if self._rebalancer is not None or self._closed:
@@ -168,25 +168,27 @@ class ZooKeeperConsumer:
         return self
 
     def _refuse_kafka_clients(self) -> None:
-        """Raise GroupOfKafkaClients when some are in the group. Registered already: those who come from now on are refused."""
+        """Raise GroupOfKafkaClients if the group has Kafka clients as members. This member is registered already, so later ones
+        are refused.
+        """
         try:
             protocol, client_ids = control_plane.ask_group_members(self._cluster.coordinator(self.group), self.group)
         except ClientError as error:
-            # Who is in a broker's group is known to that broker alone, and is out of it when that one is away.
+            # Only the group's coordinator knows its members. When that broker is away, they are out of the group.
             log.warning("kafka_clients_not_asked_for", group=self.group, consumer=self.consumer_id, why=str(error))
             return
         if client_ids and protocol != OWN_PROTOCOL:
             raise GroupOfKafkaClients(self.group, self.consumer_id, client_ids)
 
     def stop(self) -> None:
-        """End the stream: `stream` ends, `poll` returns None, at once and from any thread. `close` is still to be called."""
+        """End the stream from any thread: `stream` ends and `poll` returns None at once. `close` must still be called."""
         self._state.stop()
 
     def close(self, timeout_ms: int = 30_000) -> None:
         """Leave the group: end the stream, give the partitions back as at a revocation (callback, commit), end the session.
 
-        From another thread than the iterating one, first that one is waited for, up to `timeout_ms`, to come back for its next
-        message. A member that does not close is noticed when its session times out.
+        From another thread than the iterating one, `close` first waits up to `timeout_ms` until that thread asks for its next
+        message. The group notices a member that does not close when its session times out.
         """
         self._state.stop()
         if self._closed:
@@ -198,11 +200,11 @@ class ZooKeeperConsumer:
                 self._rebalancer.stop()
                 owned = self._state.positions()
                 if owned and idle:
-                    self._stream.tell_revoked(owned)
+                    self._stream.notify_revoked(owned)
         finally:
             if idle:
                 self._handing_out.release()
-            # The session's end takes registration and claims away in one act.
+            # The end of the session removes the registration and the claims together.
             self._lifecycle.stop()
 
     def __enter__(self) -> "ZooKeeperConsumer":
@@ -214,10 +216,9 @@ class ZooKeeperConsumer:
     # ---- the stream
 
     def stream(self, *, idle_timeout_ms: int | None = None) -> Iterator[Message]:
-        """Yield messages, waiting for the next as long as it takes; end at `stop` or `close`, or after `idle_timeout_ms` without
-        one.
+        """Yield messages, waiting for each without limit. End at `stop` or `close`, or after `idle_timeout_ms` without a message.
 
-        After an idle end it may be called again. Raises RebalanceFailed, ConsumerIdTaken and whatever a broker refuses for good.
+        After an idle end it may be called again. Raises RebalanceFailed, ConsumerIdTaken, and a broker's permanent refusal.
         """
         while True:
             message = self.poll(idle_timeout_ms if idle_timeout_ms is not None else 3_600_000)
@@ -227,7 +228,7 @@ class ZooKeeperConsumer:
                 return
 
     def poll(self, timeout_ms: int) -> Message | None:
-        """Return the next message, or None when none came in `timeout_ms` or the stream has ended. Runs the callbacks."""
+        """Return the next message, or None if none came in `timeout_ms` or the stream has ended. Runs the callbacks."""
         if self._rebalancer is None:
             self.start()
         if not self._handing_out.acquire(blocking=False):
@@ -246,11 +247,11 @@ class ZooKeeperConsumer:
         """Register how far the group has read: durable on return. None means all that was handed out, the latest message
         included.
 
-        Raises PartitionsLost when partitions are gone that the application has not been told of (nothing is committed then),
+        Raises PartitionsLost if partitions are lost and the application was not notified yet (then nothing is committed),
         ConnectionUnsure (retriable).
         """
         due = self._state.uncommitted() if offsets is None else dict(offsets)
-        if self._state.has_untold_loss() or (due and self._session.generation != self._state.generation):
+        if self._state.has_unreported_loss() or (due and self._session.generation != self._state.generation):
             raise PartitionsLost(self.group, self.consumer_id)
         if not due:
             return
@@ -268,16 +269,16 @@ class ZooKeeperConsumer:
             log.warning("commit_at_handover_failed", group=self.group, consumer=self.consumer_id, error=str(error))
 
     def settle(self) -> None:
-        """Tell `on_handed` now of what was handed out of the batch in hand, and not when the batch is done."""
+        """Call `on_handed` now for the part of the open batch that was handed out, without waiting for the batch's end."""
         self._stream.settle()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on from `offset` in an owned partition; on the iterating thread. Raises StreamMisused when it is not owned."""
+        """Continue at `offset` in an owned partition, on the iterating thread. Raises StreamMisused if it is not owned."""
         if not self._stream.seek(partition, offset):
             raise StreamMisused(f"seek in {partition.topic}-{partition.partition}: not this consumer's partition now")
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset behind the last message handed out there, or where it begins; None when it is not owned."""
+        """Return the offset after the last message handed out, or where the partition begins; None if it is not owned."""
         return self._state.positions().get(partition)
 
     def positions(self) -> dict[TopicPartition, int]:
@@ -286,18 +287,18 @@ class ZooKeeperConsumer:
 
     @property
     def queued_bytes(self) -> int:
-        """Batch bytes fetched and not handed out yet."""
+        """Bytes of the batches that are fetched and not handed out yet."""
         return self._state.queued_bytes
 
     @property
     def is_sure(self) -> bool:
-        """Whether this member is registered and provably alive in ZooKeeper's eyes."""
+        """Whether this member is registered and ZooKeeper provably considers it alive."""
         return self._rebalancer is not None and not self._closed and self._session.is_sure()
 
     @property
     def may_act(self) -> bool:
-        """Whether this member provably owns, at this moment, what it was assigned: only then act on messages for others to
-        see.
+        """Whether this member provably owns its assigned partitions at this moment. Only then act on messages in a way that
+        others see.
         """
         return self._may_deliver()
 

@@ -1,4 +1,4 @@
-"""What can go wrong in a group that coordinates through ZooKeeper, beyond what ZooKeeper and the brokers themselves raise."""
+"""Errors of a group that coordinates through ZooKeeper, besides those of ZooKeeper and of the brokers."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from ..errors import ClientError
 
 
 class RebalanceFailed(ClientError):
-    """The consumer could not get hold of its partitions in time."""
+    """The consumer could not claim its partitions in time."""
 
     def __init__(self, group: str, consumer_id: str, waited_ms: int, last: str) -> None:
         self.group, self.consumer_id, self.waited_ms = group, consumer_id, waited_ms
@@ -17,7 +17,9 @@ class RebalanceFailed(ClientError):
 
 
 class GroupOfKafkaClients(ClientError):
-    """Kafka clients are members of the group: they and this consumer would each read everything, and commit over each other."""
+    """The group has Kafka clients as members. They and this consumer would each read everything, and overwrite each other's
+    commits.
+    """
 
     def __init__(self, group: str, consumer_id: str, client_ids: Sequence[str]) -> None:
         self.group, self.consumer_id, self.client_ids = group, consumer_id, list(client_ids)
@@ -29,7 +31,7 @@ class GroupOfKafkaClients(ClientError):
 
 
 class PartitionsLost(ClientError):
-    """A commit after the session was lost: the partitions may be another's by now, nothing was committed."""
+    """A commit after the session was lost. Another member may own the partitions by now; nothing was committed."""
 
     def __init__(self, group: str, consumer_id: str) -> None:
         self.group, self.consumer_id = group, consumer_id

@@ -1,11 +1,10 @@
-"""How a consumer comes to its partitions with no master: it reads the same sorted lists as every other member and takes its
-share.
+"""Assigns a consumer its partitions without a master: each member reads the same sorted lists and computes its own assignment.
 
-Step by step, as in the paper's section 3.2 and Kafka 0.7.2: (1) read the group's members and the topics' partitions, (2) give
-back what is not its own any more: stop handing out, drop what is queued, commit (the application's part), delete the owner node,
-(3) claim what is new by ephemeral owner nodes; when one is another's still, delete those just made, wait, begin again, (4) only
-when all are claimed begin, at the registered offset or where `auto_offset_reset` says. One thing is better than there: a
-partition that stays with its owner is neither given back nor interrupted.
+The steps are those of the paper's section 3.2 and Kafka 0.7.2. (1) Read the group's members and the topics' partitions. (2) Give
+back each partition that is no longer assigned: stop handing out, drop queued batches, let the application commit, delete the
+owner node. (3) Claim new partitions with ephemeral owner nodes. If another member still holds one, delete the nodes just made,
+wait and begin again. (4) When all are claimed, begin at the registered offset or where `auto_offset_reset` says. One difference
+from Kafka 0.7.2: a partition that stays with its owner is neither given back nor interrupted.
 """
 
 import threading
@@ -30,19 +29,19 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """What a member has to do to get from what it holds to what is its own."""
+    """What a member must give back and claim to reach its assignment."""
 
     give_back: list[TopicPartition]
     claim: list[TopicPartition]
 
 
 def moves(held: Collection[TopicPartition], adopted: Collection[TopicPartition], own: Collection[TopicPartition]) -> Moves:
-    """Return the moves, sorted. `held` are all that may have this member's owner node, `adopted` those it reads from."""
+    """Return the moves, sorted. `held`: all partitions that may have this member's owner node. `adopted`: those it reads from."""
     return Moves(give_back=sorted(set(held) - set(own)), claim=sorted(set(own) - set(adopted)))
 
 
 class Conflict(CoordinationError):
-    """A partition is still another member's."""
+    """Another member still owns a partition."""
 
     retriable = True
 
@@ -52,7 +51,7 @@ class Conflict(CoordinationError):
 
 
 class Rebalancer:
-    """The thread that keeps one member's claims in step with its group. Whatever may have changed the lists calls `trigger`."""
+    """The thread that keeps one member's claims in step with its group. Anything that may change the lists calls `trigger`."""
 
     def __init__(
         self,
@@ -68,10 +67,10 @@ class Rebalancer:
         handover_ms: int,
         recheck_ms: int,
     ) -> None:
-        """`starts` says where partitions without a registered offset begin.
+        """`starts` returns where partitions without a registered offset begin.
 
-        A conflict that lasts for `patience_ms` fails the stream; an application that does not come back within `handover_ms`
-        loses what is taken back; the lists are read again at least every `recheck_ms`, whatever the watches say.
+        A conflict that lasts for `patience_ms` fails the stream. If the application does not return within `handover_ms`, it
+        loses the partitions being taken back. The lists are read again at least every `recheck_ms`, whatever the watches report.
         """
         self._session, self._state, self._partitions, self._starts = session, state, partitions, starts
         self._consumers, self._owners, self._offsets = ConsumerRegistry(session), OwnerRegistry(session), OffsetRegistry(session)
@@ -85,18 +84,18 @@ class Rebalancer:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"rebalance-{consumer_id}", daemon=True)
         self.rebalance_count = 0
-        """How often partitions were given back or taken, since the beginning."""
+        """How often this member gave back or took partitions."""
 
     def start(self) -> None:
         self._due.set()
         self._thread.start()
 
     def trigger(self, _reason: object = None) -> None:
-        """Look at the lists again soon; many calls may be one look."""
+        """Read the lists again soon; several calls may lead to one reading."""
         self._due.set()
 
     def stop(self, timeout_ms: int = 10_000) -> None:
-        """End the thread; claims stay until the session ends."""
+        """End the thread; claims remain until the session ends."""
         self._stop.set()
         self._due.set()
         if self._thread.is_alive():
@@ -133,22 +132,22 @@ class Rebalancer:
     def _rebalance(self) -> None:
         generation = self._session.generation
         if generation != self._generation:
-            # Consumer and owner nodes went with the session, all at once: nothing to give back.
+            # Consumer and owner nodes were deleted with the session: there is nothing to give back.
             self._state.lose_all()
             self._held.clear()
             self._adopted.clear()
             self._generation = generation
         if not self._session.is_sure():
-            return  # whoever becomes sure again triggers
+            return  # the session triggers again when it is sure
         members = self._consumers.members(self._group)
-        # A member that is not among them (its registration not renewed yet) owns nothing; the watch on them triggers.
+        # A member that is not in the list (its registration is not renewed yet) owns nothing; the watch on the list triggers.
         own = {TopicPartition(*name) for name in assigned_to(self._consumer_id, members, self._partitions.read())}
         todo = moves(self._held, self._adopted, own)
         if not todo.give_back and not todo.claim:
             return
         self._give_back(todo.give_back)
         if not self._state.await_quiet(0):
-            # The application has not heard of earlier changes: it gets nothing new before it comes back for its next message.
+            # The application has not processed earlier notices: it gets no new partition before it asks for its next message.
             self._state.await_quiet(self._handover_ms)
             self._due.set()
             return
@@ -179,7 +178,7 @@ class Rebalancer:
             return
         try:
             for partition in partitions:
-                self._held.add(partition)  # before the call: one whose answer is lost may be ours
+                self._held.add(partition)  # before the call: if the response is lost, the node may be ours
                 if not self._owners.claim(self._group, *partition, self._consumer_id):
                     self._held.discard(partition)
                     raise Conflict(partition)

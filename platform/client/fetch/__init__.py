@@ -1,1 +1,1 @@
-"""Reading batches by offset. Keeps no position and joins no group."""
+"""Read batches by offset. Keeps no position and joins no group."""

@@ -1,7 +1,7 @@
-"""What a fetch brought: whole, checked batches, and the ranges that failed the check. Pure: bytes in, values out.
+"""The result of a fetch: whole, checked batches, and the ranges that failed the check. Pure: bytes in, values out.
 
-A range that failed ends where the next sound batch begins: the length and offsets of a bad batch are not believed while better
-is to be had.
+A bad range ends where the next sound batch begins. The length and the offsets of a bad batch are used only if no sound batch
+follows.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorruptRange:
-    """Offsets [from_offset, to_offset) that hold something, and nothing that can be read."""
+    """Offsets [from_offset, to_offset) that exist and cannot be read."""
 
     from_offset: int
     to_offset: int
@@ -28,7 +28,7 @@ class CorruptRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPartition:
-    """One partition's part of a fetch. Batches are views into the answer's own memory and may be kept."""
+    """One partition in the result of a fetch. Batches are views into the response's own memory and may be kept."""
 
     topic: str
     partition: int
@@ -36,33 +36,33 @@ class FetchedPartition:
     high_watermark: int
     log_start_offset: int
     batches: list[tuple[BatchHeader, memoryview]] = field(default_factory=list)
-    """In order; the first may begin before `requested_offset`. The offsets of one begin where those before it ended, or at its
-    own `position` where that is greater: then what lies between is in `corrupt`, or the broker gives nothing of it.
+    """Sorted by offset; the first may begin before `requested_offset`. A batch begins where the previous one ended, or at its own
+    `position` if that is greater. In the second case the offsets between are in `corrupt`, or the broker served nothing there.
     """
     corrupt: list[CorruptRange] = field(default_factory=list)
     error: ClientError | None = None
-    """A passing failure of this partition alone (its leader moves, say); fetching again asks anew."""
+    """A retriable failure of this partition alone, such as a moving leader. The next fetch requests its metadata again."""
 
     @property
     def next_offset(self) -> int:
-        """Return where to go on: behind everything that was brought."""
+        """Return where to continue: after everything in this result."""
         ends = [header.next_offset for header, _ in self.batches[-1:]] + [bad.to_offset for bad in self.corrupt[-1:]]
         return max([self.requested_offset, *ends])
 
 
 class Parsed(NamedTuple):
-    """A partition's records, taken apart."""
+    """A partition's records, split into batches and bad ranges."""
 
     batches: list[tuple[BatchHeader, memoryview]]
     corrupt: list[CorruptRange]
     tail: CorruptRange | None
-    """A bad batch with no sound one behind it in this answer; its end is only what it claims, equal to its start where it claims
+    """A bad batch with no sound one after it in this response. Its end is the claimed one, or equal to its start if it claims
     none.
     """
 
 
 def parse(records: memoryview | bytes | None, requested_offset: int) -> Parsed:
-    """Return the whole batches of a fetch answer whose CRC holds, and where others lie. A cut last batch is no fault."""
+    """Return a Fetch response's whole batches whose CRC matches, and the bad ranges. A truncated last batch is not an error."""
     view = memoryview(records or b"")
     batches: list[tuple[BatchHeader, memoryview]] = []
     corrupt: list[CorruptRange] = []
@@ -82,7 +82,7 @@ def parse(records: memoryview | bytes | None, requested_offset: int) -> Parsed:
         if after > end and (batches or bad is not None):
             break
         if after > end:
-            # Brokers send at least one whole batch, so a first one that is cut has a wrong length.
+            # A broker sends at least one whole batch. If the first one is truncated, its length is wrong.
             claimed = header.next_offset
             bad = (expected, at, f"the first batch claims {header.size_bytes} bytes and {end - at} came")
             at = _next_sound(view, at + 1, expected)
@@ -98,14 +98,14 @@ def parse(records: memoryview | bytes | None, requested_offset: int) -> Parsed:
 
 
 _Bad = tuple[int, int, str]
-"""The offset at which a bad stretch begins, its byte in the answer, and what is wrong with it."""
+"""The offset at which a bad range begins, its byte in the response, and the reason."""
 
 
 def _bad_end(bad: _Bad, claimed: int, next_sound: BatchHeader, at: int) -> int:
-    """Return the offset at which a bad stretch ends that is followed by a sound batch at byte `at` of the answer.
+    """Return the offset at which a bad range ends, if a sound batch follows at byte `at` of the response.
 
-    In a byte-addressed log it is the batch's position, and at most as many offsets as bytes lie between the two; in a dense one
-    it is the base offset, which the bad batch most likely `claimed` for its end.
+    In a byte-addressed log this is the sound batch's position, and at most as many offsets as there are bytes between the two. In
+    a dense log it is the sound batch's base offset, which the bad batch most likely `claimed` as its end.
     """
     from_offset, from_byte, _ = bad
     is_dense = claimed == next_sound.base_offset or not from_offset < next_sound.position <= from_offset + at - from_byte
@@ -113,7 +113,7 @@ def _bad_end(bad: _Bad, claimed: int, next_sound: BatchHeader, at: int) -> int:
 
 
 def _fault(view: memoryview, at: int, expected: int) -> str | None:
-    """Return why the batch at byte `at` cannot be believed; None for a sound one and for one that is merely cut."""
+    """Return why the batch at byte `at` is bad; None for a sound one and for a truncated one."""
     try:
         header = read_header(view, at)
     except CorruptBatch as error:
@@ -135,7 +135,7 @@ def _claimed_end(view: memoryview, at: int) -> int:
 
 
 def _next_sound(view: memoryview, at: int, expected: int) -> int:
-    """Return where, from byte `at` on, a whole batch with a matching CRC begins; the end where none does."""
+    """Return the byte, from `at` on, where a whole batch with a matching CRC begins; the end of the view if there is none."""
     data = bytes(view)
     magic = data.find(b"\x02", at + 16)
     while magic >= 0:

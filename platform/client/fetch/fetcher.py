@@ -1,7 +1,7 @@
-"""Reading batches: one fetch over many partitions and brokers.
+"""Fetch batches from many partitions and brokers at once.
 
-Each batch's CRC is checked here, once, for everybody above. Opens no batch. Works with byte offsets and with dense ones: the
-way on is always `BatchHeader.next_offset`. Keeps no position and no session: that is the caller's.
+Checks each batch's CRC, once, for all callers. Does not open batches. Works with byte offsets and with dense ones: the next
+offset is always `BatchHeader.next_offset`. Keeps no position and no session: the caller does.
 """
 
 import itertools
@@ -16,13 +16,13 @@ from .fetched import CorruptRange, FetchedPartition, TopicPartition, parse
 from .log_offsets import EARLIEST, log_offsets
 
 LARGEST_PARTITION_BYTES = 64 << 20
-"""How far a fetch is widened to find the end of a bad range."""
+"""To find the end of a bad range, a fetch is widened up to this size."""
 
 _lanes = itertools.count()
 
 
 class Fetcher:
-    """Fetches from any number of partitions, on connections of its own; used by one thread at a time (`close` from any)."""
+    """Fetches from any number of partitions, on its own connections. One thread at a time uses it; any thread may `close` it."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class Fetcher:
         self._lane = f"fetch-{next(_lanes)}"
 
     def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
-        """Return what the brokers have from each offset on, after at most about `max_wait_ms` when that is nothing.
+        """Return what the brokers hold from each offset on. If they hold nothing, return after about `max_wait_ms`.
 
-        A partition that fails for now (its leader moves) stands in the list with its `error` and no batches; when all fail, the
-        first error is raised. Raises `OffsetOutOfRange`, and at once whatever will not pass by itself.
+        A partition that fails for now (its leader moves) is in the list with its `error` and without batches. If all fail, the
+        first error is raised. Raises `OffsetOutOfRange`, and errors that are not retriable, at once.
         """
         if not wanted:
             return []
         return self._fetch(wanted, self.max_wait_ms, self.partition_max_bytes)
 
     def close(self) -> None:
-        """Close this fetcher's connections, from any thread; a fetch that waits fails."""
+        """Close this fetcher's connections, from any thread; a waiting fetch fails."""
         self.cluster.close_lane(self._lane)
 
     def _fetch(self, wanted: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> list[FetchedPartition]:
@@ -64,7 +64,7 @@ class Fetcher:
             except ClientError as error:
                 fetched.append(self._failed(partition, offset, error))
         begun: list[tuple[Connection, int, dict[TopicPartition, int]]] = []
-        # All brokers are asked before the first is waited for, so their long polls run side by side.
+        # Send to all brokers before waiting for the first, so that their long polls run side by side.
         for leader, offsets in by_leader.items():
             try:
                 begun.append((leader, self._begin(leader, offsets, max_wait_ms, partition_bytes), offsets))
@@ -76,7 +76,7 @@ class Fetcher:
             except ClientError as error:
                 fetched += [self._failed(partition, offset, error) for partition, offset in offsets.items()]
                 continue
-            fetched += self._taken_apart(leader, answer, offsets, partition_bytes)
+            fetched += self._partitions_of(leader, answer, offsets, partition_bytes)
         if all(one.error is not None for one in fetched):
             raise next(one.error for one in fetched if one.error is not None)
         return fetched
@@ -106,7 +106,7 @@ class Fetcher:
             raise broker_error(f"Fetch from {leader.address}", answer.error_code)
         return answer
 
-    def _taken_apart(
+    def _partitions_of(
         self, leader: Connection, answer: wire_fetch.FetchResponse, offsets: Mapping[TopicPartition, int], partition_bytes: int
     ) -> list[FetchedPartition]:
         fetched = []
@@ -125,10 +125,10 @@ class Fetcher:
                 error = broker_error(f"Fetch of {name.topic}-{name.partition} from {leader.address}", part.error_code)
                 fetched.append(self._failed(name, offset, error))
             else:
-                fetched.append(self._sound(name, offset, part, partition_bytes))
+                fetched.append(self._partition_of(name, offset, part, partition_bytes))
         return fetched
 
-    def _sound(
+    def _partition_of(
         self, name: TopicPartition, offset: int, part: wire_fetch.FetchResponsePartition, partition_bytes: int
     ) -> FetchedPartition:
         records = part.records if isinstance(part.records, memoryview) else memoryview(b"")
@@ -138,8 +138,8 @@ class Fetcher:
             is_first_look = partition_bytes == self.partition_max_bytes
             bigger = partition_bytes * 4
             if (is_first_look or (stands_still and len(records) >= partition_bytes)) and bigger <= LARGEST_PARTITION_BYTES:
-                # Look again, and further: the damage may be the way's and not the log's, and only what lies behind tells where
-                # it ends.
+                # Fetch again, and further. The damage may have happened on the network and not in the log, and only the bytes
+                # after it show where it ends.
                 return self._fetch({name: offset}, 0, bigger)[0]
         if tail is not None and stands_still:
             believable = tail.from_offset < tail.to_offset <= part.high_watermark

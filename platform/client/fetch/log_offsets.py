@@ -1,4 +1,6 @@
-"""Where logs begin and end, and which offset a time has: asked of each partition's leader, one request a broker."""
+"""Where logs begin and end, and the offset of a point in time. Each partition's leader is asked, with one request for each
+broker.
+"""
 
 from collections.abc import Mapping
 
@@ -13,9 +15,9 @@ LATEST = -1
 
 
 def log_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Return an offset per partition: of `EARLIEST`, `LATEST`, or of the first record at or after a timestamp (ms).
+    """Return an offset for each partition: of `EARLIEST`, of `LATEST`, or of the first record at or after a timestamp (ms).
 
-    Where no record is that young, it is the log's end. Raises the first failure, retriable when a leader moves.
+    If no record is that young, the offset is the log's end. Raises the first failure; it is retriable when a leader moves.
     """
     found = _asked(cluster, wanted)
     beyond = {partition: LATEST for partition, offset in found.items() if offset < 0}

@@ -1,4 +1,4 @@
-"""Reading a whole range of one partition, through restarts of the broker."""
+"""Read a whole range of one partition, across restarts of the broker."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ def read_range(
     on_corrupt: Callable[[CorruptRange], None] | None = None,
     timeout_ms: int = 60_000,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield every sound batch that touches [from_offset, to_offset), in order; ends at `to_offset` or at the log's end.
+    """Yield every sound batch that overlaps [from_offset, to_offset), in order; end at `to_offset` or at the log's end.
 
-    The first and last batch may reach beyond the range: who opens them takes only records inside it, and then adjacent ranges
-    hold each record exactly once. Broker restarts are waited out for `timeout_ms`. A range that fails its check goes to
-    `on_corrupt`; without it `CorruptRead` is raised. Raises `OffsetOutOfRange` where the log begins after `from_offset`.
+    The first and the last batch may reach beyond the range. Take only the records inside it: then adjacent ranges hold each
+    record exactly once. Broker restarts are waited out for `timeout_ms`. A range that fails its check goes to `on_corrupt`;
+    without it `CorruptRead` is raised. Raises `OffsetOutOfRange` if the log begins after `from_offset`.
     """
     name = TopicPartition(topic, partition)
     fetcher = Fetcher(cluster, max_wait_ms=100, partition_max_bytes=4 << 20)

@@ -1,1 +1,1 @@
-"""Sending records: `Producer` buffers, one thread sends and retries in order."""
+"""Send records: `Producer` buffers them, and one thread sends and retries in order."""

@@ -1,8 +1,8 @@
-"""All that a producer holds: each partition's queue, and records that wait for their topic's partitions to be known. Pure but
+"""Everything that a producer holds: each partition's queue, and the records whose topic's partitions are not known yet. Pure but
 for one random choice.
 
-Decides where a record goes, when a batch is closed and when it is due; sends nothing and keeps no time of its own. The caller
-holds a lock around every call.
+Decides the partition of a record, when a batch is closed and when it is due. Sends nothing and reads no clock. The caller holds a
+lock around every call.
 """
 
 import random
@@ -14,7 +14,7 @@ from .partitioner import partition_for_key
 from .pending import PartitionQueue, PendingBatch, PendingRecord
 
 UNASSIGNED = -1
-"""Stands for the partition of a record that was given up before one could be chosen."""
+"""The partition of a record that was given up before one was chosen."""
 
 
 class _Waiting(NamedTuple):
@@ -25,7 +25,7 @@ class _Waiting(NamedTuple):
 
 
 class Accumulator:
-    """Records in, batches out."""
+    """Takes records, returns batches."""
 
     def __init__(
         self, *, batch_bytes: int, linger_ms: int, window_ms: int | None, random_source: random.Random | None = None
@@ -36,11 +36,11 @@ class Accumulator:
         self._random = random_source or random.Random()
         self._queues: dict[tuple[str, int], PartitionQueue] = {}
         self._busy: dict[tuple[str, int], PartitionQueue] = {}
-        """Those of `_queues` that hold something: what the sender walks through."""
+        """Those of `_queues` that hold a batch: the only ones that the sender walks through."""
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._partitions: dict[str, Sequence[int]] = {}
         self._sticky: dict[str, int] = {}
-        """Where the next record without a key goes; chosen anew for each batch."""
+        """The partition of the next record without a key; chosen anew for each batch."""
         self._flushed = -1
 
     @property
@@ -50,7 +50,7 @@ class Accumulator:
     def add(
         self, topic: str, partition: int | None, record: PendingRecord, *, size_bytes: int, now_ms: int, generation: int = 0
     ) -> bool:
-        """Take a record; return whether the sender should look: a batch was opened or closed, or a topic is to be asked for."""
+        """Take a record. Return whether the sender has work: a batch was opened or closed, or a topic's partitions are needed."""
         if partition is None:
             known = self._partitions.get(topic)
             if known is None or topic in self._waiting:
@@ -61,11 +61,11 @@ class Accumulator:
         return self._append(topic, partition, record, size_bytes, now_ms, generation)
 
     def topics_waited_for(self) -> list[str]:
-        """Return the topics whose partitions must be known before their records can go on."""
+        """Return the topics whose partitions are needed before their records can be queued."""
         return list(self._waiting)
 
     def learn(self, topic: str, partitions: Sequence[int]) -> None:
-        """Note a topic's partitions; records that waited for them go to theirs."""
+        """Store a topic's partitions, and queue the records that waited for them."""
         self._partitions[topic] = partitions
         for record, size_bytes, since_ms, generation in self._waiting.pop(topic, ()):
             partition = self._choose(topic, partitions, record, size_bytes, generation)
@@ -73,7 +73,7 @@ class Accumulator:
         self._close_flushed()
 
     def flush(self, generation: int) -> None:
-        """Let all of this generation and earlier ones go out without lingering; later records belong to a later one."""
+        """Make this generation and earlier ones due without lingering. Later records belong to a later generation."""
         self._flushed = generation
         self._close_flushed()
 
@@ -89,7 +89,7 @@ class Accumulator:
         return [queue for _, queue in found]
 
     def next_due_ms(self, after_ms: int) -> int | None:
-        """Return the first moment after `after_ms` (monotonic) at which a partition becomes due; None: none will by itself."""
+        """Return when the next partition becomes due, after `after_ms` (monotonic); None if time alone makes none due."""
         times = (queue.due_ms(self.linger_ms) for queue in self._busy.values())
         return min((time for time in times if time is not None and time > after_ms), default=None)
 
@@ -100,17 +100,19 @@ class Accumulator:
         return queue.take()
 
     def expire(self, opened_before_ms: int) -> list[PendingBatch]:
-        """Take out and return the batches opened before then, but for those in flight: their answer is still awaited."""
+        """Remove and return the batches opened before then, except those in flight: their response is still awaited."""
         return self._give_up(opened_before_ms)
 
     def give_up_all(self) -> list[PendingBatch]:
-        """Take out and return everything, in flight or not."""
+        """Remove and return every batch, in flight or not."""
         for queue in self._busy.values():
             queue.in_flight = None
         return self._give_up(None)
 
     def give_up_waiting(self, topic: str, opened_before_ms: int | None = None) -> list[PendingBatch]:
-        """Take out a topic's records that have no partition yet, as batches of partition `UNASSIGNED`, one a window and flush."""
+        """Remove a topic's records that have no partition yet. Return them as batches of partition `UNASSIGNED`, one for each
+        window and flush.
+        """
         waiting = self._waiting.pop(topic, deque())
         groups: dict[tuple[int | None, int], PendingBatch] = {}
         while waiting and (opened_before_ms is None or waiting[0].since_ms < opened_before_ms):
@@ -127,7 +129,7 @@ class Accumulator:
         return list(groups.values())
 
     def settle(self) -> None:
-        """Take queues that hold nothing any more out of the walk."""
+        """Remove empty queues from the sender's walk."""
         for name in [name for name, queue in self._busy.items() if queue.is_empty]:
             del self._busy[name]
 
@@ -145,7 +147,7 @@ class Accumulator:
             queue = self._queues[topic, sticky]
             if queue.open is None or self._takes(queue.open, record, size_bytes, generation):
                 return sticky
-            # Closing first and choosing afterwards: else this record would begin a batch there that no other joins.
+            # Close first, then choose. In the other order this record would open a batch there that no other record joins.
             self._close(queue)
         sticky = self._sticky[topic] = self._random.choice(partitions)
         return sticky

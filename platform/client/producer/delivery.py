@@ -1,4 +1,4 @@
-"""What became of a batch, and what a broker's answer means for it. Pure. Source: KIP-98, Kafka's table of error codes."""
+"""The end of a batch, and what a broker's response means for it. Pure. Source: KIP-98, Kafka's table of error codes."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -9,13 +9,15 @@ from ..errors import ClientError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """The end of one batch: acknowledged, or given up with `error`. Its records lie in one window if the producer has windows."""
+    """The end of one batch: acknowledged, or given up with `error`. If the producer has windows, all its records are in one
+    window.
+    """
 
     topic: str
     partition: int
-    """-1 for records given up before their partition could be chosen."""
+    """-1 for records given up before their partition was chosen."""
     base_offset: int
-    """-1 when it was given up, and when the broker knew the batch already and does not say where it is."""
+    """-1 if it was given up, or if the broker knew the batch already and does not report its offset."""
     record_count: int
     first_timestamp_ms: int
     """The lowest timestamp."""
@@ -24,17 +26,17 @@ class Delivery:
 
 
 class DeliveryOutcome(Enum):
-    """What a broker's answer to one batch means."""
+    """What a broker's response means for one batch."""
 
     ACKNOWLEDGED = auto()
     NOT_NOW = auto()
-    """Not stored, and may be sent again as it is."""
+    """Not stored; may be sent again unchanged."""
     PERHAPS = auto()
-    """May be stored; may only be sent again with the same sequence."""
+    """Perhaps stored; may only be sent again with the same sequence."""
     NUMBERS_UNKNOWN = auto()
-    """Not stored, and under this producer id it never can be: the broker does not know what came before."""
+    """Not stored, and it never can be under this producer id: the broker does not know the batches before it."""
     REFUSED = auto()
-    """Not stored, for good."""
+    """Not stored, permanently."""
 
 
 _PERHAPS = frozenset(
@@ -58,7 +60,7 @@ _NUMBERS_UNKNOWN = frozenset(
 
 
 def outcome_of(code: int) -> DeliveryOutcome:
-    """Return what the broker's error code means for a batch that it was sent."""
+    """Return what the broker's error code means for a batch that was sent to it."""
     known = ErrorCode.of(code)
     if known in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
         return DeliveryOutcome.ACKNOWLEDGED

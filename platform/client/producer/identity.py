@@ -1,4 +1,6 @@
-"""The producer's ids: asked for when first needed, and anew when a partition can no longer be numbered under the present one."""
+"""The producer's ids. The first is requested when it is needed, another when a partition can no longer be numbered under the
+current one.
+"""
 
 import threading
 
@@ -12,7 +14,7 @@ log = get_library_logger(__name__)
 
 
 class ProducerIdentity:
-    """The ids of one producer, from any thread."""
+    """The ids of one producer. Every method may be called from any thread."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -20,9 +22,9 @@ class ProducerIdentity:
         self._attempts = 0
         self._asking = threading.Lock()
         self.ids: tuple[tuple[int, int], ...] = ()
-        """Every (producer id, epoch) so far, the present one last."""
+        """Every (producer id, epoch) so far; the last is the current one."""
         self.retry_at_ms = 0
-        """No question before then (monotonic ms)."""
+        """No request before then (monotonic ms)."""
         self.last_error: ClientError | None = None
 
     @property
@@ -30,14 +32,14 @@ class ProducerIdentity:
         return self.ids[-1] if self.ids else None
 
     def ensure(self, now_ms: int) -> bool:
-        """Return whether there is an id, after asking for the first one if need be. Raises as `renew`."""
+        """Return whether there is an id; request the first one if needed. Raises as `renew`."""
         with self._asking:
             return self.present is not None or self._renew(now_ms)
 
     def renew(self, spent_id: int, now_ms: int) -> bool:
-        """Return whether there is an id other than `spent_id`, after asking for one unless the last question has just failed.
+        """Return whether there is an id other than `spent_id`; request one, unless the last request has just failed.
 
-        Raises what will not pass by itself: a broker that gives no ids.
+        Raises an error that is not retriable: a broker that gives no ids.
         """
         with self._asking:
             present = self.present

@@ -1,7 +1,7 @@
-"""What becomes of batches that were taken out to be sent: acknowledged, put back to be sent again, or given up.
+"""What happens to batches that were sent: acknowledged, queued to be sent again, or given up.
 
-Order and sequences hold through every retry: a batch goes back to the head of its partition's queue, and one that may be in the
-log already is only ever sent again under the same numbers. Source: KIP-98.
+Order and sequences hold through every retry. A batch returns to the head of its partition's queue. A batch that may be in the log
+already is only sent again under the same producer id and sequence. Source: KIP-98.
 """
 
 import threading
@@ -15,18 +15,18 @@ from ..connection.cluster import Cluster
 from ..errors import BadAnswer, BrokerUnreachable, ClientError, broker_error
 from .accumulator import Accumulator
 from .delivery import DeliveryOutcome, outcome_of
+from .event_throttle import EventThrottle
 from .pending import PartitionQueue, PendingBatch
-from .seldom import Seldom
 
 log = get_library_logger(__name__)
 
 OnDone = Callable[[PendingBatch, int, ClientError | None], None]
-"""Called once per batch with its base offset, or -1 and why it was given up. Without the lock, from the sender's thread."""
-Taken = tuple[PartitionQueue, PendingBatch]
+"""Called once per batch with its base offset, or with -1 and the error. Called without the lock, on the sender's thread."""
+InFlight = tuple[PartitionQueue, PendingBatch]
 
 
 class Outcomes:
-    """The ends of one producer's batches; used by its sender's thread."""
+    """Settles one producer's batches; used by its sender's thread."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Outcomes:
         self._clock = clock
         self._on_done = on_done
         self._backoff = Backoff()
-        self._seldom = Seldom()
+        self._throttle = EventThrottle()
         self.last_error: ClientError | None = None
-        """Why the last batch that had to be sent again was not taken; None once one is acknowledged after it."""
+        """Why the last batch that must be sent again was not stored; None once a batch is acknowledged after it."""
 
-    def answered(self, address: str, taken: Iterable[Taken], answer: produce.ProduceResponse) -> None:
-        """The broker answered the request that carried the batches."""
+    def answered(self, address: str, in_flight: Iterable[InFlight], answer: produce.ProduceResponse) -> None:
+        """Settle each batch of the request by the broker's response."""
         answers = {(topic.name, partition.index): partition for topic in answer.topics for partition in topic.partitions}
-        for queue, batch in taken:
+        for queue, batch in in_flight:
             found = answers.get((batch.topic, batch.partition))
             if found is None:
                 missing = BadAnswer(address, "Produce", f"it leaves out {batch.topic}-{batch.partition}")
@@ -61,26 +61,27 @@ class Outcomes:
             else:
                 self._judge(address, queue, batch, found)
 
-    def came_to_nothing(self, address: str, taken: list[Taken], error: ClientError) -> None:
-        """The whole request failed: it may or may not have arrived."""
+    def request_failed(self, address: str, in_flight: list[InFlight], error: ClientError) -> None:
+        """Settle the batches of a request that failed: the broker may or may not have received it."""
         was_sent = error.was_sent if isinstance(error, BrokerUnreachable) else isinstance(error, BadAnswer)
         kind = ("produce_failed", address, type(error))
-        if self._seldom.is_told(kind, self._clock.monotonic_ms()):
-            more = self._seldom.left_out(kind)
-            # One that is tried again is told in full by whoever waits for it, and as given up if it comes to that.
+        if self._throttle.is_due(kind, self._clock.monotonic_ms()):
+            more = self._throttle.left_out(kind)
+            # A retried request is an info event. The caller who waits sees the error in full, and `batch_given_up` reports it if
+            # it comes to that.
             tell = log.info if error.retriable else log.warning
-            tell("produce_failed", broker=address, batches=len(taken), reason=str(error), **more)
-        for queue, batch in taken:
+            tell("produce_failed", broker=address, batches=len(in_flight), reason=str(error), **more)
+        for queue, batch in in_flight:
             self._again_or_never(queue, batch, error, is_uncertain=was_sent)
 
     def not_sent(self, queue: PartitionQueue, error: ClientError) -> None:
-        """The partition's first batch was due and could not be sent."""
+        """Settle the partition's first batch, which was due and could not be sent."""
         with self._lock:
             batch = self._accumulator.take(queue)
         self._again_or_never(queue, batch, error, is_uncertain=False)
 
     def give_up(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError) -> None:
-        """The batch will never be sent (again)."""
+        """Give the batch up: it will never be sent (again)."""
         with self._lock:
             queue.give_up(batch)
             self._accumulator.settle()
@@ -112,7 +113,7 @@ class Outcomes:
                     reason=f"{error}: the broker lost records it had acknowledged, or forgot this producer",
                 )
                 with self._lock:
-                    queue.begin_again(batch)
+                    queue.renumber(batch)
                 self._again(queue, batch, error, is_uncertain=False)
             case _:
                 self.give_up(queue, batch, error)

@@ -1,7 +1,8 @@
-"""Which partition a record goes to. Pure. Source: Kafka's default partitioner (murmur2 of the key, top bit off, modulo).
+"""Choose the partition of a record by its key. Pure. Source: Kafka's default partitioner (murmur2 of the key, top bit off,
+modulo).
 
-Equal keys go to the same partition as with the Java client and librdkafka's `murmur2_random`; records without a key are the
-producer's own affair (one random partition a batch).
+Equal keys go to the same partition as with the Java client and librdkafka's `murmur2_random`. For records without a key the
+producer chooses (one random partition for each batch).
 """
 
 _MASK = 0xFFFFFFFF
@@ -25,5 +26,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
-    """Return the partition, 0 to `partition_count` - 1, that every record with this key goes to."""
+    """Return the partition, 0 to `partition_count` - 1, of every record with this key."""
     return (murmur2(key) & 0x7FFFFFFF) % partition_count

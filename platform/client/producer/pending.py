@@ -1,8 +1,7 @@
-"""What a producer holds until it is acknowledged: batches per partition, in order, with their sequences. Pure: no socket,
-thread or clock.
+"""Batches that are not acknowledged yet: per partition, in order, with their sequences. Pure: no socket, thread or clock.
 
-Each partition has one open batch, closed ones behind each other, and at most one in flight: order and sequences follow from
-that alone. Source: KIP-98 (idempotent producers); the rules for a lost tail are ours and stand at `PartitionQueue.begin_again`.
+Each partition has one open batch, closed ones in order, and at most one in flight: order and sequences follow from that alone.
+Source: KIP-98 (idempotent producers). The rules for a lost tail are our own; see `PartitionQueue.renumber`.
 """
 
 from collections import deque
@@ -18,7 +17,7 @@ PendingRecord = tuple[int, bytes | None, bytes | None, Headers]
 """Timestamp (ms), key, value, headers."""
 
 RECORD_OVERHEAD_BYTES = 24
-"""Upper bound of what a record takes beside key, value and headers: lengths, deltas, attributes."""
+"""Upper bound of a record's bytes besides key, value and headers: lengths, deltas, attributes."""
 _SEQUENCES = 1 << 31
 
 
@@ -32,25 +31,25 @@ def record_size_bytes(key: bytes | None, value: bytes | None, headers: Headers) 
 
 @dataclass(slots=True, kw_only=True)
 class PendingBatch:
-    """Records of one partition that will travel, and be acknowledged, together."""
+    """Records of one partition that are sent and acknowledged together."""
 
     topic: str
     partition: int
     opened_ms: int
-    """Monotonic: linger and delivery timeout count from here."""
+    """Monotonic; linger and delivery timeout count from here."""
     generation: int
-    """Which flush it belongs to."""
+    """The flush that it belongs to."""
     window: int | None
     records: list[PendingRecord] = field(default_factory=list)
     size_bytes: int = HEADER_SIZE
     charged_bytes: int = 0
-    """What it takes of the producer's buffer."""
+    """Its bytes in the producer's buffer."""
     first_timestamp_ms: int = 0
     max_timestamp_ms: int = 0
     attempts: int = 0
     retry_at_ms: int = 0
     is_uncertain: bool = False
-    """It was sent and the answer never came: it may be in the log, so it may only be sent again with the same sequence."""
+    """It was sent and no response came. It may be in the log, so it may only be sent again with the same sequence."""
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
@@ -69,7 +68,7 @@ class PendingBatch:
         self.charged_bytes += size_bytes
 
     def build(self, codec: Codec) -> bytes:
-        """Return the batch's bytes under its present producer id and sequence."""
+        """Return the batch's bytes under its current producer id and sequence."""
         builder = BatchBuilder(codec, self.producer_id, self.producer_epoch, self.base_sequence)
         for record in self.records:
             builder.append(*record)
@@ -77,7 +76,7 @@ class PendingBatch:
 
 
 class PartitionQueue:
-    """The batches of one partition, oldest first, and the sequence that the next new one gets."""
+    """The batches of one partition, oldest first, and the sequence of the next new one."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -89,14 +88,14 @@ class PartitionQueue:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.spent_id = -1
-        """The producer id that this partition may not be numbered under any more."""
+        """The producer id that this partition may no longer use."""
 
     @property
     def is_empty(self) -> bool:
         return self.open is None and not self.closed
 
     def batches(self) -> list[PendingBatch]:
-        """Return all that it holds, oldest first."""
+        """Return all batches, oldest first."""
         return [*self.closed, self.open] if self.open is not None else list(self.closed)
 
     def close_open(self) -> bool:
@@ -108,7 +107,7 @@ class PartitionQueue:
         return True
 
     def due_ms(self, linger_ms: int) -> int | None:
-        """Return when its first batch may be sent (monotonic ms), None while one is in flight or there is nothing."""
+        """Return when its first batch may be sent (monotonic ms); None while one is in flight or the queue is empty."""
         if self.in_flight is not None:
             return None
         if self.closed:
@@ -116,20 +115,20 @@ class PartitionQueue:
         return None if self.open is None else self.open.opened_ms + linger_ms
 
     def take(self) -> PendingBatch:
-        """Return the first batch, now in flight. The caller has seen that one is due."""
+        """Return the first batch, now in flight. The caller has checked that one is due."""
         if not self.closed:
             self.close_open()
         self.in_flight = self.closed[0]
         return self.in_flight
 
     def needs_producer_id(self, present_id: int) -> bool:
-        """Return whether the next new batch cannot be numbered while `present_id` is the newest there is: it is spent here."""
+        """Return whether the next new batch needs a newer producer id than `present_id`, because that one is spent here."""
         return self.producer_id < 0 and self.spent_id == present_id
 
     def number(self, batch: PendingBatch, producer_id: int, producer_epoch: int) -> None:
-        """Give a batch that has none its sequence; a batch that was sent before keeps what it has.
+        """Give a batch its sequence if it has none; a batch that was sent before keeps its own.
 
-        The partition stays with the producer id that it has; only without one it begins at 0 under the one given.
+        The partition keeps its producer id. Without one it begins at sequence 0 under the given id.
         """
         if batch.base_sequence >= 0:
             return
@@ -139,30 +138,30 @@ class PartitionQueue:
         batch.base_sequence = self.next_sequence
         self.next_sequence = (self.next_sequence + len(batch.records)) % _SEQUENCES
 
-    def begin_again(self, batch: PendingBatch) -> None:
-        """Number this first batch, and what follows, from 0 under a new producer id.
+    def renumber(self, batch: PendingBatch) -> None:
+        """Number this first batch, and those after it, from 0 under a new producer id.
 
-        The broker has just shown that it does not know the sequences before this batch (it lost acknowledged ones, or forgot the
-        producer), so it cannot hold this batch under the old number either: under a new id it is stored once.
+        The broker does not know the sequences before this batch: it lost acknowledged ones, or forgot the producer. So it cannot
+        hold this batch under the old number either, and under a new id the batch is stored once.
         """
         self._spend_id()
         batch.producer_id, batch.producer_epoch, batch.base_sequence = -1, -1, -1
         batch.is_uncertain = False
 
     def done(self, batch: PendingBatch) -> None:
-        """Take out the first batch: it was acknowledged."""
+        """Remove the first batch: it was acknowledged."""
         assert self.closed[0] is batch, "only the first batch of a partition can be done"
         self.closed.popleft()
         self.in_flight = None
 
     def again(self, batch: PendingBatch, retry_at_ms: int) -> None:
-        """Keep the batch first in line, to be sent again from `retry_at_ms` on."""
+        """Keep the batch first in the queue, to be sent again from `retry_at_ms` on."""
         batch.attempts += 1
         batch.retry_at_ms = retry_at_ms
         self.in_flight = None
 
     def give_up(self, batch: PendingBatch) -> None:
-        """Take out a batch that was not acknowledged, so that the next one's sequence is right whatever became of this one."""
+        """Remove a batch that was not acknowledged. The next batch's sequence is right whether or not this one was stored."""
         self.closed.remove(batch)
         if self.in_flight is batch:
             self.in_flight = None

@@ -1,8 +1,8 @@
-"""Sending records: `send` puts them into a bounded buffer and never touches the network; one thread sends and retries in order.
+"""Send records: `send` puts them into a bounded buffer and never touches the network; one thread sends and retries in order.
 
-The only way for a record to be lost is named: refused at `send` (`BufferFull`, `RecordTooLarge`), or given up and told to
-`on_delivery` and to the next `flush`. With `idempotent`, nothing that was acknowledged is stored twice, through kills and
-restarts of the broker.
+A lost record is always reported. Either `send` refuses it (`BufferFull`, `RecordTooLarge`), or it is given up and reported to
+`on_delivery` and by the next `flush`. With `idempotent`, no acknowledged record is stored twice, through kills and restarts of
+the broker.
 """
 
 import itertools
@@ -18,9 +18,9 @@ from ..connection.cluster import Cluster
 from ..errors import BufferFull, ClientError, DeliveryFailed, FlushTimedOut, ProducerClosed, ProducerForked, RecordTooLarge
 from .accumulator import Accumulator
 from .delivery import Delivery
+from .event_throttle import EventThrottle
 from .identity import ProducerIdentity
 from .pending import PendingBatch, record_size_bytes
-from .seldom import Seldom
 from .sender import Sender
 
 log = get_library_logger(__name__)
@@ -31,9 +31,9 @@ _lanes = itertools.count()
 class Producer:
     """Sends records to any topics of one cluster; safe to use from many threads.
 
-    With `window_ms`, a batch never holds records of two windows, so that it is counted by its header ever after. Without a
-    partition a record goes where its key says (as with Kafka's default partitioner); without a key, to a random one for each
-    batch.
+    With `window_ms`, all records of a batch are in one window, so the batch can be counted by its header alone. A record without
+    a given partition goes where its key says (as with Kafka's default partitioner). Without a key, each batch goes to a random
+    partition.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Producer:
         is_held: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """Nothing is asked of the cluster before the first `send`; with `is_held` nothing is sent before `release`."""
+        """Sends no request before the first `send`. With `is_held`, sends no record before `release`."""
         self.cluster = cluster
         self.buffer_bytes = buffer_bytes
         self.max_block_ms = max_block_ms
@@ -78,17 +78,17 @@ class Producer:
         self._process_id = os.getpid()
         self._used_bytes = 0
         self._generation = 0
-        """Counts flushes: a flush waits for the records of its own and earlier generations, however many more come meanwhile."""
+        """Counts flushes. A flush waits for its own and earlier generations only, however many records come meanwhile."""
         self._held: dict[int, int] = {}
-        """Generation → records not done yet."""
+        """Generation → records that are neither acknowledged nor given up."""
         self._given_up = 0
         self._first_failure: ClientError | None = None
         self._is_closed = False
-        self._seldom = Seldom()
+        self._throttle = EventThrottle()
 
     @property
     def producer_id(self) -> int:
-        """Return the present producer id; -1 before the first batch went out, and for a producer that is not idempotent."""
+        """Return the current producer id; -1 before the first batch was sent, and if the producer is not idempotent."""
         present = self._identity.present if self._identity is not None else None
         return -1 if present is None else present[0]
 
@@ -99,14 +99,14 @@ class Producer:
 
     @property
     def held_records(self) -> int:
-        """Return how many records were taken and are neither acknowledged nor given up."""
+        """Return the number of records that are neither acknowledged nor given up."""
         with self._lock:
             return sum(self._held.values())
 
     def identify(self, timeout_ms: int = 60_000) -> int:
-        """Return the producer id that the first batches will carry, asking the cluster for it; -1 if not idempotent.
+        """Return the producer id of the first batches, requesting it from the cluster; -1 if not idempotent.
 
-        Waits out passing failures for `timeout_ms`, then raises the last of them.
+        Retriable failures are retried for `timeout_ms`; then the last of them is raised.
         """
         if self._identity is None:
             return -1
@@ -118,7 +118,7 @@ class Producer:
         return self.producer_id
 
     def release(self) -> None:
-        """Let what a held producer took, and takes, go out."""
+        """Start to send, if the producer was held."""
         self._sender.is_held = False
         self._sender.wake.set()
 
@@ -135,8 +135,8 @@ class Producer:
     ) -> None:
         """Take a record; `timestamp_ms` is its event time. Hot: once per record.
 
-        Raises `BufferFull` when there was no room for `max_block_ms` (the producer's own unless given here), `RecordTooLarge`,
-        `ProducerClosed`, `ProducerForked`; then the record was not taken.
+        Raises `BufferFull` if there was no room for `max_block_ms` (default: the producer's own), `RecordTooLarge`,
+        `ProducerClosed`, `ProducerForked`. After an error the record was not accepted.
         """
         size_bytes = record_size_bytes(key, value, headers)
         if size_bytes > self.buffer_bytes:
@@ -163,7 +163,7 @@ class Producer:
     def flush(self, timeout_ms: int = 60_000) -> None:
         """Return once every record sent before this call is acknowledged.
 
-        Raises `FlushTimedOut` (the sending goes on), and `DeliveryFailed` when records were given up since the last flush.
+        Raises `FlushTimedOut` (sending continues), and `DeliveryFailed` if records were given up since the last flush.
         """
         with self._lock:
             if os.getpid() != self._process_id:
@@ -182,7 +182,7 @@ class Producer:
             raise DeliveryFailed(given_up, first) from first
 
     def close(self, timeout_ms: int = 60_000) -> None:
-        """Flush, then end the thread; what is not acknowledged in time is given up. Raises as `flush`; again: does nothing."""
+        """Flush, then end the thread; give up what is not acknowledged in time. Raises as `flush`. A second call does nothing."""
         with self._lock:
             if self._is_closed:
                 return
@@ -228,12 +228,12 @@ class Producer:
         self._check_usable()
 
     def _tell_given_up(self, batch: PendingBatch, error: ClientError) -> None:
-        # A topic that is refused for good has all its batches given up, one after another, for the same reason.
+        # If a topic is refused permanently, all its batches are given up, one after another, for the same reason.
         kind = (batch.topic, type(error), getattr(error, "code", None))
         with self._lock:
-            is_told = self._seldom.is_told(kind, self._clock.monotonic_ms())
-            more = self._seldom.left_out(kind) if is_told else {}
-        if is_told:
+            is_due = self._throttle.is_due(kind, self._clock.monotonic_ms())
+            more = self._throttle.left_out(kind) if is_due else {}
+        if is_due:
             count = len(batch.records)
             log.warning("batch_given_up", topic=batch.topic, partition=batch.partition, records=count, reason=str(error), **more)
 
@@ -241,7 +241,7 @@ class Producer:
         return sum(count for held, count in self._held.items() if held <= generation)
 
     def _done(self, batch: PendingBatch, base_offset: int, error: ClientError | None) -> None:
-        """A batch has come to its end: tell whoever asked, then make room."""
+        """Report the end of a batch to `on_delivery`, then free its room in the buffer."""
         count = len(batch.records)
         if error is not None:
             self._tell_given_up(batch, error)

@@ -1,8 +1,10 @@
-"""The producer's one thread: takes due batches, sends one request a broker at a time, and has `outcomes` settle each answer.
+"""The producer's one thread: takes due batches, sends one request at a time to each broker, and has `outcomes` settle each
+response.
 
-A request carries at most one batch of a partition, and a partition has at most one batch under way, so order and sequences hold
-through every retry. A batch whose answer never came is sent again with the same producer id and sequence until the broker knows
-it (acknowledged, or 'duplicate', which is the same) or its time is over. One batch a partition is Kafka's own demand.
+A request carries at most one batch of a partition, and a partition has at most one batch in flight, so order and sequences hold
+through every retry. A batch without a response is sent again with the same producer id and sequence until the broker acknowledges
+it (or answers 'duplicate', which means the same) or its delivery timeout is over. Kafka itself allows only one batch per
+partition in a request.
 """
 
 import select
@@ -21,29 +23,29 @@ from ..connection.wake import Wake
 from ..errors import BadAnswer, BrokerUnreachable, ClientError, DeliveryTimedOut, RequestTimedOut
 from .accumulator import Accumulator
 from .identity import ProducerIdentity
-from .outcomes import OnDone, Outcomes, Taken
+from .outcomes import InFlight, OnDone, Outcomes
 from .pending import PartitionQueue
 
 log = get_library_logger(__name__)
 
 MAX_REQUEST_BYTES = 8 << 20
-"""Batches are added to a request until it has reached this; well below any broker's limit for a frame."""
+"""Batches are added to a request until it reaches this size; well below any broker's limit for a frame."""
 BUSY_WAIT_MS = 100
 IDLE_WAIT_MS = 1_000
-"""The longest sleeps, with something held and without: what the clock alone brings (an expiry) is seen that late at most."""
+"""The longest sleeps, with records held and without. An expiry, which only the clock brings, is noticed that late at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """One request under way."""
+    """One request in flight."""
 
     version: int
     deadline_ms: int
-    batches: list[Taken]
+    batches: list[InFlight]
 
 
 class Sender:
-    """`run` is the thread's body: it ends once `stop` was asked for and nothing is held, or after `abandon`."""
+    """`run` is the thread's body. It ends after `stop` once nothing is held, or after `abandon`."""
 
     def __init__(
         self,
@@ -76,21 +78,21 @@ class Sender:
         self._is_stopping = False
         self._is_abandoned = False
         self.is_held = False
-        """While true nothing is sent; time runs on."""
+        """While true nothing is sent; timeouts continue to run."""
         self.wake = Wake()
 
     @property
     def last_error(self) -> ClientError | None:
-        """Return why what is held has not gone out yet, as far as one try has shown; None where none has failed."""
+        """Return why the held records were not sent yet, as far as an attempt has shown; None if none has failed."""
         return self._topics_error or self._outcomes.last_error or (self._identity.last_error if self._identity else None)
 
     def stop(self) -> None:
-        """End when everything held is done."""
+        """End the thread when every held record is acknowledged or given up."""
         self._is_stopping = True
         self.wake.set()
 
     def abandon(self) -> None:
-        """End now; what is held stays with the caller."""
+        """End the thread now; the caller keeps the held records."""
         self._is_abandoned = True
         self._cluster.close_lane(self._lane)
         self.wake.set()
@@ -107,7 +109,7 @@ class Sender:
                     self._turn()
                     attempts = 0
                 except Exception as error:
-                    # A fault of ours must not end the thread: what was under way is sent again, and in the end its time is over.
+                    # A fault of ours must not end the thread: batches in flight are sent again, until their delivery timeout.
                     log.error("sender_turn_failed", exc_info=True)
                     for leader in list(self._flights):
                         leader.close_socket()
@@ -175,7 +177,7 @@ class Sender:
                 leader = self._cluster.leader(queue.topic, queue.partition, lane=self._lane)
             except ClientError as error:
                 if isinstance(error, BrokerUnreachable):
-                    # No broker answers: asking again for each partition would only take each one's timeout.
+                    # No broker answers. Asking again for each partition would cost one timeout each.
                     away = error
                 self._outcomes.not_sent(queue, error)
                 continue
@@ -187,7 +189,7 @@ class Sender:
             self._send(leader, queues, now_ms)
 
     def _has_identity(self, due: list[PartitionQueue], now_ms: int) -> bool:
-        """Return whether the due batches can be numbered; asks for a (new) producer id where they cannot."""
+        """Return whether the due batches can be numbered; request a (new) producer id if they cannot."""
         if self._identity is None:
             return True
         present = self._identity.present
@@ -203,7 +205,7 @@ class Sender:
         return True
 
     def _send(self, leader: Connection, queues: list[PartitionQueue], now_ms: int) -> None:
-        taken: list[Taken] = []
+        in_flight: list[InFlight] = []
         size_bytes = 0
         with self._lock:
             for queue in queues:
@@ -212,11 +214,11 @@ class Sender:
                 batch = self._accumulator.take(queue)
                 if self._identity is not None and self._identity.present is not None:
                     queue.number(batch, *self._identity.present)
-                taken.append((queue, batch))
+                in_flight.append((queue, batch))
                 size_bytes += batch.size_bytes
         topics: dict[str, list[produce.ProducePartition]] = {}
-        built: list[Taken] = []
-        for queue, batch in taken:
+        built: list[InFlight] = []
+        for queue, batch in in_flight:
             try:
                 records = batch.build(self._codec)
             except Exception as error:
@@ -240,7 +242,7 @@ class Sender:
             self._failed(leader, error)
 
     def _await(self, now_ms: int) -> None:
-        """Sleep until an answer, a wake, or the next moment at which the clock alone brings something; then take the answers."""
+        """Sleep until a response, a wake, or the next time at which the clock makes something due; then read the responses."""
         with self._lock:
             next_ms = self._accumulator.next_due_ms(now_ms)
             is_waiting = bool(self._accumulator.topics_waited_for())
@@ -287,4 +289,4 @@ class Sender:
         self._outcomes.answered(leader.address, flight.batches, answer)
 
     def _failed(self, leader: Connection, error: ClientError) -> None:
-        self._outcomes.came_to_nothing(leader.address, self._flights.pop(leader).batches, error)
+        self._outcomes.request_failed(leader.address, self._flights.pop(leader).batches, error)

@@ -1,8 +1,8 @@
 """Airflow 3 for one home: commands of its three processes, settings, secrets and metadata database; loopback only.
 
-`python -m headrace.local.airflow.processes NAME` becomes the process NAME of the process table. It prepares the database if that
-has not been done, then becomes Airflow by `exec`; so the supervisor knows Airflow's own pid. `airflow standalone` is not used,
-because it binds its log server to all interfaces. `deploy/local/airflow.cfg` has the settings that are the same in every home.
+`python -m headrace.local.airflow.processes NAME` runs the process NAME of the process table. It prepares the database if needed,
+then becomes Airflow by `exec`, so the supervisor knows Airflow's own pid. `airflow standalone` is not used, because it binds its
+log server to all interfaces. `deploy/local/airflow.cfg` has the settings that are the same in every home.
 """
 
 import base64
@@ -28,11 +28,11 @@ DAGS = DEPLOY.parents[1] / "dags"
 PROCESSES = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor")
 MIGRATE_MS = 120_000
 ANNOUNCE_MS = 180_000
-"""The longest that a starting process is asked whether it is healthy yet."""
+"""How long a starting process is probed until it is healthy."""
 
 
 def environment(layout: Layout) -> dict[str, str]:
-    """Return what Airflow's processes and the tasks they start need in their environment, beside the caller's own.
+    """Return the environment variables for Airflow's processes and their tasks, besides the caller's own.
 
     Creates the home's secrets on the first call (a file of mode 0600).
     """
@@ -65,7 +65,7 @@ def environment(layout: Layout) -> dict[str, str]:
 
 
 def _database(home: Path) -> dict[str, str]:
-    """SQLite in the home, or what the caller's own environment names."""
+    """Return the database settings: SQLite in the home, unless the caller's environment names another database."""
     named = os.environ.get("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN")
     if named:
         return {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": named}
@@ -97,7 +97,7 @@ def _secrets(home: Path) -> dict[str, str]:
 
 
 def prepare(layout: Layout) -> None:
-    """Bring the metadata database to this Airflow's form, once per home and version. Others that ask meanwhile wait."""
+    """Create or migrate the metadata database, once for each home and version. Processes that call it meanwhile wait."""
     home = layout.airflow_home
     home.mkdir(parents=True, exist_ok=True)
     done = home / f"migrated-{version('apache-airflow')}"
@@ -120,7 +120,7 @@ def prepare(layout: Layout) -> None:
 
 
 def commands(layout: Layout) -> dict[str, Sequence[str]]:
-    """Return the foreground command of each of Airflow's processes; it needs `environment(layout)`."""
+    """Return the foreground command of each Airflow process; it needs `environment(layout)`."""
     airflow = [sys.executable, "-m", "airflow"]
     return {
         "airflow-api-server": [
@@ -132,9 +132,9 @@ def commands(layout: Layout) -> dict[str, Sequence[str]]:
 
 
 def _announce_when_ready(layout: Layout, name: str) -> None:
-    """Leave a process behind that writes this one's status file once Airflow calls it healthy, and ends.
+    """Fork a helper that writes this process's status file once Airflow reports it healthy, and then ends.
 
-    It is forked twice, so that Airflow, which this process becomes, is not the parent of a child it does not know.
+    It forks twice, so that Airflow, which this process becomes, is not the parent of a child it does not know.
     """
     pid, began_ms = os.getpid(), time.time_ns() // 1_000_000
     status = StatusFile(layout.run / f"{name}.json")
@@ -165,7 +165,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Become the Airflow process that the one argument names."""
+    """Become the Airflow process that the only argument names."""
     if len(arguments) != 1 or arguments[0] not in PROCESSES:
         sys.exit(f"usage: python -m headrace.local.airflow.processes {{{'|'.join(PROCESSES)}}}")
     layout = Layout.from_environment()

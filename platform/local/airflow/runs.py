@@ -1,6 +1,6 @@
-"""Runs of Airflow's DAGs through its REST API (v2): trigger one, wait for it, say how its tasks stand; and Airflow's own health.
+"""Runs of Airflow's DAGs through its REST API (v2): trigger one, wait for it, return its task states; and Airflow's own health.
 
-Knows one Airflow by its layout. Starts no process.
+Finds its one Airflow through the layout. Starts no process.
 """
 
 import http.client
@@ -20,7 +20,7 @@ from ...runtime.layout import Layout
 
 ASK_MS = 60_000
 PARSED_MS = 180_000
-"""The longest `trigger` waits for the dag-processor to have read the DAG's file."""
+"""How long `trigger` waits until the dag-processor has read the DAG's file."""
 _HEARTBEATS = {
     "airflow-scheduler": ("scheduler", "latest_scheduler_heartbeat"),
     "airflow-dag-processor": ("dag_processor", "latest_dag_processor_heartbeat"),
@@ -28,7 +28,7 @@ _HEARTBEATS = {
 
 
 class AirflowError(HeadraceError):
-    """Airflow does not do what it was asked; the message says what, and what it answered."""
+    """Airflow refused a request; the message has the request and the response."""
 
 
 class AirflowUnreachable(AirflowError):
@@ -38,7 +38,7 @@ class AirflowUnreachable(AirflowError):
 
 
 class _Refused(AirflowError):
-    """It answered, with an error."""
+    """Airflow answered with an error."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -46,12 +46,12 @@ class _Refused(AirflowError):
 
 
 def health(layout: Layout) -> dict[str, Any]:
-    """Return Airflow's own words on its parts (`metadatabase`, `scheduler`, `dag_processor`, each with `status`)."""
+    """Return Airflow's health page (`metadatabase`, `scheduler`, `dag_processor`, each with `status`)."""
     return _ask(layout, "GET", "/api/v2/monitor/health", token=None)
 
 
 def is_ready(layout: Layout, name: str, *, since_ms: int = 0) -> bool:
-    """Return whether the process `name` of the process table is up; a heartbeat of before `since_ms` is a predecessor's."""
+    """Return whether the process `name` of the process table is up. A heartbeat before `since_ms` is an earlier process's."""
     try:
         words = health(layout)
     except AirflowError:
@@ -64,7 +64,7 @@ def is_ready(layout: Layout, name: str, *, since_ms: int = 0) -> bool:
 
 
 def trigger(layout: Layout, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
-    """Start a run of the DAG ahead of its schedule and return its id.
+    """Start a run of the DAG now, outside its schedule, and return its id.
 
     Waits, bounded, until the dag-processor has read the DAG's file. Raises AirflowError.
     """
@@ -77,7 +77,7 @@ def trigger(layout: Layout, dag_id: str, conf: Mapping[str, Any] | None = None) 
             return run_id
         except _Refused as refused:
             if refused.status == 409:
-                return run_id  # an earlier try of ours had arrived, though its answer said otherwise
+                return run_id  # an earlier attempt of ours had arrived, although its response was an error
             if refused.status not in (404, 500, 503) or time.monotonic() > deadline:
                 raise
         except AirflowUnreachable:
@@ -89,9 +89,9 @@ def trigger(layout: Layout, dag_id: str, conf: Mapping[str, Any] | None = None) 
 def wait(
     layout: Layout, dag_id: str, run_id: str, *, timeout_ms: int, progress: Callable[[str], None] = lambda line: None
 ) -> str:
-    """Return the run's final state, `success` or `failed`, or the state it is in when `timeout_ms` is over.
+    """Return the run's final state, `success` or `failed`, or its state after `timeout_ms`.
 
-    `progress` is told how the tasks stand whenever that changes.
+    `progress` is called with the task states whenever they change.
     """
     run = f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}"
     deadline = time.monotonic() + timeout_ms / 1000
@@ -112,14 +112,14 @@ def wait(
 
 
 def task_states(layout: Layout, dag_id: str, run_id: str) -> list[dict[str, Any]]:
-    """Return the run's task instances as Airflow tells them (`task_id`, `map_index`, `state`, `try_number`, `pid`, ...)."""
+    """Return the run's task instances as Airflow reports them (`task_id`, `map_index`, `state`, `try_number`, `pid`, ...)."""
     run = f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}"
     found: list[dict[str, Any]] = _ask(layout, "GET", f"{run}/taskInstances?limit=500")["task_instances"]
     return found
 
 
 def _describe(tasks: list[dict[str, Any]]) -> str:
-    """Return one line such as `topics success · events.load running (try 2)`; mapped tasks are summed up."""
+    """Return one line such as `topics success · events.load running (try 2)`; mapped tasks are combined."""
     states: dict[str, Counter[str]] = {}
     for task in sorted(tasks, key=lambda task: str(task.get("start_date") or "~")):
         state = task["state"] or "waiting"
@@ -133,7 +133,7 @@ def _describe(tasks: list[dict[str, Any]]) -> str:
 
 
 _TOKENS: dict[str, str] = {}
-"""One token an address; a refused one is fetched again."""
+"""One token for each address; after a refusal another one is fetched."""
 
 
 def _token(layout: Layout) -> str:
@@ -143,7 +143,7 @@ def _token(layout: Layout) -> str:
 
 
 def _ask(layout: Layout, method: str, path: str, body: Any = None, *, token: str | None = "") -> dict[str, Any]:
-    """Return the JSON answer. `token` None asks without one, "" with this process's own."""
+    """Return the JSON response. `token` None: send none. "": use this process's own."""
     url = layout.airflow_url + path
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     if token is not None:

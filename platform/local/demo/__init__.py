@@ -1,1 +1,1 @@
-"""`make demo`: the whole pipeline once, and what of its result is its own."""
+"""`make demo`: runs the whole pipeline once, and shows the part of the result that is this demo's own."""

@@ -1,8 +1,9 @@
-"""The whole pipeline in one go: real events in, the warehouse loaded by Airflow, the books balanced, the result printed.
+"""The whole pipeline in one run: send real events, load the warehouse with Airflow, wait for the audit's verdicts, print the
+result.
 
-With a log it replays that; without one it drives the sample frontend with real HTTP requests and stops it cleanly. Every
-step is a command of ours run as its own process, as a user would run it. A signal ends it at any moment, and all
-that it started.
+With a log file it replays that file. Without one it drives the sample frontend with real HTTP requests and stops it cleanly.
+Every step is a Headrace command in its own process, as a user would run it. A signal ends the demo at any time, with every
+process that it started.
 """
 
 import json
@@ -35,11 +36,11 @@ FRONTEND_READY_MS = 30_000
 MIRRORED_MS = 120_000
 LOADED_MS = 600_000
 DECIDED_MS = 180_000
-"""Bounds for a busy machine of two cores, on which Airflow alone was seen to take three minutes to begin a task."""
+"""Bounds for a busy machine of two cores, on which Airflow alone took up to three minutes to begin a task."""
 UNDECIDED = ("OPEN", "UNKNOWN")
-"""UNKNOWN becomes known, too, when a tier that was slow reports at last."""
+"""UNKNOWN may still change, when a slow tier reports at last."""
 STEP_ENDS_MS = 20_000
-"""A step of an interrupted demo may seal its books for so long before it is killed."""
+"""How long a step of an interrupted demo may take to seal its windows before it is killed."""
 PATHS = ("/", "/products", "/products/7", "/api/time", "/about", "/missing")
 
 
@@ -49,18 +50,18 @@ class DemoError(HeadraceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """What went in."""
+    """The events that the demo sent."""
 
     topic: str
     event_count: int
     quarantined_count: int
     window_starts_ms: tuple[int, ...]
     is_running_hour: bool
-    """The events are of the hour that has not ended: counted and loaded, not published yet."""
+    """The events belong to the current hour: they are counted and loaded, but not published yet."""
 
 
 class Demo:
-    """One run. `say` takes lines of progress, `show` lines of the result."""
+    """One run. `say` receives lines of progress, `show` lines of the result."""
 
     def __init__(
         self, layout: Layout, *, log: Path | None, topic: str, keep: bool, say: Callable[[str], None], show: Callable[[str], None]
@@ -74,10 +75,10 @@ class Demo:
         self._began = time.monotonic()
 
     def run(self) -> bool:
-        """Bring the platform up if it is not, send, load, wait for the verdicts, show them; bring down what was brought up.
+        """Bring the platform up if needed, send, load, wait for the verdicts and show them; bring down what was brought up.
 
-        Return whether every window it made is COMPLETE in every tier. Raises KeyboardInterrupt on the first SIGINT, SIGTERM or
-        SIGHUP, after the same clean-up.
+        Return whether every window of this demo is COMPLETE in every tier. Raises KeyboardInterrupt on the first SIGINT, SIGTERM
+        or SIGHUP, after the same clean-up.
         """
         if self._log is not None and not self._log.is_file():
             raise DemoError(f"no log at {self._log}: LOG names a web server's access log in combined format")
@@ -108,7 +109,7 @@ class Demo:
         self._say("platform: stopped, nothing that this demo started is left running")
 
     def _refuse_a_taken_frontend_port(self) -> None:
-        """The sample frontend's port is not in the process table: it runs for a demo only."""
+        """Raise if the sample frontend's port is in use. It is not in the process table: the frontend runs for a demo only."""
         if self._log is not None:
             return
         faults = preflight.port_faults({self._layout.port(preflight.FRONTEND_PORT): "the sample frontend"})
@@ -121,7 +122,7 @@ class Demo:
         self._tell(f"[{time.monotonic() - self._began:5.1f} s] {line}")
 
     def _headrace(self, *words: str, output: int | None = None) -> tuple[int, str]:
-        """Run one command of ours to its end; return its exit code and, with `output` PIPE, what it printed."""
+        """Run one Headrace command to its end; return its exit code and, with `output` PIPE, its output."""
         step: subprocess.Popen[str] | None = None
         try:
             with held():
@@ -138,7 +139,7 @@ class Demo:
         self._say(f"replay: {log} with its own time stamps → topic {self._topic}")
         code, printed = self._headrace("replay", str(log), "--topic", self._topic, "--json", output=subprocess.PIPE)
         if code != 0:
-            raise DemoError(f"the replay of {log} failed (exit {code}); what it said stands above")
+            raise DemoError(f"the replay of {log} failed (exit {code}); its output is above")
         words = json.loads(printed)
         starts = tuple(words["window_starts_ms"])
         self._say(f"replay: {words['sent']:,} events sent, {words['quarantined']} quarantined, {len(starts)} windows")
@@ -193,7 +194,7 @@ class Demo:
         raise DemoError(f"the sample frontend did not answer: see {self._layout.logs / 'frontend.log'}")
 
     def _drive(self) -> Counter[int]:
-        """Return how often each status came. What a client could not ask is raised here."""
+        """Return how often each status came. A client's error is raised here."""
         answers: Counter[int] = Counter()
         lock = threading.Lock()
         is_over = threading.Event()
@@ -250,7 +251,7 @@ class Demo:
 
         is_level, _ = audit_queries.wait_until(self._layout, sent.topic, mirrored, within_ms=MIRRORED_MS, seen=progress)
         if not is_level:
-            self._say(f"mirror: not level after {MIRRORED_MS // 1000} s; loading what is there, the books will tell")
+            self._say(f"mirror: not level after {MIRRORED_MS // 1000} s; loading what is there; the audit will show the rest")
 
     def _load(self) -> None:
         self._say("airflow: triggering load_events ahead of its schedule")
@@ -259,7 +260,7 @@ class Demo:
         if state in ("success", "failed"):
             self._say(f"airflow: {run_id} ended: {state}")
         else:
-            self._say(f"airflow: {run_id} is still {state} after {LOADED_MS // 1000} s; the books will tell")
+            self._say(f"airflow: {run_id} is still {state} after {LOADED_MS // 1000} s; the audit will show the rest")
 
     def _result(self, sent: Sent, before: Before) -> bool:
         starts = sent.window_starts_ms
@@ -286,7 +287,7 @@ class Demo:
             self._headrace("query", sql)
         made = [found[start] for start in starts if start in found]
         complete = [window for window in made if window["verdict"] == "COMPLETE"]
-        self._show(f"\n{sent.event_count:,} events sent, {sent.quarantined_count} quarantined; of them there are in the books:")
+        self._show(f"\n{sent.event_count:,} events sent, {sent.quarantined_count} quarantined; the audit counts of them:")
         for tier in report.tiers(made):
             self._show(f"  {tier:<24} {before.total(found, starts, tier):>10,}")
         self._show(f"{len(complete)} of {len(made)} windows are COMPLETE; page: {self._layout.audit_url}/?topic={sent.topic}")
@@ -294,7 +295,7 @@ class Demo:
 
 
 def _end(step: "subprocess.Popen[Any]") -> None:
-    """Have a process that still runs end: asked first, so that it can seal its books, killed when it does not."""
+    """End a process that still runs: ask it first, so that it can seal its windows; kill it if it does not end."""
     if step.poll() is not None:
         return
     step.terminate()
@@ -306,7 +307,7 @@ def _end(step: "subprocess.Popen[Any]") -> None:
 
 
 def _queries(view: str, since: str) -> list[tuple[str, str]]:
-    """Return the questions about the rows of `view` for which the condition `since` holds ('': all)."""
+    """Return the queries over the rows of `view` that match the condition `since` ('': all rows)."""
     rows = f'FROM "{view}" {since}'
     return [
         ("Top paths", f"SELECT path, count(*) AS requests {rows} GROUP BY path ORDER BY requests DESC, path LIMIT 8"),

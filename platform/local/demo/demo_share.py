@@ -1,7 +1,7 @@
-"""What of the books and of the warehouse is one demo's own, though earlier ones wrote to the same topic and the same windows.
+"""The demo's own share of the audit's counts and of the warehouse, when earlier demos wrote to the same topic and windows.
 
-Of a window that was there before, the part of before is what the live log held then: every tier ends with those records, and some
-may reach the warehouse only now, when an earlier demo was cut short. Rows are told apart by their place in the log.
+The earlier part of a window is what the live log held before this demo. Every tier ends with those records. Some may reach the
+warehouse only now, if an earlier demo was interrupted. Rows are told apart by their position in the log.
 """
 
 import time
@@ -18,21 +18,21 @@ from ...runtime.layout import Layout
 from .. import audit_queries
 
 Windows = Mapping[int, Mapping[str, Any]]
-"""By `window_start_ms`, as `GET /api/completeness` gives them."""
+"""By `window_start_ms`, as `GET /api/completeness` returns them."""
 SETTLED_MS = 10_000
 EVERY_MS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Before:
-    """The topic as a demo finds it."""
+    """The topic before the demo."""
 
     windows: Windows
     log_ends: Mapping[int, int]
-    """By partition, of the live cluster; empty where there was no topic."""
+    """By partition, of the live cluster; empty if the topic did not exist."""
 
     def own(self, found: Windows, start: int, tier: str) -> int | None:
-        """Return how many records of the window are of after, in that tier; None where the tier has not reported."""
+        """Return how many records of the window, in that tier, are this demo's; None if the tier has not reported."""
         count: int | None = found[start]["tiers"].get(tier) if start in found else None
         if count is None:
             return None
@@ -40,7 +40,7 @@ class Before:
         return max(0, count - (earlier or 0))
 
     def total(self, found: Windows, starts: Collection[int], tier: str) -> int:
-        """Return `own` over these windows; one that has not been reported adds nothing."""
+        """Return the sum of `own` over these windows; a window that is not reported adds nothing."""
         return sum(self.own(found, start, tier) or 0 for start in starts)
 
     def shared(self, starts: Collection[int]) -> int:
@@ -48,7 +48,7 @@ class Before:
         return sum(1 for start in starts if start in self.windows and self.windows[start]["tiers"].get("live"))
 
     def rows_since(self) -> str:
-        """Return the SQL condition that holds of the rows of after, '' where there were none before."""
+        """Return the SQL condition that selects this demo's rows; '' if there were no rows before."""
         if not any(self.log_ends.values()):
             return ""
         since = " OR ".join(f"(_partition = {number} AND _offset >= {end})" for number, end in sorted(self.log_ends.items()))
@@ -57,7 +57,7 @@ class Before:
 
 
 def look(layout: Layout, topic: str) -> Before:
-    """Return the topic as it is now, its books once they stand still: an earlier demo's last events may still be counted."""
+    """Return the topic's state once the audit's counts are stable: an earlier demo's last events may still be counted."""
     deadline = time.monotonic() + SETTLED_MS / 1000
     windows = audit_queries.windows(layout, topic)
     while windows and time.monotonic() < deadline:
@@ -83,7 +83,7 @@ def _log_ends(layout: Layout, topic: str) -> dict[int, int]:
 
 
 def table(before: Before, found: Windows, starts: Collection[int]) -> list[str]:
-    """Return one line a window of this demo, under a heading: its own records in every tier, and the verdict on the window."""
+    """Return a heading and one line for each window of this demo: its own records in every tier, and the verdict."""
     made = [start for start in starts if start in found]
     tiers = report.tiers([found[start] for start in made])
     lines = [["window (UTC)", *tiers, "verdict"]]

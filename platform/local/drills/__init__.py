@@ -1,1 +1,1 @@
-"""Faults that are planted in the running platform to see that the audit finds them."""
+"""Plants faults in the running platform, to check that the audit finds them."""

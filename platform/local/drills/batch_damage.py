@@ -1,7 +1,7 @@
-"""Finds whole batches in a stopped broker's files and makes some of them unreadable: what `headrace audit drill loss` plants.
+"""Finds whole batches in a stopped broker's files and makes some of them unreadable, for `headrace audit drill loss`.
 
-Reads batch headers by itself, with none of the broker's code: what it says was hit must not depend on what is tested
-with it. Writes only into files of a broker that does not run. Layout of a partition: docs/FORMATS.md.
+Reads batch headers with none of the broker's code: the report of the damage must not depend on the code under test. Writes only
+into the files of a broker that does not run. Layout of a partition: docs/FORMATS.md.
 """
 
 import os
@@ -36,18 +36,18 @@ class StoredBatch:
     first_timestamp_ms: int
     max_timestamp_ms: int
     is_bounded: bool
-    """Every record's time lies between the header's two."""
+    """Every record's time is between the header's two timestamps."""
     is_sound: bool
-    """Its CRC holds."""
+    """Its CRC matches."""
 
     def window_start_ms(self, window_ms: int) -> int | None:
-        """Return the window that all of its records are in, by the header alone; None when the header does not tell."""
+        """Return the window of all its records, from the header alone; None if the header does not show it."""
         first, last = (at - at % window_ms for at in (self.first_timestamp_ms, self.max_timestamp_ms))
         return first if self.is_bounded and first == last else None
 
 
 def stored_batches(data: Path, topic: str) -> list[StoredBatch]:
-    """Return every batch of the topic's partitions under a broker's data folder, in order of partition and offset."""
+    """Return every batch of the topic's partitions under a broker's data folder, sorted by partition and offset."""
     found: list[StoredBatch] = []
     for folder in sorted(data.glob(f"{topic}-*")):
         number = folder.name[len(topic) + 1 :]
@@ -89,7 +89,7 @@ def _walk(path: Path, partition: int) -> list[StoredBatch]:
 
 
 def choose(batches: Sequence[StoredBatch], *, count: int, window_ms: int) -> list[StoredBatch]:
-    """Return at most `count` batches to damage, in hours of their own, one hour at least left whole where there are two.
+    """Return at most `count` batches to damage, each in another hour. If there are two hours or more, at least one stays whole.
 
     Only from the middle of a partition: at its end a bad batch is a torn tail, which recovery rightly cuts.
     """
@@ -110,7 +110,7 @@ def choose(batches: Sequence[StoredBatch], *, count: int, window_ms: int) -> lis
 
 
 def damage(batch: StoredBatch) -> None:
-    """Flip bytes in the middle of the batch's payload, on disk; its header stays as it is and its CRC no longer holds."""
+    """Flip bytes in the middle of the batch's payload on disk. The header stays, so its CRC no longer matches."""
     payload_bytes = batch.size_bytes - _HEADER.size
     at = batch.position + _HEADER.size + max(0, payload_bytes - _FLIPPED_BYTES) // 2
     with batch.path.open("r+b") as file:

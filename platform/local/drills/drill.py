@@ -1,4 +1,4 @@
-"""A drill: a fault planted in the running platform, and what was then claimed of the audit and whether it held."""
+"""A drill: the fault that was planted in the running platform, the claims about the audit, and whether each one holds."""
 
 import json
 from collections.abc import Callable
@@ -11,19 +11,19 @@ from .. import commands
 
 HOUR_MS = 3_600_000
 DECIDED_MS = 180_000
-"""How long a drill waits for verdicts to come to rest."""
+"""How long a drill waits for stable verdicts."""
 
 Windows = dict[int, dict[str, Any]]
 Progress = Callable[[str], None]
 
 
 class DrillError(HeadraceError):
-    """The drill could not be carried out; the message says at which step. It says nothing about the audit."""
+    """The drill could not be carried out; the message names the step. It says nothing about the audit."""
 
 
 @dataclass(slots=True)
 class DrillResult:
-    """What was done, what was claimed, and whether each claim held."""
+    """What was done, what was claimed, and whether each claim holds."""
 
     drill: str
     topic: str
@@ -35,7 +35,7 @@ class DrillResult:
         return bool(self.claims) and all(held for _, held, _ in self.claims)
 
     def claim(self, what: str, held: bool, seen: str = "") -> None:
-        """Note whether `what` held, and what was seen where it did not."""
+        """Record whether the claim `what` holds, and what was seen if it does not."""
         self.claims.append((what, held, "" if held else seen))
 
     def as_json(self) -> dict[str, Any]:
@@ -48,11 +48,11 @@ class DrillResult:
 
 
 def hour_start_ms(at_ms: int) -> int:
-    """Return the start of the hour that holds the instant."""
+    """Return the start of the hour that contains the instant."""
     return at_ms - at_ms % HOUR_MS
 
 
 def published_hours(layout: Layout, topic: str) -> set[int]:
-    """Return the hours (their start, ms) of which the published view shows rows. Raises CommandFailed."""
+    """Return the hours (start, ms) of which the published view shows rows. Raises CommandFailed."""
     sql = f'SELECT DISTINCT epoch_ms(_timestamp) // {HOUR_MS} AS hour FROM "{topic}"'
     return {row["hour"] * HOUR_MS for row in json.loads(commands.output_of(layout, "query", sql, "--json"))}

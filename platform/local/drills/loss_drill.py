@@ -1,5 +1,5 @@
-"""The drill `loss`: makes whole batches unreadable on the offline side, between a stop and a start of that broker, and sees that
-the audit names the loss to the record and that the gate stays shut. What it did it does not repair.
+"""The drill `loss`: makes whole batches unreadable on the offline side, between a stop and a start of that broker. Checks that
+the audit reports the exact number of lost records and that the gate stays shut. It does not repair the damage.
 """
 
 import time
@@ -14,15 +14,15 @@ from . import batch_damage
 from .drill import DECIDED_MS, HOUR_MS, DrillError, DrillResult, Progress, Windows, hour_start_ms, published_hours
 
 MENTIONED_MS = 10_000
-"""How long a topic that nobody has told the audit of yet is waited for: a producer reports every second."""
+"""How long to wait for a topic that the audit does not know yet: a producer reports every second."""
 MIRRORED_MS = 90_000
 COUNTED_MS = 90_000
 
 
 def run(layout: Layout, topic: str, *, batches: int = 3, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether the audit named a planted loss exactly.
+    """Return whether the audit reported a planted loss exactly.
 
-    Raises DrillError, CommandFailed, and PlatformError when a process does not come.
+    Raises DrillError, CommandFailed, and PlatformError if a process does not start.
     """
     control.running(layout)
     result = DrillResult("loss", topic)
@@ -80,7 +80,7 @@ def run(layout: Layout, topic: str, *, batches: int = 3, progress: Progress = la
 
 
 def _claim_named(result: DrillResult, before: Windows, found: Windows, lost: dict[int, int]) -> None:
-    """Claim that each touched window is named with its number, and no other."""
+    """Claim that the audit reports each damaged window with its number of lost records, and no other window."""
     for start, count in sorted(lost.items()):
         window = found.get(start, {})
         named = (window.get("verdict"), window.get("missing"), window.get("first_bad_tier"))
@@ -94,7 +94,7 @@ def _claim_named(result: DrillResult, before: Windows, found: Windows, lost: dic
 
 
 def _claim_hours(result: DrillResult, layout: Layout, topic: str, found: Windows, lost: dict[int, int]) -> None:
-    """Claim that exactly the hours that are complete and over show rows in the published view."""
+    """Claim that the published view shows rows of exactly the hours that are complete and over."""
     now_ms = time.time_ns() // 1_000_000
     shut = {hour_start_ms(start) for start in lost}
     hours = {hour_start_ms(start) for start in found}
@@ -110,7 +110,7 @@ def _claim_hours(result: DrillResult, layout: Layout, topic: str, found: Windows
 
 
 def _is_mirrored(found: Windows) -> bool:
-    """Return whether each window stands offline as it stands live, but for losses that are named already."""
+    """Return whether each window has the same counts offline as live, except for losses that are reported already."""
     return bool(found) and all(
         window["tiers"].get("live") is not None
         and window["tiers"].get("live") == window["tiers"].get("mirror")

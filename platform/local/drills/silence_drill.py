@@ -1,5 +1,5 @@
-"""The drill `silence`: holds an application back that has logged events and not sealed them, and sees that its window is UNKNOWN,
-that the gate stays shut for its hour, and that its seal opens it.
+"""The drill `silence`: an application logs events and does not seal them. Checks that its window is UNKNOWN, that the gate
+stays shut for its hour, and that its seal opens the gate.
 """
 
 import json
@@ -21,13 +21,11 @@ SEALED_S = 60
 
 
 def run(layout: Layout, topic: str = "drill_silence", *, events: int = 50, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether a producer that does not seal makes its window UNKNOWN and keeps the gate shut, and its seal opens
-    it.
-    """
+    """Return whether the window of an unsealed producer is UNKNOWN with the gate shut, and whether the seal opens the gate."""
     control.running(layout)
     result = DrillResult("silence", topic)
     now_ms = time.time_ns() // 1_000_000
-    # An hour that is over, so that only the verdict can keep it shut.
+    # An hour that is over, so that only the verdict can keep the gate shut.
     event_time_ms = hour_start_ms(now_ms) - 2 * HOUR_MS + 5 * WINDOW_MS + WINDOW_MS // 2
     window, hour = window_start_ms(event_time_ms), hour_start_ms(event_time_ms)
     command = [sys.executable, "-m", "headrace.local.drills.silent_producer", topic, str(events), str(event_time_ms)]
@@ -45,15 +43,15 @@ def run(layout: Layout, topic: str = "drill_silence", *, events: int = 50, progr
         result.facts["verdict_while_silent"] = found.get(window, {}).get("verdict")
         result.claim("the window is UNKNOWN and names the silent producer", named, f"{found.get(window)}")
         progress("loading; the gate must stay shut")
-        told = json.loads(commands.output_of(layout, "load", topic, "--json", "--wait", "5"))
-        result.facts["load"] = told
+        loaded = json.loads(commands.output_of(layout, "load", topic, "--json", "--wait", "5"))
+        result.facts["load"] = loaded
         shown = published_hours(layout, topic)
         result.claim("the gate is shut for that hour", hour not in shown, f"hours shown: {sorted(shown)}")
         progress("letting it go on; it seals")
         os.kill(child.pid, signal.SIGCONT)
         child.communicate("seal\n", timeout=SEALED_S)
         if child.returncode != 0:
-            raise DrillError(f"the held-back application ended with {child.returncode}: what it said stands above")
+            raise DrillError(f"the held-back application ended with {child.returncode}: its output is above")
     except subprocess.TimeoutExpired as error:
         raise DrillError(f"the held-back application did not seal within {SEALED_S} s after it went on") from error
     finally:
@@ -78,7 +76,7 @@ def run(layout: Layout, topic: str = "drill_silence", *, events: int = 50, progr
 def _await_logged(child: "subprocess.Popen[str]") -> str:
     """Return the instance's name once its events are acknowledged."""
     assert child.stdout is not None
-    # A child that hangs is ended by a timer of its own, so that the read below always comes back.
+    # A timer kills a child that hangs, so that the read below always returns.
     with _EndsLater(child, LOGGED_S):
         words = child.stdout.readline().split()
     if len(words) != 2 or words[0] != "logged":

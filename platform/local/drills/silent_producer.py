@@ -1,8 +1,8 @@
-"""The application that `headrace audit drill silence` holds back: logs events, waits until it is told to end, seals.
+"""The application of `headrace audit drill silence`: logs events, waits for a line on its standard input, then seals.
 
 usage: python -m headrace.local.drills.silent_producer TOPIC EVENT_COUNT EVENT_TIME_MS
 
-Says `logged INSTANCE` once every event is acknowledged; ends, sealing its windows, at a line on its standard input.
+Prints `logged INSTANCE` once every event is acknowledged. At a line on its standard input it seals its windows and ends.
 """
 
 import sys
@@ -13,10 +13,10 @@ from ...sdk import ACCESS_LOG_SCHEMA, EventLogger
 
 
 def main(topic: str, event_count: int, event_time_ms: int) -> None:
-    """Log `event_count` events of one instant and wait."""
+    """Log `event_count` events with one event time, and wait."""
     logs.configure("held-back", "WARNING")
     layout = Layout.from_environment()
-    # Old events, so nothing is moved past before the end: without its seal nobody can say whether more was to come.
+    # Old events move no window to its end. So without this producer's seal the audit cannot know whether more events follow.
     with EventLogger(
         topic,
         ACCESS_LOG_SCHEMA,

@@ -1,1 +1,1 @@
-"""Keeps the processes of the platform running: process table, ordered start and stop, probes, restart."""
+"""Keeps the platform's processes running: process table, ordered start and stop, probes, restart."""

@@ -1,4 +1,4 @@
-"""One supervised process: its own process group and log file, ended by its own id, started again when it dies."""
+"""One supervised process: its own process group and log file, ended by its own pid, restarted when it dies."""
 
 import ctypes
 import os
@@ -17,20 +17,20 @@ log = get_logger(__name__)
 
 RESTART = Backoff(first_ms=200, longest_ms=5_000)
 CALM_MS = 30_000
-"""A process that has lived this long starts its backoff anew when it dies."""
+"""If a process lived this long before it died, its backoff begins anew."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _die_with_parent() -> None:
-    """In the child, before exec: a supervisor that is killed takes its processes along."""
+    """In the child, before exec: if the supervisor is killed, the kernel kills the child."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Child:
-    """The supervisor's handle on one entry of the process table. Called from the supervisor's one thread only.
+    """The supervisor's handle on one entry of the process table. Only the supervisor's thread calls it.
 
-    `now_ms` is the monotonic clock, wherever it is handed in.
+    `now_ms` is always the monotonic clock.
     """
 
     def __init__(self, spec: ProcessSpec, layout: Layout, clock: Clock) -> None:
@@ -63,7 +63,7 @@ class Child:
         return self._process is None and now_ms >= self._next_start_ms
 
     def start(self, now_ms: int) -> None:
-        """Start the process; its output is appended to its log file."""
+        """Start the process; append its output to its log file."""
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         if self.spec.probe.status_file is not None:
             self.spec.probe.status_file.unlink(missing_ok=True)
@@ -82,8 +82,8 @@ class Child:
         self.state, self.reason = "starting", "has just been started"
         log.info("process_started", name=self.spec.name, pid=self._process.pid)
 
-    def looked_at(self, fault: str | None) -> None:
-        """Take in what the probe said: None for well, else the fault in words."""
+    def probed(self, fault: str | None) -> None:
+        """Store the probe's result: None if the process is well, else the fault as text."""
         if self._process is None or self.state == "stopping":
             return
         if fault is None:
@@ -95,7 +95,7 @@ class Child:
             self.reason = fault
 
     def reap(self, now_ms: int) -> None:
-        """Notice that it has ended; plan the next start. A stop that takes too long becomes a kill."""
+        """Notice that the process ended; plan the next start. Kill a process that takes too long to stop."""
         if self._process is None:
             return
         code = self._process.poll()
@@ -103,7 +103,7 @@ class Child:
             if self._kill_at_ms is not None and now_ms >= self._kill_at_ms:
                 self._signal(signal.SIGKILL)
             return
-        self._signal(signal.SIGKILL)  # the group may outlive its leader (a JVM under a script): nothing may be left behind
+        self._signal(signal.SIGKILL)  # a JVM under a script outlives its group's leader: leave nothing behind
         wanted = self.state == "stopping"
         lived_ms = now_ms - (self._born_ms or now_ms)
         self._process, self._started_at_ms, self._kill_at_ms = None, None, None
@@ -119,7 +119,7 @@ class Child:
         log.warning("process_died", name=self.spec.name, exit_code=code, restarts=self._restarts)
 
     def stop(self, now_ms: int) -> None:
-        """Ask it to end; `reap` kills it when it has not ended `stop_ms` later."""
+        """Ask the process to end; `reap` kills it if it still runs `stop_ms` later."""
         if self._process is None:
             self.state, self.reason = "stopped", "was stopped"
         elif self.state != "stopping":
@@ -128,7 +128,7 @@ class Child:
             self._signal(signal.SIGTERM)
 
     def release(self) -> None:
-        """Let a held process be started again."""
+        """Allow a held process to be started again."""
         if self._process is None:
             self.state, self.reason, self._next_start_ms = "waiting", "waits for others", 0
 

@@ -1,7 +1,7 @@
-"""Which processes live below a given one, as `/proc` tells it, and how the last of them are ended.
+"""Finds the processes below a given one in `/proc`, and ends those that are left.
 
-A process that leaves its group (an Airflow task that starts its command in a session of its own) is still found by its parent,
-and, once the supervisor has called `adopt_orphans`, when its parent has ended, too.
+A process that leaves its group (an Airflow task that starts its command in a new session) is still found by its parent. Once the
+supervisor has called `adopt_orphans`, it is also found after its parent has ended.
 """
 
 import ctypes
@@ -15,16 +15,16 @@ _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 TURN_S = 0.02
 MOST_REAPED = 64
-"""Of one call; the next takes the rest."""
+"""In one call; the next call reaps the rest."""
 
 
 def adopt_orphans() -> None:
-    """Have every descendant of this process whose parent ends become its child, instead of init's."""
+    """Make this process, instead of init, adopt every descendant whose parent ends."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def reap_adopted(own: Collection[int]) -> None:
-    """Take the exit codes of ended children that are not `own`: those belong to whoever started them."""
+    """Reap ended children that are not `own`: the code that started the own ones reaps them."""
     for _ in range(MOST_REAPED):
         try:
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -36,12 +36,12 @@ def reap_adopted(own: Collection[int]) -> None:
 
 
 def parents() -> dict[int, int]:
-    """Return the parent's id of every process that runs now; one that has ended and waits for its parent is left out."""
+    """Return the parent's pid of every running process; zombies are left out."""
     found: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                # The name in parentheses may hold anything; what follows the last one is state and parent.
+                # The name in parentheses may hold any character; state and parent follow the last parenthesis.
                 state, parent, *_ = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
             except (OSError, ValueError):
                 continue  # it ended meanwhile
@@ -51,7 +51,7 @@ def parents() -> dict[int, int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the ids of all processes below `pid`, a parent before its children."""
+    """Return the pids of all processes below `pid`, a parent before its children."""
     known = parents()
     found, waiting = [], [pid]
     while waiting:
@@ -63,7 +63,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_descendants(*, term_ms: int, kill_ms: int) -> list[int]:
-    """Ask all that live below this process to end, kill what has not after `term_ms`; return what is left `kill_ms` later."""
+    """Ask every process below this one to end; kill those left after `term_ms`; return those left `kill_ms` later."""
     left: list[int] = []
     for number, within_ms in ((signal.SIGTERM, term_ms), (signal.SIGKILL, kill_ms)):
         deadline = time.monotonic() + within_ms / 1000

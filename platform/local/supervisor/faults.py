@@ -1,4 +1,4 @@
-"""What is wrong with the running platform, one line a fault: what, where, why, and what to do about it. Pure."""
+"""Describes the faults of the running platform, one line each: what, where, why, and what to do. Pure."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +21,7 @@ def faults(processes: Iterable[ProcessState], logs: Path) -> list[str]:
 
 
 def fault(process: ProcessState, log: Path) -> str:
-    """Return what is wrong with a process that is not ready."""
+    """Return the fault of a process that is not ready."""
     where = f" at {process.address}" if process.address else ""
     why = process.reason or "it gives no reason"
     advice = ADVICE[process.state].format(name=process.name, log=log)

@@ -1,4 +1,4 @@
-"""Whether a process answers: a status file that says `ready`, an HTTP 2xx, an open port. Each look is bounded in time."""
+"""Checks whether a process answers: a status file that says `ready`, an HTTP 2xx, an open port. Each check is bounded in time."""
 
 import http.client
 import json
@@ -13,19 +13,19 @@ from ...runtime.status import read_status
 from .process_table import Probe
 
 LOOK_MS = 2_000
-"""The longest that one look may take."""
+"""The longest time of one check."""
 BEATS = 10
-"""So many of the beats that a process promised may fail to come before it is taken to hang."""
+"""A process counts as hung after it missed this many of its own status updates."""
 BODY_BYTES = 64 * 1024
 
 
 def look(probe: Probe, pid: int, clock: Clock | None = None) -> str | None:
-    """Return None when the process `pid` answers as it should, else what is wrong, in words."""
+    """Return None if the process `pid` answers as it should, else the fault as text."""
     if probe.status_file is not None:
         words = read_status(probe.status_file)
         if words is None or words.get("pid") != pid:
             return "has not written its status yet"
-        return _told(words, (clock or SystemClock()).now_ms())
+        return _fault_in(words, (clock or SystemClock()).now_ms())
     if probe.http is not None:
         return _http(probe.http)
     return _tcp(probe.tcp_port or 0)
@@ -42,7 +42,7 @@ def _http(url: str) -> str | None:
         return f"does not answer at {url}: {error}"
 
 
-def _told(words: dict[str, Any], now_ms: int) -> str | None:
+def _fault_in(words: dict[str, Any], now_ms: int) -> str | None:
     beat_ms, at_ms = words.get("beat_every_ms"), words.get("at_ms")
     if isinstance(beat_ms, int) and isinstance(at_ms, int) and now_ms - at_ms > BEATS * beat_ms:
         return f"has said nothing for {now_ms - at_ms} ms, it should every {beat_ms} ms: it hangs, restart it"
@@ -56,7 +56,7 @@ def _told(words: dict[str, Any], now_ms: int) -> str | None:
 
 
 def _reasons(answer: urllib.error.HTTPError) -> str | None:
-    """Return the reasons that a page of health gives, None where it gives none."""
+    """Return the reasons on a health page; None if it gives none."""
     try:
         words = json.loads(answer.read(BODY_BYTES))
     except (OSError, http.client.HTTPException, ValueError):

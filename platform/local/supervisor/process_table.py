@@ -1,4 +1,4 @@
-"""Which processes make the platform: read from `deploy/local/processes.toml`, with this layout's addresses and folders filled in.
+"""The platform's processes: read from `deploy/local/processes.toml`, with this layout's addresses and folders filled in.
 
 Knows names, order, commands and probes. Starts nothing.
 """
@@ -15,7 +15,7 @@ from ...errors import HeadraceError
 from ...runtime.layout import Layout
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy" / "local"
-"""The configuration that `make up` really uses; part of the checkout, not of the wheel."""
+"""The configuration that `make up` uses; part of the checkout, not of the wheel."""
 
 
 class ProcessTableError(HeadraceError):
@@ -24,7 +24,7 @@ class ProcessTableError(HeadraceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """How to see that a process does its work. Exactly one of the three is set."""
+    """How to check that a process works. Exactly one of the three is set."""
 
     status_file: Path | None = None
     http: str | None = None
@@ -33,12 +33,12 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessSpec:
-    """One line of the table, ready to be started."""
+    """One entry of the table, ready to be started."""
 
     name: str
     command: Sequence[str]
     after: Sequence[str] = ()
-    """Names that must be ready before this one is started; it is stopped before they are."""
+    """Names of processes that must be ready before this one starts. It is stopped before they are."""
     probe: Probe
     port: int | None = None
     stop_ms: int = 10_000
@@ -57,10 +57,10 @@ class _Ports:
 
 
 def load(layout: Layout) -> list[ProcessSpec]:
-    """Return the processes in an order in which each comes after what it needs.
+    """Return the processes, each after those it needs.
 
-    The table is `deploy/local/processes.toml`, or the file that `HEADRACE_PROCESS_TABLE` names.
-    Raises ProcessTableError: no such file, an unknown name in `after`, a circle, a missing field.
+    The table is `deploy/local/processes.toml`, or the file named by `HEADRACE_PROCESS_TABLE`. Raises ProcessTableError: no such
+    file, an unknown name in `after`, a cycle, a missing field.
     """
     path = Path(os.environ.get("HEADRACE_PROCESS_TABLE") or DEPLOY / "processes.toml")
     try:
@@ -104,7 +104,7 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path) -> ProcessSpec:
 
 
 def in_start_order(specs: Sequence[ProcessSpec]) -> list[ProcessSpec]:
-    """Return `specs` sorted so that each stands after all that it names in `after`; otherwise in the given order."""
+    """Return `specs` sorted so that each comes after all that its `after` names; otherwise in the given order."""
     known = {spec.name for spec in specs}
     for spec in specs:
         for needed in spec.after:

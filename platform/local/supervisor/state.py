@@ -1,6 +1,6 @@
-"""What the supervisor tells the world and what the world asks of it: two small JSON files in the platform's `run` folder.
+"""The supervisor's state and its orders: two small JSON files in the platform's `run` folder.
 
-`platform.json` is written by the supervisor alone; `held.json` (names to keep stopped) by whoever asks.
+Only the supervisor writes `platform.json`. Commands write `held.json` (names of processes to keep stopped).
 """
 
 import json
@@ -26,7 +26,7 @@ class ProcessState:
     started_at_ms: int | None
     restarts: int
     reason: str | None
-    """Why it is not ready, in words; None when it is."""
+    """Why it is not ready, as text; None if it is ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ def write_platform(layout: Layout, state: PlatformState) -> None:
 
 
 def read_platform(layout: Layout) -> PlatformState | None:
-    """Return what the supervisor last wrote, or None when it is not running (its lock is free, or it never ran)."""
+    """Return what the supervisor last wrote, or None if it is not running (its lock is free, or it never ran)."""
     try:
         words = json.loads((layout.run / "platform.json").read_text())
     except FileNotFoundError:
@@ -65,7 +65,7 @@ def read_platform(layout: Layout) -> PlatformState | None:
 
 
 def is_supervisor(pid: int) -> bool:
-    """Return whether a supervisor runs as `pid`: by its command line, a pid alone proves nothing after a crash or a reboot."""
+    """Return whether a supervisor runs as `pid`, by its command line: after a crash or a reboot a pid alone proves nothing."""
     try:
         return b"headrace.local.supervisor.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -73,12 +73,12 @@ def is_supervisor(pid: int) -> bool:
 
 
 def forget_platform(layout: Layout) -> None:
-    """Say that nothing runs any more; the supervisor's last act."""
+    """Write that nothing runs any more; the supervisor's last act."""
     (layout.run / "platform.json").unlink(missing_ok=True)
 
 
 def read_held(layout: Layout) -> set[str]:
-    """Return the names that are to be kept stopped."""
+    """Return the names of the processes to keep stopped."""
     try:
         return set(json.loads((layout.run / "held.json").read_text()))
     except FileNotFoundError:

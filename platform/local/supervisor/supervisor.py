@@ -1,7 +1,7 @@
-"""Keeps the platform's processes running: starts each when what it needs is ready, probes it, starts it again when it dies.
+"""Keeps the platform's processes running: starts each when the processes it needs are ready, probes it, restarts it when it dies.
 
-One thread decides; probes run in a small pool because one of them may take its whole time. `headrace up` starts this process
-detached; SIGTERM ends it and everything it started, in reverse order, and then whatever those had started and left behind.
+One thread decides. Probes run in a small pool, because one of them may take its whole time. `headrace up` starts this process
+detached. SIGTERM ends it: it stops everything it started, in reverse order, and then whatever those processes left behind.
 """
 
 import fcntl
@@ -26,7 +26,7 @@ TURN_MS = 50
 LOOK_EVERY_MS = {"starting": 150, "unhealthy": 500, "ready": 2_000}
 """How often a process is probed, by its state."""
 LEFT_TERM_MS, LEFT_KILL_MS = 3_000, 3_000
-"""What is left behind by processes that have ended (a load that an Airflow task had started) has so long to end."""
+"""How long the leftovers of ended processes (such as a load that an Airflow task started) may take to end."""
 
 
 class AlreadyRunning(HeadraceError):
@@ -77,7 +77,7 @@ class Supervisor:
         self._tell()
 
     def _needs_are_ready(self, child: Child) -> bool:
-        """True once each needed process has been ready; one that restarts later does not hold up the others' own restarts."""
+        """Return True once each needed process has been ready. A later restart of one does not delay the others' own restarts."""
         return all(self._by_name[name].is_alive and self._by_name[name].state == "ready" for name in child.spec.after)
 
     def _look(self, child: Child, now_ms: int) -> None:
@@ -88,7 +88,7 @@ class Supervisor:
                 del self._looks[name]
                 pid, fault = under_way.result()
                 if pid == child.pid:
-                    child.looked_at(fault)
+                    child.probed(fault)
             return
         every_ms = LOOK_EVERY_MS.get(child.state)
         if every_ms is None or child.pid is None or now_ms - self._looked_ms.get(name, 0) < every_ms:
@@ -128,7 +128,7 @@ def _lock(path: Path) -> int:
 
 
 def main() -> int:
-    """Run the supervisor of the layout that the environment names."""
+    """Run the supervisor of the layout in the environment."""
     configure("supervisor")
     layout = Layout.from_environment()
     stop = StopSignal().install()

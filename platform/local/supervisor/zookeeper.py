@@ -1,6 +1,6 @@
-"""How a real ZooKeeper 3.9 is started from the jars that pyspark brings along: no download, 62 MiB, ready in half a second.
+"""Starts a real ZooKeeper 3.9 from the jars in pyspark: no download, 62 MiB, ready in half a second.
 
-Holds the choice of jars, the JVM flags and the configuration file; starts nothing itself.
+Chooses the jars, the JVM flags and the configuration file; starts nothing itself.
 """
 
 import importlib.util
@@ -41,7 +41,7 @@ def java() -> str:
 
 
 def jars() -> list[Path]:
-    """Return the jars of pyspark that make a ZooKeeper server."""
+    """Return pyspark's jars that make a ZooKeeper server."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ZooKeeperError("ZooKeeper runs from pyspark's jars and pyspark is not installed: run `make install`")

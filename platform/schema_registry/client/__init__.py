@@ -1,4 +1,4 @@
-"""The registry's client: standard library only, so that the SDK stays light. `RegistryClient` is the door."""
+"""The registry's client: standard library only, so that the SDK stays light. Start with `RegistryClient`."""
 
 from ..errors import IncompatibleSchema, InvalidSchema, RegistryError, RegistryUnavailable, UnknownSchemaId
 from ..model.reference import CompatibilityAnswer, Reference, RegisteredSchema

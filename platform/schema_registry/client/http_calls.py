@@ -1,4 +1,4 @@
-"""One JSON call to the registry over HTTP, and what its failure means. Knows nothing of schemas or caches."""
+"""One JSON call to the registry over HTTP, and the error that a failure becomes. Knows nothing of schemas or caches."""
 
 import http.client
 import json
@@ -9,11 +9,11 @@ from ..errors import IncompatibleSchema, InvalidSchema, RegistryError, RegistryU
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 ANSWER_LIMIT_BYTES = 16 * 1024 * 1024
-"""The longest answer that is read; a longer one is refused rather than held in memory."""
+"""The longest response that is read; a longer one is refused rather than held in memory."""
 
 
 class RegistryAddress:
-    """Where a registry is: `http://host:port/prefix` or https. Each call opens a connection of its own and is bounded in time."""
+    """A registry's address: `http://host:port/prefix` or https. Each call opens its own connection and is bounded in time."""
 
     def __init__(self, url: str, timeout_ms: int) -> None:
         parts = urlsplit(url)
@@ -27,9 +27,9 @@ class RegistryAddress:
         self._timeout_ms = timeout_ms
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """Return the JSON of a 2xx answer.
+        """Return the JSON of a 2xx response.
 
-        Raises `RegistryUnavailable` when there is no answer or a 5xx one, else the error that the registry's code names.
+        Raises `RegistryUnavailable` if there is no response or a 5xx one, else the error of the registry's code.
         """
         kind = http.client.HTTPSConnection if self._is_tls else http.client.HTTPConnection
         connection = kind(self._host, self._port, timeout=self._timeout_ms / 1000)
@@ -64,8 +64,8 @@ class RegistryAddress:
 
 
 def _refusal(asked: str, status: int, words: Any) -> RegistryError:
-    told = words if isinstance(words, dict) else {}
-    code, message = told.get("error_code"), told.get("message")
+    error_words = words if isinstance(words, dict) else {}
+    code, message = error_words.get("error_code"), error_words.get("message")
     code = code if isinstance(code, int) else status
     text = f"{asked}: {message or 'refused without a reason'} (error {code})"
     if status >= 500 or status == 429:

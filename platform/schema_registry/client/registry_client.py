@@ -1,7 +1,7 @@
-"""What the platform asks of a schema registry: ids for schemas, schemas for ids. Works with Confluent's and Karapace's too.
+"""Requests to a schema registry: ids for schemas, schemas for ids. Works with Confluent's and Karapace's too.
 
-The registry is asked first, its answer is remembered for good in memory; the folder is used when the registry does not answer.
-After an outage was met, the next `RETRY_AFTER_MS` go straight to the folder, so that an outage does not cost a timeout per call.
+The registry is asked first; its answer stays in memory for good. If the registry does not answer, the folder is used. After a
+failure, calls use the folder directly for `RETRY_AFTER_MS`, so that an outage does not cost a timeout for each call.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ from ..errors import RegistryError, RegistryUnavailable, UnknownSchemaId
 from ..model.reference import CompatibilityAnswer, Reference, RegisteredSchema
 from ..model.self_contained import self_contained
 from .http_calls import RegistryAddress
-from .schema_cache import CacheFolder, Remembered
+from .schema_cache import CacheFolder, LruCache
 
 RETRY_AFTER_MS = 1_000
 UNKNOWN_AFTER_MS = 5_000
-"""How long an unknown id is taken to stay unknown: a stream of foreign payloads must not become a stream of requests."""
+"""How long an unknown id is treated as unknown: a stream of foreign payloads must not become a stream of requests."""
 MEMORY_ENTRIES = 1_000
 REFERENCES_LIMIT = 256
-"""The most schemas, one schema's references and theirs together."""
+"""The most references of one schema, indirect ones included."""
 
 
 class RegistryClient:
@@ -42,17 +42,17 @@ class RegistryClient:
         self._address = RegistryAddress(url, timeout_ms)
         self._clock = clock or SystemClock()
         self._folder = CacheFolder(cache_folder, self._address.url)
-        self._ids: Remembered[str, int] = Remembered(memory_entries)
-        self._schemas: Remembered[int, str] = Remembered(memory_entries)
-        self._unknown: Remembered[int, int] = Remembered(memory_entries)
+        self._ids: LruCache[str, int] = LruCache(memory_entries)
+        self._schemas: LruCache[int, str] = LruCache(memory_entries)
+        self._unknown: LruCache[int, int] = LruCache(memory_entries)
         self._down_until_ms = -1
 
     def register(
         self, subject: str, schema: str | dict[str, Any], references: Sequence[Reference | Mapping[str, Any]] = ()
     ) -> int:
-        """Return the id of `schema` under `subject`, registering it if it is not there.
+        """Return the id of `schema` under `subject`; register it if it is not there.
 
-        Raises `InvalidSchema`, `IncompatibleSchema`, `RegistryUnavailable` (when this schema was never registered from here).
+        Raises `InvalidSchema`, `IncompatibleSchema`, `RegistryUnavailable` (if this schema was never registered from here).
         """
         text = schema if isinstance(schema, str) else json.dumps(schema)
         named = [Reference.of(reference).words() for reference in references]
@@ -76,7 +76,7 @@ class RegistryClient:
     def schema(self, schema_id: int) -> str:
         """Return the schema's text, with the types it references written in full: a decoder needs nothing else.
 
-        Raises `UnknownSchemaId`; `RegistryUnavailable` when the registry is silent and this id was never read from here.
+        Raises `UnknownSchemaId`, and `RegistryUnavailable` if the registry does not answer and this id was never read from here.
         """
         known = self._schemas.get(schema_id)
         if known is not None:
@@ -104,7 +104,7 @@ class RegistryClient:
         return text
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """Return the subject's newest version. Never from a cache: the newest changes."""
+        """Return the subject's newest version. Never cached, because it changes."""
         return self.version(subject, "latest")
 
     def version(self, subject: str, version: int | str) -> RegisteredSchema:
@@ -127,7 +127,7 @@ class RegistryClient:
         *,
         version: int | str = "latest",
     ) -> CompatibilityAnswer:
-        """Return whether `schema` keeps the subject's level against `version`, and each path and reason why not."""
+        """Return whether `schema` keeps the subject's level against `version`; if not, with each path and reason."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         body = {"schema": text, "schemaType": "AVRO", "references": [Reference.of(one).words() for one in references]}
         path = f"/compatibility/subjects/{_segment(subject)}/versions/{_segment(str(version))}?verbose=true"
@@ -138,12 +138,12 @@ class RegistryClient:
         return CompatibilityAnswer(is_compatible=bool(words.get("is_compatible")), messages=messages)
 
     def set_compatibility(self, level: str, subject: str | None = None) -> None:
-        """Set the level of one subject, or of all that have none of their own."""
+        """Set the level of one subject, or the global level."""
         path = "/config" if subject is None else f"/config/{_segment(subject)}"
         self._ask("PUT", path, {"compatibility": level})
 
     def _with_references(self, words: Any) -> str:
-        """Return the self-contained text of a schema's JSON, reading the referenced subjects' versions."""
+        """Return the self-contained text of a schema's JSON; read the referenced versions."""
         if not isinstance(words, dict) or not isinstance(words.get("schema"), str):
             raise RegistryError(f"{self.url}: answered {words!r} where a schema belongs: is this address a schema registry's?")
         waiting = [Reference.of(one) for one in words.get("references") or ()]

@@ -1,7 +1,8 @@
-"""What the client remembers: in memory, bounded, and in a folder, so that work goes on while the registry is down.
+"""The client's caches: one in memory, bounded, and one in a folder, so that work continues while the registry is down.
 
-A schema id never changes its meaning, so nothing in the folder goes stale. The folder belongs to one registry: its name is made
-from the address. Files appear whole; a damaged one counts as absent; a folder that cannot be written is done without.
+A schema id never changes its meaning, so nothing in the folder becomes stale. The folder belongs to one registry: its name is
+derived from the address. Files are written atomically. A damaged file counts as absent; a folder that cannot be written is
+ignored.
 """
 
 import hashlib
@@ -21,8 +22,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
-    """A map of at most `limit` entries; the one unused for longest goes first. Safe to share between threads."""
+class LruCache(Generic[K, V]):
+    """A map of at most `limit` entries; the least recently used is dropped first. Threads may share one."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -48,9 +49,9 @@ class Remembered(Generic[K, V]):
 
 
 class CacheFolder:
-    """`<folder>/<digest of the address>/<name>.json`, one small file an entry; with no folder it holds nothing.
+    """`<folder>/<digest of the address>/<name>.json`, one small file for each entry; without a folder it holds nothing.
 
-    At most `limit` files: beyond that new entries are kept in memory only, said once in the log.
+    At most `limit` files. Further entries are kept in memory only, which is logged once.
     """
 
     def __init__(self, folder: Path | None, url: str, limit: int = 10_000) -> None:
@@ -59,7 +60,7 @@ class CacheFolder:
         self._has_complained = False
 
     def get(self, name: str) -> Any:
-        """Return what was put under `name`, or None."""
+        """Return the value stored as `name`, or None."""
         if self._folder is None:
             return None
         try:

@@ -1,6 +1,6 @@
-"""From a schema's JSON to the graph of its types, every rule of the specification checked, each fault named with its path.
+"""Parses a schema's JSON into the graph of its types. Checks every rule of the specification; each error names its path.
 
-Refuses to look anything up: the types that references define are handed in. Source: the Avro 1.12 specification.
+Looks nothing up: the caller passes the referenced types. Source: the Avro 1.12 specification.
 """
 
 import json
@@ -33,7 +33,7 @@ _FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 def json_of(text: str) -> Any:
-    """Return the JSON that `text` holds. Raises `InvalidSchema`: no JSON, too long, too deep, a name twice in an object."""
+    """Return the JSON in `text`. Raises `InvalidSchema`: not JSON, too long, too deep, a name twice in an object."""
     if len(text.encode(errors="surrogatepass")) > TEXT_LIMIT_BYTES:
         raise InvalidSchema(f"the schema is longer than {TEXT_LIMIT_BYTES} bytes: split it with references", error_code=42209)
     try:
@@ -146,7 +146,7 @@ class AvroParser:
                 raise _fault(f"{path}/fields/{position}", f"record {name} has two fields {parsed.name!r}: keep one")
             fields.append(parsed)
         record.fields = tuple(fields)
-        # Only now are all types whole: a field's default may be a value of the record itself, in a map or an array.
+        # Only now are all types complete: a field's default may be a value of the record itself, in a map or an array.
         for position, one in enumerate(fields):
             if one.has_default and (why := why_not_a_value(one.default, one.type)):
                 raise _fault(
@@ -208,7 +208,7 @@ class AvroParser:
         return fixed
 
     def _name(self, words: dict[str, Any], namespace: str, path: str) -> tuple[str, tuple[str, ...]]:
-        """Return a named type's full name and its aliases' full names; refuse a name that is taken."""
+        """Return a named type's full name and its aliases' full names; refuse a name that is in use."""
         name, own = words.get("name"), words.get("namespace", namespace)
         if not isinstance(name, str) or not _FULL_NAME.fullmatch(name):
             raise _fault(path, f"{name!r} is no {words['type']}'s name: letters, digits and _ are, with dots between parts")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Properties = tuple[tuple[str, Any], ...]
-"""Attributes that Avro gives no meaning to on this type, in the order of the text; `logicalType` is among them."""
+"""Attributes to which Avro gives no meaning on this type, in the order of the text; `logicalType` is among them."""
 
 
 class _Absent:
@@ -87,7 +87,7 @@ class Field:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Record:
-    """Equal only to itself: it may contain itself. `fields` is filled once, by the parser."""
+    """Equal only to itself: it may contain itself. The parser fills `fields` once."""
 
     name: str
     aliases: tuple[str, ...] = ()
@@ -103,7 +103,7 @@ AvroType = Primitive | Array | Map | Union | Fixed | Enum | Record
 
 
 def short_name(full_name: str) -> str:
-    """Return the last part of a full name: by this two named types of writer and reader are matched."""
+    """Return the last part of a full name. Named types of writer and reader are matched by it."""
     return full_name.rpartition(".")[2]
 
 
@@ -113,13 +113,13 @@ def namespace_of(full_name: str) -> str:
 
 
 def logical_type(avro_type: AvroType) -> str | None:
-    """Return the type's `logicalType`, None where it has none."""
+    """Return the type's `logicalType`, or None."""
     word = dict(avro_type.properties).get("logicalType")
     return word if isinstance(word, str) else None
 
 
 def word_for(avro_type: AvroType) -> str:
-    """Return how a message names the type: its kind, with the name where it has one."""
+    """Return the type's name in messages: its kind, and its own name if it has one."""
     if isinstance(avro_type, Fixed | Enum | Record):
         return f"{avro_type.kind} {avro_type.name}"
     if isinstance(avro_type, Union):

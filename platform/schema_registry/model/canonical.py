@@ -1,7 +1,7 @@
-"""One text for one schema: the same types written in any layout give the same text. It keeps everything a reader may want (docs,
-defaults, aliases, logical types, foreign attributes), so it is the text that is stored, compared and given an id.
+"""The canonical text of a schema: equal types give equal text, whatever the layout. It keeps everything that a reader may need
+(docs, defaults, aliases, logical types, foreign attributes). It is the text that is stored, compared and given an id.
 
-Avro's own "parsing canonical form" drops all of these; it stands here for fingerprints only, through fastavro.
+Avro's own "parsing canonical form" drops all of these; here it only serves fingerprints, through fastavro.
 """
 
 import json
@@ -27,9 +27,9 @@ from .avro_types import (
 
 
 def canonical_text(avro_type: AvroType, known: frozenset[str] = frozenset(), *, is_normalized: bool = False) -> str:
-    """Return the schema as compact JSON in a fixed order of attributes.
+    """Return the schema as compact JSON with its attributes in a fixed order.
 
-    Types in `known` (those that references define) are named, not written. Normalised, foreign attributes are sorted too.
+    Types in `known` (defined by references) are named, not written. If normalised, foreign attributes are sorted too.
     """
     return json.dumps(_Writer(set(known), is_normalized).words(avro_type, ""), separators=(",", ":"), ensure_ascii=False)
 

@@ -1,4 +1,6 @@
-"""The seven compatibility levels: which versions must be able to read each other's data. Pure. Source: Confluent's."""
+"""The seven compatibility levels: which versions must be able to read each other's data. Pure. Source: Confluent's
+documentation.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,7 +40,7 @@ DEFAULT_LEVEL = CompatibilityLevel.BACKWARD
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One version to be compared with: its number and its types."""
+    """One version to compare with: its number and its types."""
 
     version: int
     type: AvroType
@@ -46,7 +48,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelBreach:
-    """One reason why the new schema may not stand beside a version."""
+    """One reason why the new schema is not compatible with a version."""
 
     version: int
     is_new_reader: bool
@@ -58,7 +60,7 @@ class LevelBreach:
 
 
 def breaches(new: AvroType, versions: Sequence[Version], level: CompatibilityLevel) -> list[LevelBreach]:
-    """Return every reason why `new` may not follow `versions` (ascending) under `level`; empty when it may."""
+    """Return every reason why `new` may not follow `versions` (ascending) under `level`; empty if it may."""
     compared = versions if level.is_transitive else versions[-1:]
     found: list[LevelBreach] = []
     for old in reversed(compared):

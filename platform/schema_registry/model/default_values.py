@@ -1,5 +1,6 @@
-"""Whether a JSON value is a default of a type. Source: the Avro specification's table of field default values; Avro 1.12 lets a
-union's default be of any branch, and so do we."""
+"""Checks whether a JSON value is a default of a type. Source: the Avro specification's table of field default values. Avro
+1.12 allows any branch for a union's default, and so does this code.
+"""
 
 from typing import Any
 
@@ -11,7 +12,7 @@ _FLOAT_WORDS = ("NaN", "Infinity", "-Infinity")
 
 
 def why_not_a_value(value: Any, avro_type: AvroType) -> str | None:
-    """Return why `value` is no default of the type, None when it is one."""
+    """Return why `value` is not a default of the type; None if it is one."""
     if _fits(value, avro_type):
         return None
     text = repr(value)
@@ -58,5 +59,5 @@ def _fits_primitive(value: Any, kind: str) -> bool:
 
 
 def _is_byte_text(value: Any) -> bool:
-    """Bytes stand in JSON as text whose characters U+0000 to U+00FF are the bytes."""
+    """Return whether the value is JSON's form of bytes: text whose characters U+0000 to U+00FF are the bytes."""
     return isinstance(value, str) and all(ord(letter) < 256 for letter in value)

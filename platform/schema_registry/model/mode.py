@@ -1,18 +1,18 @@
-"""What a subject allows: the modes of Confluent's API. Pure."""
+"""The modes of Confluent's API: what a subject allows. Pure."""
 
 from enum import StrEnum
 
 
 class Mode(StrEnum):
-    """A mode holds for one subject, or for every subject that has none of its own."""
+    """A mode applies to one subject, or to every subject that has none of its own."""
 
     READWRITE = "READWRITE"
     READONLY = "READONLY"
-    """Schemas, levels and deletions are refused; reading, looking up and comparing go on."""
+    """Changes of schemas, levels and deletions are refused; reads and compatibility checks are served."""
     READONLY_OVERRIDE = "READONLY_OVERRIDE"
-    """An older word for READONLY: Confluent deprecates it, and no longer lets it overrule a subject's own mode."""
+    """An older word for READONLY: Confluent deprecates it, and it no longer overrides a subject's own mode."""
     IMPORT = "IMPORT"
-    """The caller chooses id and version, as he does who restores a registry; nothing is compared or normalised."""
+    """The caller chooses id and version, for restoring a registry; nothing is compared or normalised."""
 
     @property
     def is_read_only(self) -> bool:

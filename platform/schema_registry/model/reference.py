@@ -1,4 +1,4 @@
-"""How a schema names types that another subject's schema defines, and what is registered. Values only."""
+"""References to types that another subject's schema defines, and registered schemas. Values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ class Reference:
     version: int
 
     def words(self) -> dict[str, str | int]:
-        """Return the reference as it stands in the API's JSON."""
+        """Return the reference in the API's JSON form."""
         return {"name": self.name, "subject": self.subject, "version": self.version}
 
     @classmethod
     def of(cls, words: "Mapping[str, Any] | Reference") -> "Reference":
-        """Return the reference that the API's JSON holds. Raises `InvalidSchema` naming what is wrong with it."""
+        """Return the reference of the API's JSON. Raises `InvalidSchema` with what is wrong in it."""
         if isinstance(words, Reference):
             return words
         if not isinstance(words, Mapping):
@@ -36,7 +36,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredSchema:
-    """One version of one subject, as the registry tells it."""
+    """One version of one subject, as the registry returns it."""
 
     subject: str
     version: int
@@ -47,7 +47,7 @@ class RegisteredSchema:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompatibilityAnswer:
-    """Whether a schema could be registered, and each path and reason why not."""
+    """Whether a schema could be registered; if not, each path and reason."""
 
     is_compatible: bool
     messages: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
-"""Whether data written with one schema can be read with another, and if not, where and why not. Pure.
+"""Decides whether data written with one schema can be read with another; if not, where and why. Pure.
 
-Source: the Avro 1.12 specification, "Schema Resolution"; named types match by their unqualified name or an alias of the
-reader's, as in Avro's Java `SchemaCompatibility`. Of logical types only the scale of decimals is compared (the specification asks
-for it): a scale that changes would turn 1.00 into 0.100 without an error.
+Source: the Avro 1.12 specification, "Schema Resolution". Named types match by their unqualified name or an alias of the reader's,
+as in Avro's Java `SchemaCompatibility`. Of logical types only the scale of decimals is compared, as the specification requires: a
+changed scale would turn 1.00 into 0.100 without an error.
 """
 
 from collections import deque
@@ -37,20 +37,20 @@ READABLE_AS = {
 """Written kind → the other kinds it can be read as."""
 
 INCOMPATIBILITY_LIMIT = 100
-"""The most faults that one check names: two large schemas of different origin must not give an endless answer."""
+"""The most incompatibilities that one check returns: two large unrelated schemas must not give an endless list."""
 
 COMPARISON_LIMIT = 1_000_000
-"""The most pairs of types that one check looks at, some seconds' work: unions of thousands are refused rather than compared."""
+"""The most pairs of types in one check, some seconds' work: unions of thousands are refused rather than compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incompatibility:
-    """One place at which the reader cannot read what the writer wrote."""
+    """One place at which the reader cannot read the writer's data."""
 
     path: str
     """In the reader's schema: `/fields/status/type`, `/` for the schema itself."""
     kind: str
-    """One word for programs, as Avro's Java names it: TYPE_MISMATCH, NAME_MISMATCH, READER_FIELD_MISSING_DEFAULT_VALUE, …"""
+    """One word for programs, the name in Avro's Java: TYPE_MISMATCH, NAME_MISMATCH, READER_FIELD_MISSING_DEFAULT_VALUE, …"""
     reason: str
 
     def __str__(self) -> str:
@@ -58,16 +58,16 @@ class Incompatibility:
 
 
 def incompatibilities(*, reader: AvroType, writer: AvroType) -> list[Incompatibility]:
-    """Return every place at which `reader` cannot read data written with `writer`; empty when it can; at most 100."""
+    """Return every place at which `reader` cannot read data written with `writer`; empty if there is none; at most 100."""
     readable = ReadablePairs(reader, writer)
     return [] if readable.holds(reader, writer) else _Faults(readable).of(reader, writer)
 
 
 class ReadablePairs:
-    """Which pairs (reader's type, writer's type) below two schemas are readable.
+    """The pairs (reader's type, writer's type) below two schemas that are readable.
 
-    Types may contain themselves and unions try every branch, so walking down would take exponential time or never end. Instead
-    every pair is first taken as readable, then those that break a rule are struck out until nothing changes: a greatest fixpoint.
+    Types may contain themselves, and a union tries every branch, so a recursive check would take exponential time or never end.
+    Instead every pair is first assumed readable. Pairs that break a rule are removed until nothing changes: a greatest fixpoint.
     """
 
     def __init__(self, reader: AvroType, writer: AvroType) -> None:
@@ -88,14 +88,14 @@ class ReadablePairs:
             is_changed = is_changed or len(self._pairs) > known
 
     def holds(self, reader: AvroType, writer: AvroType) -> bool:
-        """Return what is known of a pair; one that is new is noted, and readable until a rule strikes it out."""
+        """Return what is known of a pair. A new pair is added and counts as readable until a rule removes it."""
         self._asked += 1
         if self._asked > COMPARISON_LIMIT:
             raise InvalidSchema(
                 f"comparing the two schemas takes more than {COMPARISON_LIMIT} steps: make them smaller", error_code=42209
             )
         if isinstance(reader, Record) and isinstance(writer, Record) and not _names_match(reader, writer):
-            # Clear at once and not worth a place: two large unions have very many such pairs.
+            # Decided at once, so it is not stored: two large unions have very many such pairs.
             return False
         key = (id(reader), id(writer))
         if key not in self._readable:
@@ -104,7 +104,7 @@ class ReadablePairs:
         return self._readable[key]
 
     def _keeps_the_rules(self, reader: AvroType, writer: AvroType) -> bool:
-        # Lists, not generators: every pair below must be noted, also when the verdict is clear already.
+        # Lists, not generators: every pair below must be added, even if the result is known already.
         match reader, writer:
             case _, Union():
                 return all([self.holds(reader, branch) for branch in writer.branches])
@@ -123,11 +123,11 @@ class ReadablePairs:
 
 
 class _Faults:
-    """Walks down two schemas, of which it is known which pairs are readable, and names what is not."""
+    """Walks down two schemas, for which the readable pairs are known, and reports the pairs that are not."""
 
     def __init__(self, readable: ReadablePairs) -> None:
         self._readable = readable
-        # Pairs of records wait here: the walk is as deep as the text is nested, not as long as a chain of names.
+        # Pairs of records wait here. So the recursion is as deep as the text is nested, not as long as a chain of names.
         self._waiting: deque[tuple[Record, Record, str]] = deque()
         self._met: set[tuple[int, int]] = set()
 
@@ -168,7 +168,7 @@ class _Faults:
             if branch.kind == writer.kind and (not isinstance(branch, Record | Enum | Fixed) or _names_match(branch, writer))
         ]
         if len(alike) == 1:
-            # The branch that was meant exists: what is wrong inside it says more than 'no branch fits'.
+            # The intended branch exists: the error inside it says more than 'no branch fits'.
             position, branch = alike[0]
             yield from self._below(branch, writer, f"{path}/{position}")
             return
@@ -188,7 +188,7 @@ class _Faults:
 
 
 def _leaf_faults(reader: AvroType, writer: AvroType, path: str) -> Iterator[Incompatibility]:
-    """Name what is wrong between two types that hold no others, or that are of different kinds."""
+    """Report what is wrong between two types that hold no others, or that are of different kinds."""
     match reader, writer:
         case Enum(), Enum():
             yield from _name_faults(reader, writer, path)
@@ -211,7 +211,7 @@ def _leaf_faults(reader: AvroType, writer: AvroType, path: str) -> Iterator[Inco
 
 
 def _field_pairs(reader: Record, writer: Record) -> list[tuple[Field, Field | None]]:
-    """Return each field of the reader with the writer's field of its name, else of its first alias that was written."""
+    """Return each field of the reader with the writer's field of the same name, else with its first alias that was written."""
     written = {field.name: field for field in writer.fields}
     return [
         (field, next((written[name] for name in (field.name, *field.aliases) if name in written), None))

@@ -1,4 +1,4 @@
-"""A parsed schema: its types, its canonical text, what it references. The door of this room for those who have a text in hand.
+"""A parsed schema: its types, its canonical text, its references. Callers that have a text start here.
 
 Two parsers must accept a schema: ours, which knows every rule and names the faulty place, and fastavro's, which reads the data.
 """
@@ -25,7 +25,7 @@ class Schema:
     """The canonical text; referenced types are named in it, not written."""
     references: tuple[Reference, ...]
     referenced: tuple[str, ...]
-    """The texts of all references, their own references before them."""
+    """The texts of all references, each after those that it needs."""
     type: AvroType
 
     @property
@@ -47,7 +47,7 @@ def parse_schema(
 ) -> Schema:
     """Return the schema that `text` declares.
 
-    `referenced` holds the texts of all references, each behind those it needs itself. Raises `InvalidSchema` with the path.
+    `referenced` holds the texts of all references, each after those that it needs. Raises `InvalidSchema` with the path.
     """
     try:
         return _parsed(text, references, referenced, is_normalized)
@@ -85,5 +85,5 @@ def _parsed(text: str, references: Sequence[Reference], referenced: Sequence[str
 def _accepted_by_fastavro(schema: Schema) -> None:
     try:
         fastavro.schema.parse_schema(json.loads(schema.self_contained))
-    except Exception as error:  # fastavro lets KeyError, AttributeError and others out for schemas it cannot use
+    except Exception as error:  # fastavro raises KeyError, AttributeError and others for schemas it cannot use
         raise InvalidSchema(f"fastavro cannot use the schema: {type(error).__name__}: {error}") from error

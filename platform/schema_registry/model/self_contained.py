@@ -1,6 +1,7 @@
-"""Makes one schema text out of a schema and the schemas it references, so that a decoder needs nothing else. Pure.
+"""Makes one schema text from a schema and the schemas it references, so that a decoder needs nothing else. Pure.
 
-Each referenced type is written in full where it is first named; later mentions stay names. What is not referenced is left out.
+Each referenced type is written in full where it is first named; later mentions stay names. Types that are not referenced are left
+out.
 """
 
 import json
@@ -12,19 +13,19 @@ from ..errors import InvalidSchema
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "error", "enum", "fixed"})
 DEPTH_LIMIT = 64
-"""Schemas nested deeper than this are refused: they would take the stack of every reader."""
+"""Schemas nested deeper than this are refused: they would exhaust the stack of every reader."""
 
 
 def full_name(name: str, namespace: str | None) -> str:
-    """Return the full name of `name` where `namespace` (None or "" for none) encloses it."""
+    """Return the full name of `name` inside `namespace` (None or "" for none)."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 def self_contained(schema: str, referenced: Sequence[str]) -> str:
-    """Return `schema` with every type it names from `referenced` written in full at first mention.
+    """Return `schema` with every type that it names from `referenced` written in full at its first mention.
 
-    `referenced` holds the schema texts of all references, their own references included, in any order. A schema without
-    references comes back unchanged.
+    `referenced` holds the schema texts of all references, indirect ones included, in any order. A schema without references is
+    returned unchanged.
     """
     if not referenced:
         return schema
@@ -35,7 +36,7 @@ def self_contained(schema: str, referenced: Sequence[str]) -> str:
 
 
 def _enclosing(words: dict[str, Any], namespace: str) -> tuple[str, str]:
-    """Return the full name of a named type and the namespace that it gives to what it encloses."""
+    """Return the full name of a named type, and the namespace of the types inside it."""
     name = str(words.get("name", ""))
     full = full_name(name, words.get("namespace", namespace))
     return full, full.rpartition(".")[0]
@@ -78,7 +79,7 @@ def _inlined(words: Any, namespace: str, definitions: dict[str, tuple[Any, str]]
         if full in written:
             return full
         written.add(full)
-        # The namespace is always said: the place of the definition has changed, and what encloses it with it.
+        # The namespace is always written: the definition has moved, so it is inside another namespace now.
         plain = {**words, "name": full.rpartition(".")[2], "namespace": inner}
         if "fields" in words:
             plain["fields"] = [

@@ -1,1 +1,1 @@
-"""The schema registry itself: Confluent's REST API over a state whose truth is one topic of the live cluster."""
+"""The schema registry: Confluent's REST API over a state whose truth is one topic of the live cluster."""

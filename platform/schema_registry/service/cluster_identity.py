@@ -1,4 +1,4 @@
-"""The name that a cluster gives itself, in one question to its controller."""
+"""The cluster's own id, from one request to its controller."""
 
 from ...client.connection.cluster import Cluster
 from ...client.connection.control_plane import METADATA
@@ -8,7 +8,7 @@ from ...wire.messages import control
 
 
 def cluster_id(cluster: Cluster) -> str:
-    """Return the cluster's id; the empty text where it has none. Raises `ClientError`."""
+    """Return the cluster's id; empty if it has none. Raises `ClientError`."""
     api_key, version = METADATA
     connection = cluster.controller()
     connection.version(api_key, version, version)

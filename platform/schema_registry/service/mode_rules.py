@@ -1,7 +1,7 @@
-"""What a subject's mode allows, and what switching to IMPORT asks for. Pure. Source: Confluent's registry.
+"""What a subject's mode allows, and the conditions for switching to IMPORT. Pure. Source: Confluent's registry.
 
-Stricter than Confluent's in two points: IMPORT never gives an id or a version a second meaning, not even those of schemas that
-were deleted for good, since records that were written with them may still be read.
+Stricter than Confluent's in two points: IMPORT never gives a second meaning to an id, or to a version. This includes schemas that
+were permanently deleted, because records written with them may still be read.
 """
 
 from ..model.mode import Mode
@@ -14,14 +14,14 @@ ID_LIMIT = (1 << 31) - 1
 
 
 def check_writable(state: RegistryState, subject: str | None) -> None:
-    """Raise 42205 where the subject (None: what holds globally) is read-only."""
+    """Raise 42205 if the subject (None: the global mode) is read-only."""
     mode = state.mode(subject)
     if mode.is_read_only:
         raise refusals.not_permitted(f"{_named(subject)} is in mode {mode}: PUT /mode sets it")
 
 
 def check_registering(state: RegistryState, subject: str, wanted_id: int | None) -> None:
-    """Raise 42205 where the mode does not allow a new version: an id of the caller's choice wants IMPORT, any other READWRITE."""
+    """Raise 42205 if the mode does not allow a new version: an id chosen by the caller needs IMPORT, any other READWRITE."""
     check_writable(state, subject)
     is_import = state.mode(subject) is Mode.IMPORT
     if wanted_id is not None and not is_import:
@@ -31,7 +31,7 @@ def check_registering(state: RegistryState, subject: str, wanted_id: int | None)
 
 
 def imported(state: RegistryState, subject: str, content: Content, schema_id: int, version: int | None) -> SchemaRecord:
-    """Return the record of a version whose id, and maybe number, the caller chose. Raises 42205 for one that is taken."""
+    """Return the record of a version whose id, and perhaps number, the caller chose. Raises 42205 if one is in use."""
     if schema_id > ID_LIMIT:
         raise refusals.not_permitted(f"id {schema_id} is too high: the highest is {ID_LIMIT}")
     held = state.meaning(schema_id)
@@ -47,9 +47,9 @@ def imported(state: RegistryState, subject: str, content: Content, schema_id: in
 
 
 def cleared_for_import(state: RegistryState, subject: str | None) -> list[VersionRemoved]:
-    """Return the records that empty the subject (None: every subject) for IMPORT: soft-deleted versions go for good.
+    """Return the records that empty the subject (None: every subject) for IMPORT: they permanently delete soft-deleted versions.
 
-    Raises 42205 where a version is present, 42206 where a soft-deleted one is referenced.
+    Raises 42205 if a version is present, 42206 if a soft-deleted one is referenced.
     """
     subjects = state.subjects(is_deleted_too=True) if subject is None else [subject]
     present = [one for one in subjects if state.versions(one)]
@@ -72,7 +72,7 @@ def cleared_for_import(state: RegistryState, subject: str | None) -> list[Versio
 
 
 def mode_of(word: object) -> Mode | None:
-    """Return the mode that the word names, None for the JSON null, which takes it back. Raises 42204."""
+    """Return the mode with this name; None for the JSON null, which removes the mode. Raises 42204."""
     if word is None:
         return None
     try:

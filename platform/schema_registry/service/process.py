@@ -22,18 +22,18 @@ CONCURRENT_REQUESTS = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySettings:
-    """What a registry's process is told."""
+    """The settings of a registry's process."""
 
     bootstrap: str
     """The live cluster, `host:port[,host:port…]`."""
     port: int
-    """0 takes a free one; the status file says which."""
+    """0 takes a free one; the status file has its number."""
     host: str = LOOPBACK
-    """Loopback: there is no authentication, who can reach the port can change schemas."""
+    """Loopback: there is no authentication, so anyone who reaches the port can change schemas."""
     topic: str = SCHEMAS_TOPIC
     status_file: Path | None = None
     request_timeout_ms: int = 5_000
-    """How long one question to a broker may take; a write may take about three of these before it fails."""
+    """The timeout of one request to a broker; a write may take about three of these before it fails."""
 
     def check(self) -> None:
         """Raise one error that names every fault."""
@@ -51,7 +51,7 @@ class RegistrySettings:
 
 
 def run(settings: RegistrySettings, stop: StopSignal) -> int:
-    """Serve until `stop` is set; return the exit code: 0, or 1 when the web server ended by itself."""
+    """Serve until `stop` is set. Return the exit code: 0, or 1 if the web server ended without a stop."""
     settings.check()
     status = StatusFile(settings.status_file)
     status.write("starting")
@@ -73,13 +73,13 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
         server.start()
         life.started("http", server.stop)
         log.info("registry_listens", host=settings.host, port=port, topic=settings.topic, bootstrap=settings.bootstrap)
-        is_told = False
+        is_announced = False
         while not stop.wait(100):
             if not server.is_serving:
                 log.error("registry_http_ended")
                 return 1
-            if store.is_caught_up and not is_told:
-                is_told = True
+            if store.is_caught_up and not is_announced:
+                is_announced = True
                 status.write("ready", port=port, topic=settings.topic, bootstrap=settings.bootstrap)
         return 0
     finally:

@@ -1,7 +1,7 @@
-"""The records of the schemas topic: what each key and value holds. Pure: bytes in, values out.
+"""The records of the schemas topic: the content of each key and value. Pure: bytes in, values out.
 
-The JSON is Confluent's own (`keytype` SCHEMA, CONFIG, MODE, DELETE_SUBJECT, NOOP), so that their tools read the topic.
-A SCHEMA record with a null value means that the version was deleted for good.
+The JSON is Confluent's own (`keytype` SCHEMA, CONFIG, MODE, DELETE_SUBJECT, NOOP), so that their tools read the topic. A SCHEMA
+record with a null value means that the version was permanently deleted.
 """
 
 import json
@@ -15,7 +15,7 @@ from ..model.reference import Reference
 
 
 class NotARegistryRecord(RegistryError):
-    """The bytes are no record that a registry writes."""
+    """The bytes are not a record that a registry writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class SchemaRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRemoved:
-    """A version deleted for good."""
+    """A version that was permanently deleted."""
 
     subject: str
     version: int
@@ -40,7 +40,7 @@ class VersionRemoved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRecord:
-    """The compatibility level of a subject, or of all others (`subject` None); `level` None takes it back."""
+    """The compatibility level of a subject, or the global one (`subject` None); `level` None removes it."""
 
     subject: str | None
     level: CompatibilityLevel | None
@@ -48,7 +48,7 @@ class LevelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeRecord:
-    """The mode of a subject, or of all others (`subject` None); `mode` None takes it back."""
+    """The mode of a subject, or the global one (`subject` None); `mode` None removes it."""
 
     subject: str | None
     mode: Mode | None
@@ -94,11 +94,11 @@ def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
 
 
 def decode(key: bytes | memoryview | None, value: bytes | memoryview | None) -> RegistryRecord | None:
-    """Return the record, None for one that says nothing (NOOP, a key type of later versions). Raises `NotARegistryRecord`."""
+    """Return the record; None for one without meaning here (NOOP, a key type of later versions). Raises `NotARegistryRecord`."""
     try:
         about = json.loads(bytes(key or b""))
-        # None is said by the value's absence alone: the JSON null is no record's value.
-        told: dict[str, Any] = {} if value is None else json.loads(bytes(value))
+        # Only an absent value means None: the JSON null is not a record's value.
+        value_json: dict[str, Any] = {} if value is None else json.loads(bytes(value))
         match about["keytype"]:
             case "SCHEMA" if value is None:
                 return VersionRemoved(subject=_text(about, "subject"), version=_number(about, "version"))
@@ -106,18 +106,18 @@ def decode(key: bytes | memoryview | None, value: bytes | memoryview | None) -> 
                 return SchemaRecord(
                     subject=_text(about, "subject"),
                     version=_number(about, "version"),
-                    schema_id=_number(told, "id"),
-                    schema=_text(told, "schema"),
-                    references=tuple(Reference.of(one) for one in told.get("references") or ()),
-                    is_deleted=bool(told.get("deleted")),
+                    schema_id=_number(value_json, "id"),
+                    schema=_text(value_json, "schema"),
+                    references=tuple(Reference.of(one) for one in value_json.get("references") or ()),
+                    is_deleted=bool(value_json.get("deleted")),
                 )
             case "CONFIG":
-                level = None if value is None else CompatibilityLevel(_text(told, "compatibilityLevel"))
+                level = None if value is None else CompatibilityLevel(_text(value_json, "compatibilityLevel"))
                 return LevelRecord(subject=_subject(about), level=level)
             case "MODE":
-                return ModeRecord(subject=_subject(about), mode=None if value is None else Mode(_text(told, "mode")))
+                return ModeRecord(subject=_subject(about), mode=None if value is None else Mode(_text(value_json, "mode")))
             case "DELETE_SUBJECT" if value is not None:
-                return SubjectDeleted(subject=_text(about, "subject"), version=_number(told, "version"))
+                return SubjectDeleted(subject=_text(about, "subject"), version=_number(value_json, "version"))
             case _:
                 return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidSchema) as error:
@@ -135,7 +135,7 @@ def _bytes(words: dict[str, Any]) -> bytes:
 
 
 def _subject(about: dict[str, Any]) -> str | None:
-    """Return the subject, None for all: Confluent's own tools write a null, or leave the name out."""
+    """Return the subject, None for all: Confluent's own tools write a null, or omit the name."""
     return None if about.get("subject") is None else _text(about, "subject")
 
 

@@ -1,4 +1,4 @@
-"""Every refusal of the REST API: Confluent's codes, one function each, with a message that says what to do. Pure."""
+"""Every refusal of the REST API: Confluent's codes, one function each, with a message that gives advice. Pure."""
 
 from ..errors import RegistryError
 
@@ -44,7 +44,7 @@ def no_mode(subject: str) -> RegistryError:
 
 
 def no_mode_to_delete(subject: str) -> RegistryError:
-    """Confluent answers a deletion with 40401 where reading answers 40409."""
+    """Return the refusal of a deletion: Confluent answers it with 40401, and reading with 40409."""
     return RegistryError(f"Subject '{subject}' has no mode of its own: there is nothing to take back", error_code=40401)
 
 

@@ -1,8 +1,8 @@
-"""What the registry does when it is asked: decides on the state, writes to the topic, answers from what was read back.
+"""The registry's operations: each decides on the state, writes to the topic, and answers from what was read back.
 
-Knows nothing of HTTP. Writes come one at a time; each is decided on a state that has read everything the topic held when the
-write began, and is only answered once the reader has passed it. One registry is meant to write to a topic; should two, its order
-decides and the loser decides anew (`RegistryState.apply`).
+Knows nothing of HTTP. Writes run one at a time. Each is decided on a state that has read everything the topic held when the write
+began, and is answered only after the reader has passed it. One registry should write to a topic. If two do, the topic's order
+decides, and the loser decides again (`RegistryState.apply`).
 """
 
 import threading
@@ -22,13 +22,13 @@ from .state import Content, RegistryState, StoredVersion
 T = TypeVar("T")
 
 ATTEMPTS = 5
-"""How often a write is decided anew when another registry was quicker."""
+"""How often a write is decided again because another registry was faster."""
 SUBJECT_LIMIT = 249
 """The longest subject, in characters: a topic's name and its suffix fit."""
 
 
 class Store(Protocol):
-    """Where the state comes from and the records go to."""
+    """The source of the state and the destination of records."""
 
     @property
     def state(self) -> RegistryState: ...
@@ -37,7 +37,7 @@ class Store(Protocol):
     def state_lock(self) -> threading.RLock: ...
 
     def check_readable(self) -> None:
-        """Return when the state has once held the whole topic. Raises 50001 before that: half a state gives wrong answers."""
+        """Return if the state has held the whole topic once. Raises 50001 before that: half a state gives wrong answers."""
         ...
 
     def catch_up(self) -> None:
@@ -45,7 +45,7 @@ class Store(Protocol):
         ...
 
     def write(self, records: Sequence[RegistryRecord]) -> str | None:
-        """Return None when all records were read back and taken in, else why one was refused. Raises a 500xx `RegistryError`."""
+        """Return None if all records were read back and applied, else why one was refused. Raises a 500xx `RegistryError`."""
         ...
 
 
@@ -59,7 +59,7 @@ class SchemaRegistry:
 
     @contextmanager
     def reading(self) -> Iterator[RegistryState]:
-        """Give the state, unchanging while it is held."""
+        """Yield the state, which does not change while it is held."""
         self._store.check_readable()
         with self._store.state_lock:
             yield self._store.state
@@ -67,7 +67,7 @@ class SchemaRegistry:
     # --- schemas -------------------------------------------------------------------------------------------------------------
 
     def parse(self, text: str, references: Sequence[Reference], *, is_normalized: bool = False) -> Schema:
-        """Return the schema with its references looked up. Raises `InvalidSchema`."""
+        """Return the schema, with its references looked up. Raises `InvalidSchema`."""
         with self.reading() as state:
             texts = state.referenced(references)
         if isinstance(texts, Reference):
@@ -90,9 +90,9 @@ class SchemaRegistry:
         version: int | None = None,
         wanted_id: int | None = None,
     ) -> int:
-        """Return the id of the schema under the subject, making a new version where it is not there yet.
+        """Return the id of the schema under the subject; create a new version if it is not there.
 
-        Raises `InvalidSchema`, `IncompatibleSchema`, 42208 for the subject's name, 42205 where its mode does not allow it.
+        Raises `InvalidSchema`, `IncompatibleSchema`, 42208 for the subject's name, 42205 if its mode does not allow it.
         """
         check_subject(subject)
         with self.reading() as state:
@@ -141,7 +141,9 @@ class SchemaRegistry:
             return [stored for stored in versions if state.content(stored.schema_id) == content]
 
     def _asked_for(self, subject: str, schema: Schema, wanted_id: int | None, version: int | None) -> StoredVersion | None:
-        """Return the version that registering asks for where it is there already; an id and a number, if chosen, are the same."""
+        """Return the existing version that a registration asks for; its id and number equal the chosen ones, if any are
+        chosen.
+        """
         found = self._having(subject, schema)
         if wanted_id is not None:
             found = [one for one in found if one.schema_id == wanted_id and version in (None, one.version)]
@@ -180,7 +182,7 @@ class SchemaRegistry:
     # --- deletions -----------------------------------------------------------------------------------------------------------
 
     def delete_subject(self, subject: str, *, is_permanent: bool) -> list[int]:
-        """Return the numbers of the versions that were deleted."""
+        """Delete the subject's versions and return their numbers."""
 
         def decide() -> tuple[list[RegistryRecord], list[int]]:
             with self.reading() as state:
@@ -199,17 +201,18 @@ class SchemaRegistry:
             numbers = [stored.version for stored in chosen]
             if not is_permanent:
                 records: list[RegistryRecord] = [SubjectDeleted(subject=subject, version=numbers[-1])]
-                # The next to use the name begins with the global level; the mode stays until all is gone for good.
+                # A later subject with this name begins with the global level; the mode stays until all versions are permanently
+                # deleted.
                 return [*records, *(one for one in left if isinstance(one, LevelRecord))], numbers
             return [*(VersionRemoved(subject=subject, version=number) for number in numbers), *left], numbers
 
         return self._change(decide)
 
     def delete_version(self, subject: str, word: str | int, *, is_permanent: bool) -> int:
-        """Return the number of the version that was deleted."""
+        """Delete one version and return its number."""
 
         def decide() -> tuple[list[RegistryRecord], int]:
-            # "latest" means the newest that can be deleted this way: one that is present, unless it is to go for good.
+            # "latest" is the newest version that can be deleted this way: a present one, unless the deletion is permanent.
             is_latest = version_number(word) is None
             stored = self.version(subject, word, is_deleted_too=is_permanent or not is_latest)
             if not is_permanent and stored.is_deleted:
@@ -238,7 +241,7 @@ class SchemaRegistry:
 
     @staticmethod
     def _settings_of(state: RegistryState, subject: str) -> list[RegistryRecord]:
-        """Return the records that take back what was set for the subject: it goes with its last version."""
+        """Return the records that remove the subject's settings: they are deleted with its last version."""
         level: list[RegistryRecord] = [LevelRecord(subject=subject, level=None)] if state.own_level(subject) else []
         return [*level, *([ModeRecord(subject=subject, mode=None)] if state.own_mode(subject) else [])]
 
@@ -253,7 +256,7 @@ class SchemaRegistry:
     def set_level(self, subject: str | None, word: object) -> CompatibilityLevel:
         """Set the level of a subject, or the global one."""
         try:
-            # str(None) is a level's name: what is no text is refused before it is read as one.
+            # str(None) is a level's name, so a value that is not text is refused first.
             level = CompatibilityLevel(word.upper() if isinstance(word, str) else "")
         except ValueError as error:
             raise refusals.invalid_level(word) from error
@@ -268,7 +271,7 @@ class SchemaRegistry:
         return self._change(decide)
 
     def unset_level(self, subject: str | None) -> CompatibilityLevel:
-        """Take a level back and return what it was."""
+        """Remove a level and return its old value."""
 
         def decide() -> tuple[list[RegistryRecord], CompatibilityLevel]:
             with self.reading() as state:
@@ -283,9 +286,9 @@ class SchemaRegistry:
     # --- modes ---------------------------------------------------------------------------------------------------------------
 
     def set_mode(self, subject: str | None, word: object, *, is_forced: bool = False) -> Mode | None:
-        """Set the mode of a subject, or the global one; None takes it back.
+        """Set the mode of a subject, or the global one; None removes it.
 
-        Raises 42204, 42208; for IMPORT without `is_forced` 42205 while versions are present, 42206 while one is referenced.
+        Raises 42204, 42208. For IMPORT without `is_forced`: 42205 while versions are present, 42206 while one is referenced.
         """
         mode = mode_rules.mode_of(word)
         if subject is not None:
@@ -300,9 +303,9 @@ class SchemaRegistry:
         return self._change(decide)
 
     def unset_mode(self, subject: str | None, *, is_recursive: bool = False) -> Mode | None:
-        """Take a mode back and return what it was. `is_recursive`: globally, every subject's as well.
+        """Remove a mode and return its old value. `is_recursive`, for the global mode: remove every subject's as well.
 
-        Raises 40401 for a subject that has none, unless `is_recursive`: then None is returned.
+        Raises 40401 for a subject without a mode, unless `is_recursive`: then None is returned.
         """
 
         def decide() -> tuple[list[RegistryRecord], Mode | None]:
@@ -320,7 +323,7 @@ class SchemaRegistry:
     # --- writing -------------------------------------------------------------------------------------------------------------
 
     def _change(self, decide: Callable[[], tuple[Sequence[RegistryRecord], T]]) -> T:
-        """Write what `decide` decides and return its answer; decide anew when the topic's order refused the records."""
+        """Write what `decide` returns and return its answer; decide again if the topic's order refused the records."""
         if not self._writing.acquire(timeout=self._write_wait_ms / 1000):
             raise RegistryError(
                 f"other writes kept this one waiting for {self._write_wait_ms} ms: nothing was changed, try again",
@@ -342,7 +345,7 @@ class SchemaRegistry:
 
 
 def version_number(word: str | int) -> int | None:
-    """Return the number that the word says, None for the newest. Raises 42202."""
+    """Return the number in the word, None for the newest. Raises 42202."""
     text = str(word)
     if text in ("latest", "-1"):
         return None

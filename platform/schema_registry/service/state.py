@@ -1,8 +1,9 @@
-"""What the schemas topic adds up to: subjects, versions, ids, levels, modes. Pure: records are applied in the topic's order.
+"""The state that the schemas topic adds up to: subjects, versions, ids, levels, modes. Pure: records are applied in the topic's
+order.
 
-The topic's order decides between two registries that write at the same time: a record that gives an id a second meaning, or a
-version a second id, is refused by everyone who reads it (`apply` says why); its writer decides anew on what it has read since.
-In mode IMPORT one schema may have several ids, since the registry it comes from may have given it several.
+The topic's order decides between two registries that write at the same time. A record that gives an id a second meaning, or a
+version a second id, is refused by every reader (`apply` returns why). Its writer decides again on the state read since. In mode
+IMPORT one schema may have several ids, because its original registry may have given it several.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from ..model.reference import Reference
 from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
 
 Content = tuple[str, tuple[Reference, ...]]
-"""What an id stands for: canonical text and references."""
+"""The meaning of an id: canonical text and references."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class RegistryState:
         self._subjects: dict[str, dict[int, StoredVersion]] = {}
         self._contents: dict[int, Content] = {}
         self._ids: dict[Content, int] = {}
-        """The id that is given out for a schema: the first it had."""
+        """The id that is returned for a schema: the first one it had."""
         self._uses: dict[int, set[tuple[str, int]]] = {}
         """Id → the versions that have it, soft-deleted ones included."""
         self._levels: dict[str | None, CompatibilityLevel] = {}
@@ -42,7 +43,7 @@ class RegistryState:
         self._highest_id = 0
 
     def apply(self, record: RegistryRecord) -> str | None:
-        """Take in one record of the topic; return None, or why it is refused. Applying one again changes nothing."""
+        """Apply one record of the topic. Return None, or why it is refused. Applying a record again changes nothing."""
         match record:
             case SchemaRecord():
                 return self._apply_schema(record)
@@ -91,7 +92,7 @@ class RegistryState:
 
     @property
     def highest_id(self) -> int:
-        """Return the highest id ever given, those deleted for good included: an id is never given twice."""
+        """Return the highest id ever assigned, permanently deleted ones included: an id is never assigned twice."""
         return self._highest_id
 
     def id_of(self, content: Content) -> int | None:
@@ -99,15 +100,15 @@ class RegistryState:
         return self._ids.get(content)
 
     def content(self, schema_id: int) -> Content | None:
-        """Return what an id stands for; None when no version, soft-deleted ones included, has it (any more)."""
+        """Return the content of an id; None if no version, soft-deleted ones included, has it (any more)."""
         return self._contents[schema_id] if self._uses.get(schema_id) else None
 
     def meaning(self, schema_id: int) -> Content | None:
-        """Return what an id stands for or ever stood for; None for one that was never given."""
+        """Return the content that an id has or ever had; None for an id that was never assigned."""
         return self._contents.get(schema_id)
 
     def stored(self, subject: str, version: int) -> StoredVersion | None:
-        """Return one version, a soft-deleted one too."""
+        """Return one version, also a soft-deleted one."""
         return self._subjects.get(subject, {}).get(version)
 
     def subjects(self, *, is_deleted_too: bool = False) -> list[str]:
@@ -132,7 +133,7 @@ class RegistryState:
         return [self._subjects[subject][version] for subject, version in sorted(self._uses.get(schema_id, ()))]
 
     def referring(self, subject: str, version: int, *, is_deleted_too: bool = False) -> list[StoredVersion]:
-        """Return the versions, soft-deleted ones left out unless asked for, whose schema references this one."""
+        """Return the versions whose schema references this one; soft-deleted ones only on request."""
         return [
             stored
             for one in self.subjects(is_deleted_too=is_deleted_too)
@@ -143,7 +144,7 @@ class RegistryState:
         ]
 
     def referenced(self, references: Iterable[Reference]) -> list[str] | Reference:
-        """Return the texts of all references, each behind those it needs itself; or the reference that leads nowhere."""
+        """Return the texts of all references, each after those that it needs; or the reference that cannot be resolved."""
         texts: dict[int, str] = {}
         waiting = [(reference, False) for reference in reversed(list(references))]
         while waiting:
@@ -157,25 +158,25 @@ class RegistryState:
             if is_expanded or not inner:
                 texts[stored.schema_id] = text
             else:
-                # References point to what was registered before, so they cannot form a ring.
+                # References point to earlier registrations, so they cannot form a cycle.
                 waiting.append((reference, True))
                 waiting.extend((one, False) for one in reversed(inner))
         return list(texts.values())
 
     def own_level(self, subject: str | None) -> CompatibilityLevel | None:
-        """Return the level that was set for this subject (None: globally), None where none was."""
+        """Return this subject's own level (None: the global one), or None if it has none."""
         return self._levels.get(subject)
 
     def level(self, subject: str) -> CompatibilityLevel:
-        """Return the level that holds for a subject: its own, else the global one, else BACKWARD."""
+        """Return the level that applies to a subject: its own, else the global one, else BACKWARD."""
         return self._levels.get(subject) or self._levels.get(None) or DEFAULT_LEVEL
 
     def own_mode(self, subject: str | None) -> Mode | None:
-        """Return the mode that was set for this subject (None: globally), None where none was."""
+        """Return this subject's own mode (None: the global one), or None if it has none."""
         return self._modes.get(subject)
 
     def mode(self, subject: str | None) -> Mode:
-        """Return the mode that holds for a subject (None: globally): its own, else the global one, else READWRITE."""
+        """Return the mode that applies to a subject (None: globally): its own, else the global one, else READWRITE."""
         return self._modes.get(subject) or self._modes.get(None) or DEFAULT_MODE
 
     def moded_subjects(self) -> list[str]:
@@ -183,5 +184,5 @@ class RegistryState:
         return sorted(subject for subject in self._modes if subject is not None)
 
     def counts(self) -> dict[str, int]:
-        """Return how much there is, for health pages."""
+        """Return the number of each kind of entry, for health pages."""
         return {"subjects": len(self._subjects), "schemas": len(self._contents), "highest_id": self._highest_id}

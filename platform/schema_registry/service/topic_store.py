@@ -1,8 +1,8 @@
-"""The state's home: one thread reads the schemas topic into a `RegistryState`, writes are appended to it and read back.
+"""Holds the state: one thread reads the schemas topic into a `RegistryState`; writes are appended to the topic and read back.
 
-The topic has one partition and never expires; each record is flushed before it is acknowledged, so an id that was given out is
-kept. While the broker is away the state can still be asked; writes fail in bounded time; all goes on by itself when it is back.
-A topic that was damaged (records lost, unreadable, begun late) is not written to: an id could be given a second meaning.
+The topic has one partition and never expires. Each record is flushed before it is acknowledged, so an assigned id is kept. While
+the broker is away, the state can still be read and writes fail in bounded time; everything continues when the broker is back. A
+damaged topic (records lost, unreadable, begun late) is not written to: an id could get a second meaning.
 """
 
 import threading
@@ -31,7 +31,7 @@ log = get_logger(__name__)
 
 TOPIC_CONFIG = {"retention.ms": "-1", "cleanup.policy": "delete", "flush.messages": "1"}
 WRITE_HEADER = "headrace.write"
-"""Record header: a token by which the reader tells the writer that its record was read back."""
+"""Record header with a token: by it the reader recognises a write of this process and notifies its writer."""
 
 
 class _Write:
@@ -43,7 +43,7 @@ class _Write:
 
 
 class TopicStore:
-    """The state and its topic. `start` returns at once; `is_caught_up` tells when the state is whole."""
+    """The state and its topic. `start` returns at once; `is_caught_up` shows when the state is complete."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TopicStore:
         self._clock = clock or SystemClock()
         self._moved = threading.Condition(self.state_lock)
         self._next_offset = -1
-        """Where the reader goes on; -1 before it has begun."""
+        """The offset where the reader continues; -1 before it has begun."""
         self._is_caught_up = False
         self._trouble: str | None = "it has not been read yet"
         self._damage: str | None = None
@@ -94,12 +94,12 @@ class TopicStore:
 
     @property
     def trouble(self) -> str | None:
-        """Return what keeps the topic from being read or written now, None when nothing does."""
+        """Return what prevents reading or writing the topic now, or None."""
         return self._damage or self._trouble
 
     @property
     def damage(self) -> str | None:
-        """Return what is wrong with the topic's content, which no waiting cures; None when nothing is."""
+        """Return what is wrong with the topic's content, which waiting does not cure, or None."""
         return self._damage
 
     @property
@@ -107,7 +107,7 @@ class TopicStore:
         return self._next_offset
 
     def cluster_id(self) -> str:
-        """Return the live cluster's own id. Raises 50001 while it cannot be asked and has never been."""
+        """Return the live cluster's own id. Raises 50001 if it was never read and the cluster does not answer."""
         if self._cluster_id is None:
             try:
                 self._cluster_id = cluster_id(self._cluster)
@@ -122,7 +122,7 @@ class TopicStore:
             raise refusals.store_failed(f"{self.topic} on {self.bootstrap} is still being read ({self.trouble or 'soon done'})")
 
     def catch_up(self) -> None:
-        """Return when the state holds everything that the topic holds now. Raises 50001 when that cannot be known."""
+        """Return when the state holds everything that the topic holds now. Raises 50001 if that cannot be known."""
         if self._damage is not None:
             raise refusals.store_failed(self._damage)
         self.check_readable()
@@ -141,9 +141,9 @@ class TopicStore:
                 raise refusals.store_failed(f"the reader of {self.topic} stands at {self._next_offset}, before its end {end}")
 
     def write(self, records: Sequence[RegistryRecord]) -> str | None:
-        """Return None when every record was read back and taken in, else why one was refused. One thread at a time.
+        """Return None if every record was read back and applied, else why one was refused. One thread at a time.
 
-        Raises 50001 when nothing was written, 50002 when that is not known.
+        Raises 50001 if nothing was written, 50002 if that is unknown.
         """
         token = uuid.uuid4().bytes
         waiting = _Write(len(records))
@@ -168,7 +168,7 @@ class TopicStore:
                 linger_ms=0,
                 buffer_bytes=16 << 20,
                 max_block_ms=self._write_timeout_ms,
-                # Shorter than the flush's wait: a flush that returns has told what became of each record.
+                # Shorter than the flush's wait: when flush returns, the outcome of each record is known.
                 delivery_timeout_ms=self._write_timeout_ms,
             )
         try:
@@ -189,7 +189,7 @@ class TopicStore:
             raise refusals.store_failed(str(error)) from error
 
     def _drop_producer(self) -> None:
-        """Give up what the producer still holds; the next write makes a new one."""
+        """Drop the producer with what it still holds; the next write makes a new one."""
         producer, self._producer = self._producer, None
         if producer is not None:
             try:
@@ -215,7 +215,8 @@ class TopicStore:
             except HeadraceError as error:
                 self._note_trouble(str(error))
             except Exception as error:
-                # A fault of ours must not end the thread: the registry would answer from an old state for ever and not know it.
+                # A fault of ours must not end the thread: the registry would answer from an old state for ever without knowing
+                # it.
                 log.error("schemas_reader_failed", topic=self.topic, exc_info=True)
                 self._note_trouble(f"our own fault: {error!r}")
             self._is_stopping.wait(backoff.wait_ms(attempt) / 1000)
@@ -259,11 +260,11 @@ class TopicStore:
 
     def _apply(self, record: Record) -> None:
         try:
-            told = decode(record.key, record.value)
+            decoded = decode(record.key, record.value)
         except NotARegistryRecord as error:
             log.warning("schemas_record_ignored", topic=self.topic, offset=record.offset, reason=str(error))
             return
-        refusal = None if told is None else self.state.apply(told)
+        refusal = None if decoded is None else self.state.apply(decoded)
         if refusal is not None:
             log.warning("schemas_record_refused", topic=self.topic, offset=record.offset, reason=refusal)
         token = next((bytes(value) for name, value in record.headers if name == WRITE_HEADER and value is not None), None)

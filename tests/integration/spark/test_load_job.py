@@ -28,7 +28,7 @@ def test_every_record_is_loaded_once_over_partitions_hours_and_several_loads(
     schema_id = stage.register(CLICK)
     stage.create(3)
     stage.send([(n % 3, LONG_AGO_MS + n * MINUTE_MS, click(schema_id, n)) for n in range(300)], **{"compression.type": "zstd"})
-    first = stage.load(pieces=7)
+    first = stage.load(splits=7)
     assert (first.row_count, first.file_count) == (300, 5)
     # Late events of the first hour, and of a new one.
     stage.send([(2, LONG_AGO_MS + 5, click(schema_id, 1000)), (0, LONG_AGO_MS + 30 * HOUR_MS, click(schema_id, 1001))])

@@ -66,7 +66,7 @@ def test_more_windows_than_may_wait_are_reported_before_reading_goes_on() -> Non
 def test_an_answer_is_waited_out_or_stops_the_partition(code: ErrorCode, is_passing: bool) -> None:
     destination = Destination(Cluster("127.0.0.1:1"), None, None)  # type: ignore[arg-type]
     append = Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)
-    ended = destination._judged(append, ProduceResponsePartition(0, code, error_message="said the broker"))
+    ended = destination._result(append, ProduceResponsePartition(0, code, error_message="said the broker"))
     assert ended.error is not None
     assert "said the broker" in str(ended.error)
     assert ended.is_passing == is_passing
@@ -75,8 +75,8 @@ def test_an_answer_is_waited_out_or_stops_the_partition(code: ErrorCode, is_pass
 def test_an_answer_that_leaves_a_partition_out_is_no_acknowledgement() -> None:
     destination = Destination(Cluster("127.0.0.1:1"), None, None)  # type: ignore[arg-type]
     append = Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)
-    assert destination._judged(append, None).error is not None
-    assert destination._judged(append, ProduceResponsePartition(0, 0)).error is None
+    assert destination._result(append, None).error is not None
+    assert destination._result(append, ProduceResponsePartition(0, 0)).error is None
 
 
 def test_what_cannot_be_sent_is_told_when_it_is_asked_for() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from headrace.client.fetch.fetched import TopicPartition
-from headrace.mirror import partition_copy as judge
+from headrace.mirror import partition_copy
 from headrace.mirror.partition_copy import PartitionCopy, Phase
 from headrace.mirror.status_facts import facts
 
@@ -23,7 +23,7 @@ def test_each_partition_shows_both_ends_and_its_lag() -> None:
 
 
 def test_an_error_state_stands_out() -> None:
-    copy = judge.in_error(replace(PartitionCopy(), copied_to=9), Phase.SOURCE_BEHIND, "the source ends before", 0)
+    copy = partition_copy.in_error(replace(PartitionCopy(), copied_to=9), Phase.SOURCE_BEHIND, "the source ends before", 0)
     said = facts({TopicPartition("clicks", 0): copy}, trouble="no topics")
     assert said["errors"] == [{"topic": "clicks", "partition": 0, "state": "source_behind", "error": "the source ends before"}]
     assert said["trouble"] == "no topics"

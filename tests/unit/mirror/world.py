@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.broker.log.conditional_append import Refused, Step, decide
-from headrace.mirror import partition_copy as judge
+from headrace.mirror import partition_copy
 from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from headrace.wire.batch.record_batch import BatchHeader
 
@@ -57,7 +57,7 @@ class Log:
 
 
 @dataclass
-class Books:
+class ReporterDouble:
     """What the audit was told, and what the mirror's process has counted and not told."""
 
     reported: int | None = None
@@ -89,10 +89,10 @@ class Books:
 class World:
     source: Log = field(default_factory=Log)
     destination: Log = field(default_factory=Log)
-    books: Books = field(default_factory=Books)
+    reporter: ReporterDouble = field(default_factory=ReporterDouble)
     copy: PartitionCopy = field(default_factory=PartitionCopy)
     now_ms: int = 0
-    gaps: list[judge.Gap] = field(default_factory=list)
+    gaps: list[partition_copy.Gap] = field(default_factory=list)
     late: list[tuple[list[BatchHeader], int]] = field(default_factory=list)
     """Requests whose answer never came: they may arrive at any later time, or again."""
 
@@ -120,21 +120,21 @@ class World:
 
     def crash(self) -> None:
         """`kill -9` of the mirror."""
-        self.books.crash()
+        self.reporter.crash()
         self.copy = PartitionCopy()
 
     def turn(self, *, most: int = 3, fate: Callable[[], str] = lambda: "acknowledged") -> None:
         """One turn of the forwarder, as `forwarder.Forwarder.turn` carries it out."""
-        self.now_ms += judge.RECHECK_MS
-        if judge.is_due_to_resume(self.copy, self.now_ms):
+        self.now_ms += partition_copy.RECHECK_MS
+        if partition_copy.is_due_to_resume(self.copy, self.now_ms):
             self._resume()
         if self.copy.phase is Phase.SKIPPING:
-            self.books.publish()
-            self.copy, gap = judge.skipped(self.copy)
-            self.books.begin(self.copy.counted_to)
+            self.reporter.publish()
+            self.copy, gap = partition_copy.skipped(self.copy)
+            self.reporter.begin(self.copy.counted_to)
             self.gaps += [gap] if gap else []
-        self.copy = judge.destination_seen(self.copy, self.destination.end, self.now_ms)
-        if judge.is_due_to_fetch(self.copy, self.now_ms):
+        self.copy = partition_copy.destination_seen(self.copy, self.destination.end, self.now_ms)
+        if partition_copy.is_due_to_fetch(self.copy, self.now_ms):
             self._fetch(most, fate)
 
     def _resume(self) -> None:
@@ -144,13 +144,13 @@ class World:
             destination_start=self.destination.start,
             destination_end=self.destination.end,
         )
-        is_new = self.books.position is None
-        counted_to = self.books.reported if is_new else self.books.position
-        self.copy = judge.resumed(self.copy, ends, self._seam(), counted_to=counted_to, now_ms=self.now_ms)
+        is_new = self.reporter.position is None
+        counted_to = self.reporter.reported if is_new else self.reporter.position
+        self.copy = partition_copy.resumed(self.copy, ends, self._compare_tails(), counted_to=counted_to, now_ms=self.now_ms)
         if is_new and self.copy.phase is Phase.COPYING:
-            self.books.begin(self.copy.counted_to)
+            self.reporter.begin(self.copy.counted_to)
 
-    def _seam(self) -> TailComparison:
+    def _compare_tails(self) -> TailComparison:
         last = self.destination.batches[-1] if self.destination.batches else None
         if last is None or last.position < self.source.start or last.position in self.source.unreadable:
             return TailComparison.UNKNOWN
@@ -159,23 +159,23 @@ class World:
     def _fetch(self, most: int, fate: Callable[[], str]) -> None:
         offset = self.copy.fetch_offset
         if not self.source.start <= offset <= self.source.end:
-            self.copy = judge.out_of_range(self.copy, self.source.start, self.now_ms)
+            self.copy = partition_copy.out_of_range(self.copy, self.source.start, self.now_ms)
             return
         found = self.source.read(offset, most)
         high_watermark = self.source.end if found else offset
-        taken = judge.after_fetch(
+        plan = partition_copy.after_fetch(
             self.copy, found, log_start_offset=self.source.start, high_watermark=high_watermark, now_ms=self.now_ms
         )
-        if taken.gap is not None:
-            self.gaps.append(taken.gap)
-            assert self.books.position is not None
-            self.books.position = max(self.books.position, taken.gap.to_offset)
-        for one in found[: taken.count_only]:
-            self.books.add(one)
-        self.copy = taken.copy
-        batches = found[taken.count_only : taken.append_end]
+        if plan.gap is not None:
+            self.gaps.append(plan.gap)
+            assert self.reporter.position is not None
+            self.reporter.position = max(self.reporter.position, plan.gap.to_offset)
+        for one in found[: plan.count_only]:
+            self.reporter.add(one)
+        self.copy = plan.copy
+        batches = found[plan.count_only : plan.append_end]
         if batches:
-            self._append(batches, taken.conditional_start, fate())
+            self._append(batches, plan.conditional_start, fate())
 
     def _append(self, batches: list[BatchHeader], conditional_start: int, fate: str) -> None:
         arrived = fate in ("acknowledged", "answer lost") and self.deliver(batches, conditional_start)
@@ -183,7 +183,7 @@ class World:
             self.late.append((batches, conditional_start))
         if fate == "acknowledged" and arrived:
             for one in batches:
-                self.books.add(one)
-            self.copy = judge.acknowledged(self.copy, batches[-1].next_offset)
+                self.reporter.add(one)
+            self.copy = partition_copy.acknowledged(self.copy, batches[-1].next_offset)
         else:
-            self.copy = judge.troubled(self.copy, fate, self.now_ms)
+            self.copy = partition_copy.troubled(self.copy, fate, self.now_ms)

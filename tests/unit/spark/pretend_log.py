@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 from headrace.client.fetch.fetched import CorruptRange
 from headrace.spark.source.offset_ranges import OffsetRange
-from headrace.spark.source.record_reader import CorruptStretch
+from headrace.spark.source.record_reader import CorruptOffsets
 from headrace.wire.batch.compression import Codec
 from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, place, read_header
 
 
 @dataclass
 class PretendLog:
-    """Batches in order; `corrupt` are stretches that a client's check would have refused."""
+    """Batches in order; `corrupt` are ranges that a client's check would have refused."""
 
     batches: list[bytes]
     corrupt: list[CorruptRange]
     end: int
 
-    def read(self, wanted: OffsetRange, on_corrupt: Callable[[CorruptStretch], None]) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def read(self, wanted: OffsetRange, on_corrupt: Callable[[CorruptOffsets], None]) -> Iterator[tuple[BatchHeader, memoryview]]:
         """Yield what touches the range, as `client.fetcher.read_range` does."""
         told = [bad for bad in self.corrupt if bad.to_offset > wanted.from_offset and bad.from_offset < wanted.to_offset]
         for batch in self.batches:

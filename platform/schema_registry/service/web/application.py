@@ -1,4 +1,4 @@
-"""The registry as an ASGI application: its routes, and its 404 and 405 in the API's own words."""
+"""The registry as an ASGI application: its routes, and its 404 and 405 in the API's own format."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,7 +33,7 @@ def application(registry: SchemaRegistry, store: TopicStore) -> ASGIApp:
     by_path: dict[str, dict[str, Endpoint]] = {}
     for method, path, endpoint in table(registry, store):
         by_path.setdefault(path, {})[method] = endpoint
-    # One route a path, so that a refused method's `Allow` names all that are served there.
+    # One route for each path, so that a refused method's `Allow` names all methods served there.
     routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False
@@ -60,7 +60,7 @@ async def _not_routed(request: Request, error: Exception) -> Response:
 
 
 class _PathAsSent:
-    """Lets routes be matched on the path as it was sent, so that a subject may hold %2F."""
+    """Matches routes on the undecoded path, so that a subject may contain %2F."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What may be asked of the registry itself: contexts, identity, version, health, and the document of all that it answers."""
+"""Requests about the registry itself: contexts, identity, version, health, and the OpenAPI document."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from .http_exchange import Answer, Exchange
 from .openapi import document
 
 DEFAULT_CONTEXT = "."
-"""The one context that there is; subjects stand in it without naming it."""
+"""The only context; subjects are in it without naming it."""
 REGISTRY_CLUSTER = "schema-registry"
 """Confluent's own default for the name of a group of registries."""
 

@@ -1,4 +1,4 @@
-"""/schemas: schemas by id, and who uses them."""
+"""/schemas: schemas by id, and the versions that use them."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def routes(registry: SchemaRegistry) -> Routes:
                 if subject.startswith(prefix)
                 for stored in state.versions(subject, is_deleted_too=is_deleted_too)[first:]
             ]
-            # Told before the state moves on: what is deleted for good meanwhile would have no schema to tell.
+            # Built while the state is held: a version that is permanently deleted meanwhile would have no schema.
             return [version_words(registry, stored) for stored in ask.page(found)]
 
     def schema(ask: Exchange) -> Any:
@@ -64,7 +64,7 @@ def routes(registry: SchemaRegistry) -> Routes:
 
 
 def _schema_id(ask: Exchange) -> int:
-    """Return the path's id. What is no number is no id that exists."""
+    """Return the path's id. A value that is not a number cannot be an existing id."""
     word = ask.path("id")
     if not (word.isascii() and word.isdigit()) or len(word) > 10:
         raise refusals.schema_not_found(word)

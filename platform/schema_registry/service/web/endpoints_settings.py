@@ -90,5 +90,5 @@ def _level_word(ask: Exchange) -> object:
 
 
 def _mode_word(ask: Exchange) -> object:
-    # A null takes the mode back; a body without the word is a mistake.
+    # A null removes the mode; a body without the field is an error.
     return ask.json().get("mode", "")

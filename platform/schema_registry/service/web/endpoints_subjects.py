@@ -1,4 +1,4 @@
-"""/subjects and /compatibility: registering, looking up, listing, deleting, and asking what may follow."""
+"""/subjects and /compatibility: register, look up, list, delete, and check compatibility."""
 
 import json
 from typing import Any
@@ -73,7 +73,7 @@ def routes(registry: SchemaRegistry) -> Routes:
         return version_words(registry, found)
 
     def with_metadata(ask: Exchange) -> Any:
-        # Metadata is not kept here, so no version has the words asked for, nor any others.
+        # Metadata is not stored here, so no version has the requested metadata.
         subject, is_deleted_too = ask.path("subject"), ask.flag("deleted")
         with registry.reading() as state:
             if not state.versions(subject, is_deleted_too=is_deleted_too):
@@ -93,7 +93,7 @@ def routes(registry: SchemaRegistry) -> Routes:
         with registry.reading() as state:
             level, is_known = state.level(subject), bool(state.versions(subject))
         if not is_known and word in ("latest", "-1"):
-            # Whatever comes first is compatible, so that a check may stand before the first registration.
+            # The first version is always compatible, so a check may come before the first registration.
             return _verdict([], ask)
         return _verdict(registry.why_incompatible(subject, schema, level, against=registry.version(subject, word)), ask)
 
@@ -122,14 +122,16 @@ def routes(registry: SchemaRegistry) -> Routes:
 
 
 def subject_of(ask: Exchange) -> str:
-    """Return the path's subject, where one that is not there yet gets an answer, too. Raises 42208 for a name none may have."""
+    """Return the path's subject, for endpoints that also answer for a subject that does not exist. Raises 42208 for an invalid
+    name.
+    """
     subject = ask.path("subject")
     check_subject(subject)
     return subject
 
 
 def _chosen(number: int | None) -> int | None:
-    """Return the number that a body asks for: 0 and -1 leave it to the registry, as Confluent's clients mean them."""
+    """Return the number in a body. 0 and -1 leave the choice to the registry, as Confluent's clients mean them."""
     return number if number is not None and number > 0 else None
 
 
@@ -138,7 +140,7 @@ def _verdict(reasons: list[str], ask: Exchange) -> dict[str, Any]:
 
 
 def version_words(registry: SchemaRegistry, stored: StoredVersion, *, is_resolved: bool = False) -> dict[str, Any]:
-    """Return a version as the API tells it."""
+    """Return a version in the API's JSON form."""
     with registry.reading() as state:
         content = content_of(state, stored.schema_id)
     words: dict[str, Any] = {"subject": stored.subject, "version": stored.version, "id": stored.schema_id}
@@ -149,7 +151,9 @@ def version_words(registry: SchemaRegistry, stored: StoredVersion, *, is_resolve
 
 
 def schema_words(registry: SchemaRegistry, content: Content, *, is_resolved: bool = False) -> dict[str, Any]:
-    """Return a schema as the API tells it: without a type, which means AVRO; resolved, with its references written in full."""
+    """Return a schema in the API's JSON form: without a type, which means AVRO. If resolved, its references are written in
+    full.
+    """
     if is_resolved:
         return {"schema": registry.resolved(content)}
     text, references = content
@@ -157,7 +161,7 @@ def schema_words(registry: SchemaRegistry, content: Content, *, is_resolved: boo
 
 
 def content_of(state: RegistryState, schema_id: int) -> Content:
-    """Return what an id stands for. Raises 40403."""
+    """Return the content of an id. Raises 40403."""
     content = state.content(schema_id)
     if content is None:
         raise refusals.schema_not_found(str(schema_id))
@@ -165,7 +169,7 @@ def content_of(state: RegistryState, schema_id: int) -> Content:
 
 
 def schema_json(text: str) -> Any:
-    """Return the schema itself as the answer's JSON."""
+    """Return the schema itself as the response's JSON."""
     return json.loads(text)
 
 

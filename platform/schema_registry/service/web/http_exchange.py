@@ -1,7 +1,7 @@
-"""What every endpoint shares: media types, the body's JSON, path and query words, and errors as the API's JSON.
+"""Shared by all endpoints: media types, the body's JSON, path and query values, and errors as the API's JSON.
 
-The one place that knows HTTP statuses. A path, a query or a body that is no UTF-8, a flag that is neither true nor false and a
-number that is none are refused, never guessed at.
+The only place that knows HTTP statuses. It refuses, and never guesses: a path, query or body that is not UTF-8, a flag that is
+neither true nor false, a number that is none.
 """
 
 import functools
@@ -24,9 +24,9 @@ from ..mode_rules import ID_LIMIT
 log = get_logger(__name__)
 
 MEDIA_TYPES = ("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json")
-"""The first is what is answered where any will do."""
+"""The first one is used where the client accepts any."""
 BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
-"""What a body may be called: Confluent's clients send the last one, too, and mean JSON."""
+"""Accepted types of a body. Confluent's clients also send the last one, and mean JSON."""
 BODY_LIMIT_BYTES = 4 * 1024 * 1024
 
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
@@ -34,14 +34,14 @@ _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An endpoint's answer whose status is not 200."""
+    """An endpoint's response whose status is not 200."""
 
     words: Any
     status: int
 
 
 class Exchange:
-    """One request, its body read already: endpoints run on worker threads and may block."""
+    """One request with its body already read: endpoints run on worker threads and may block."""
 
     def __init__(self, request: Request, body: bytes) -> None:
         self._request = request
@@ -49,18 +49,18 @@ class Exchange:
         self._words = _query(request.scope["query_string"])
 
     def path(self, name: str) -> str:
-        """Return a part of the path as it was meant: the path is matched as it was sent, so that %2F may stand in a subject."""
+        """Return a part of the path, decoded. Routes match the undecoded path, so that a subject may contain %2F."""
         try:
             return unquote(self._request.path_params[name], errors="strict")
         except UnicodeDecodeError as error:
             raise RegistryError(f"the {name} in the path is no UTF-8: {error}", error_code=400) from error
 
     def word(self, name: str) -> str | None:
-        """Return a word of the query, None where it is not there. Of several the first counts."""
+        """Return a value of the query, or None. Of several the first one counts."""
         return next((value for key, value in self._words if key == name), None)
 
     def flag(self, name: str) -> bool:
-        """Return whether the query says true. Raises 422 for what is neither true nor false."""
+        """Return whether the query says true. Raises 422 for a value that is neither true nor false."""
         word = self.word(name)
         if word is None or word.lower() in ("true", "false"):
             return word is not None and word.lower() == "true"
@@ -77,7 +77,7 @@ class Exchange:
         return number
 
     def page(self, rows: list[Any]) -> list[Any]:
-        """Return the rows that `offset` and `limit` ask for; no limit, or a negative one, means all."""
+        """Return the rows that `offset` and `limit` select; no limit, or a negative one, means all."""
         start, limit = self.number("offset", 0, lowest=0), self.number("limit", -1)
         return rows[start:] if limit < 0 else rows[start : start + limit]
 
@@ -95,7 +95,7 @@ class Exchange:
         return words
 
     def schema(self) -> tuple[str, tuple[Reference, ...]]:
-        """Return the schema text and references that the body holds. Raises `InvalidSchema`, 42210 for what is not kept here."""
+        """Return the body's schema text and references. Raises `InvalidSchema`, 42210 for a type that is not supported here."""
         words = self.json()
         kind = words.get("schemaType")
         if kind not in (None, "AVRO"):
@@ -110,7 +110,7 @@ class Exchange:
         return text, tuple(Reference.of(one) for one in listed or ())
 
     def body_number(self, name: str) -> int | None:
-        """Return a whole number of the body, None where it is not there or null. Raises 400 for anything else."""
+        """Return a whole number of the body, or None if it is absent or null. Raises 400 for anything else."""
         value = self.json().get(name)
         if isinstance(value, float) and value.is_integer():
             value = int(value)
@@ -123,7 +123,7 @@ Endpoint = Callable[[Exchange], Any]
 
 
 def answered(endpoint: Endpoint) -> Callable[[Request], Any]:
-    """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error an answer."""
+    """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response."""
 
     @functools.wraps(endpoint)
     async def handle(request: Request) -> Response:
@@ -154,7 +154,7 @@ def refusal(error: RegistryError, media_type: str = MEDIA_TYPES[0]) -> Response:
 
 
 def negotiated(accept: str) -> str | None:
-    """Return the media type to answer in for an `Accept` header; None when none of ours is accepted."""
+    """Return the response's media type for an `Accept` header; None if none of ours is accepted."""
     if not accept.strip():
         return MEDIA_TYPES[0]
     best, best_weight = None, 0.0

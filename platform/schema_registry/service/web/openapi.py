@@ -1,6 +1,6 @@
-"""The OpenAPI document: every endpoint with its words, its answers and the error codes that it really gives.
+"""The OpenAPI document: every endpoint with its parameters, its responses and the error codes that it really returns.
 
-One line an operation; a test holds the table against the routes, and every answer of the API's tests against the document.
+One line for each operation. A test compares the table with the routes, and every response of the API's tests with the document.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ PAGE = ("offset", "limit")
 NO_VERSION = (40401, 40402, 42202)
 BAD_SCHEMA = (415, 42201, 42209, 42210)
 WRITES = (50002, 42205)
-"""What every change may be refused for: the mode, and a topic that does not say what became of it."""
+"""Errors of every change: the mode, and a topic that does not confirm a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One endpoint as it is described."""
+    """The description of one endpoint."""
 
     name: str
     about: str
@@ -28,9 +28,9 @@ class Operation:
     body: str | None = None
     """The name of the body's schema."""
     codes: tuple[int, ...] = ()
-    """Error codes beside those that everything may answer."""
+    """Error codes besides those that every endpoint may return."""
     unready: bool = False
-    """Whether the same answer comes with 503."""
+    """Whether the same response comes with 503."""
 
 
 def _op(name: str, about: str, answer: Schema, *query: str, body: str | None = None, codes: tuple[int, ...] = ()) -> Operation:
@@ -240,7 +240,7 @@ LINKS: list[tuple[dict[str, str], tuple[str, ...]]] = [
         ("getVersion", "getVersionSchema", "listReferencing", "deleteVersion", "compareWithVersion"),
     ),
 ]
-"""What may be asked next of a schema that was registered."""
+"""Requests that may follow the registration of a schema."""
 
 
 def document() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The values that the OpenAPI document is built from: what is sent and answered, the query's words, what each error code means.
+"""The values of the OpenAPI document: requests and responses, query parameters, the meaning of each error code.
 
 Data only. `openapi.py` joins it to the endpoints.
 """
@@ -125,7 +125,7 @@ SCHEMAS: dict[str, Schema] = {
     "Health": object_of({"status": {"type": "string", "enum": ["healthy", "degraded"]}, **STATE_FACTS}),
     "Readiness": object_of({"ready": {"type": "boolean"}, **STATE_FACTS}),
 }
-"""Every answer names its words exactly; more may be added in later versions."""
+"""Every response lists its fields exactly; later versions may add more."""
 
 _INT_32: Schema = {"type": "integer", "minimum": -ID_LIMIT - 1, "maximum": ID_LIMIT, "default": -1}
 _FLAG: Schema = {"type": "boolean", "default": False}

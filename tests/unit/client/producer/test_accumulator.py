@@ -179,7 +179,7 @@ def test_a_partition_begins_again_with_the_batch_that_the_broker_could_not_place
     queue = _queue_with(3, 2)
     first = queue.take()
     queue.number(first, 70, 0)
-    queue.begin_again(first)
+    queue.renumber(first)
     assert queue.needs_producer_id(70)
     queue.number(first, 71, 0)
     assert (first.producer_id, first.base_sequence) == (71, 0)

@@ -16,7 +16,7 @@ from headrace.schema_registry.client import (
     UnknownSchemaId,
 )
 from headrace.schema_registry.client.registry_client import RETRY_AFTER_MS, UNKNOWN_AFTER_MS
-from headrace.schema_registry.client.schema_cache import CacheFolder, Remembered
+from headrace.schema_registry.client.schema_cache import CacheFolder, LruCache
 from tests.support.processes import free_port
 from tests.unit.schema_registry.registry_double import RegistryDouble
 
@@ -56,7 +56,7 @@ def test_the_memory_is_bounded_and_the_longest_unused_goes_first(registry: Regis
     for number in (0, 1, 0, 2, 0, 1):
         client.schema(number)
     assert [asked.rpartition("/")[2] for asked in registry.asked] == ["0", "1", "2", "1"]
-    remembered: Remembered[int, int] = Remembered(3)
+    remembered: LruCache[int, int] = LruCache(3)
     for number in range(10):
         remembered.put(number, number)
     assert len(remembered) == 3

@@ -19,16 +19,16 @@ spans = st.tuples(st.integers(0, 3), st.integers(0, 5_000), st.integers(0, 5_000
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(spans, max_size=5), st.integers(1, 20), st.integers(1, 600), st.integers(1, 600))
-def test_pieces_cover_the_ranges_without_overlap_and_none_is_longer_than_allowed(
-    spans: list[tuple[int, int, int]], pieces: int, min_span: int, max_span: int
+def test_splits_cover_the_ranges_without_overlap_and_none_is_longer_than_allowed(
+    spans: list[tuple[int, int, int]], splits: int, min_span: int, max_span: int
 ) -> None:
     ranges = [OffsetRange(partition=index, from_offset=a, to_offset=a + b) for index, (_, a, b) in enumerate(spans)]
-    found = split_ranges(ranges, pieces=pieces, min_span=min_span, max_span=max_span)
+    found = split_ranges(ranges, splits=splits, min_span=min_span, max_span=max_span)
     assert all(0 < one.span <= max_span for one in found)
     for one in ranges:
-        mine = sorted(piece for piece in found if piece.partition == one.partition)
-        assert [piece.to_offset for piece in mine[:-1]] == [piece.from_offset for piece in mine[1:]]
-        assert sum(piece.span for piece in mine) == one.span
+        mine = sorted(split for split in found if split.partition == one.partition)
+        assert [split.to_offset for split in mine[:-1]] == [split.from_offset for split in mine[1:]]
+        assert sum(split.span for split in mine) == one.span
         if mine:
             assert (mine[0].from_offset, mine[-1].to_offset) == (one.from_offset, one.to_offset)
 

@@ -1,4 +1,4 @@
-"""A task reads its piece to the end: rows out, rejects aside and acknowledged, then the receipt."""
+"""A task reads its split to the end: rows out, rejects aside and acknowledged, then the report."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from headrace.spark.source import split_reader, task_reports
 from headrace.spark.source.columns import SYSTEM_COLUMNS
 from headrace.spark.source.decoding import BlockDecoder
 from headrace.spark.source.offset_ranges import OffsetRange, split_ranges
-from headrace.spark.source.split_reader import PieceReader
+from headrace.spark.source.split_reader import SplitReader
 from headrace.spark.source.task_reports import TaskReport
 from headrace.wire.batch.record_batch import read_header
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
@@ -50,32 +50,32 @@ class Aside:
 
 
 def read(
-    log: PretendLog, pieces: Sequence[OffsetRange] | None = None, target: pa.Schema = TARGET
+    log: PretendLog, splits: Sequence[OffsetRange] | None = None, target: pa.Schema = TARGET
 ) -> tuple[list[int], list[TaskReport], Aside]:
-    """Return the rows' `n`, the receipts and what went aside, over all pieces."""
+    """Return the rows' `n`, the reports and what went aside, over all splits."""
     aside, told = Aside(), list[TaskReport]()
     numbers: list[int] = []
 
-    def on_receipt(receipt: TaskReport) -> None:
-        assert aside.flushed == len(aside.records), "the receipt came before the quarantine was acknowledged"
-        told.append(receipt)
+    def on_report(report: TaskReport) -> None:
+        assert aside.flushed == len(aside.records), "the report came before the quarantine was acknowledged"
+        told.append(report)
 
-    for piece in pieces or [OffsetRange(partition=0, from_offset=0, to_offset=log.end)]:
-        for batch in PieceReader(
+    for split in splits or [OffsetRange(partition=0, from_offset=0, to_offset=log.end)]:
+        for batch in SplitReader(
             topic="clicks",
             cluster="offline",
-            piece=piece,
+            split=split,
             batches=log.read,
-            decoder=BlockDecoder(target, piece.partition, lambda schema_id: SCHEMA if schema_id == 1 else None),
+            decoder=BlockDecoder(target, split.partition, lambda schema_id: SCHEMA if schema_id == 1 else None),
             quarantine=aside,
-            on_receipt=on_receipt,
+            on_report=on_report,
             clock=ManualClock(9_999_999),
         ).rows():
             numbers += batch.column("n").to_pylist()
     return numbers, told, aside
 
 
-def test_all_rows_come_out_and_the_receipt_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rows_come_out_and_the_report_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(split_reader, "BLOCK_RECORDS", 7)
     log = pretend_log([[(at, event(batch * 10 + at)) for at in range(10)] for batch in range(5)])
     numbers, told, aside = read(log)
@@ -88,14 +88,14 @@ def test_a_block_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(split_reader, "BLOCK_BYTES", 3 * len(event(1)))
     log = pretend_log([[(1, event(1))] * 10])
     decoder = BlockDecoder(TARGET, 0, lambda schema_id: SCHEMA)
-    reader = PieceReader(
+    reader = SplitReader(
         topic="t",
         cluster="offline",
-        piece=OffsetRange(partition=0, from_offset=0, to_offset=log.end),
+        split=OffsetRange(partition=0, from_offset=0, to_offset=log.end),
         batches=log.read,
         decoder=decoder,
         quarantine=None,
-        on_receipt=lambda receipt: None,
+        on_report=lambda report: None,
         clock=ManualClock(),
     )
     assert [batch.num_rows for batch in reader.rows()] == [3, 3, 3, 1]
@@ -117,14 +117,14 @@ def test_a_bad_record_goes_aside_with_its_origin_and_its_window() -> None:
 
 def test_without_a_quarantine_a_bad_record_is_an_error_with_its_address() -> None:
     log = pretend_log([[(5, event(1)), (6, b"junk!!")]])
-    reader = PieceReader(
+    reader = SplitReader(
         topic="clicks",
         cluster="offline",
-        piece=OffsetRange(partition=2, from_offset=0, to_offset=log.end),
+        split=OffsetRange(partition=2, from_offset=0, to_offset=log.end),
         batches=log.read,
         decoder=BlockDecoder(TARGET, 2, lambda schema_id: SCHEMA),
         quarantine=None,
-        on_receipt=lambda receipt: None,
+        on_report=lambda report: None,
         clock=ManualClock(),
     )
     with pytest.raises(UnusableRecord, match=f"clicks-2 offset {log.end - 1}:"):
@@ -152,17 +152,17 @@ def test_a_batch_that_failed_its_check_goes_aside_once_wherever_the_cuts_fall() 
     gone = read_header(log.batches[1])
     del log.batches[1]
     log.corrupt = [CorruptRange(from_offset=gone.base_offset, to_offset=gone.next_offset, reason="the CRC does not match")]
-    pieces = split_ranges([OffsetRange(partition=0, from_offset=0, to_offset=log.end)], pieces=9, min_span=1)
-    numbers, told, aside = read(log, pieces)
+    splits = split_ranges([OffsetRange(partition=0, from_offset=0, to_offset=log.end)], splits=9, min_span=1)
+    numbers, told, aside = read(log, splits)
     assert numbers == [1, 3]
     (one,) = aside.records
     assert (one.code, one.reason) == ("corrupt_batch", "the CRC does not match")
     # Earlier tiers cannot count it either: the books miss it at the tier whose log it is, and it is not counted here again.
-    assert all(receipt.quarantined == {} for receipt in told)
-    assert sum(receipt.quarantined_by_code.get("corrupt_batch", 0) for receipt in told) == 1
+    assert all(report.quarantined == {} for report in told)
+    assert sum(report.quarantined_by_code.get("corrupt_batch", 0) for report in told) == 1
 
 
-def test_a_stretch_without_a_time_is_dated_by_what_came_before_it() -> None:
+def test_an_unreadable_range_without_a_time_is_dated_by_what_came_before_it() -> None:
     log = pretend_log([[(WINDOW_MS + 1, event(1))]])
     log.corrupt = [CorruptRange(from_offset=log.end, to_offset=log.end + 10, reason="x")]
     _, _, aside = read(log, [OffsetRange(partition=0, from_offset=0, to_offset=log.end + 10)])
@@ -176,16 +176,16 @@ def test_a_schema_that_the_table_does_not_cover_stops_the_rows_and_is_told() -> 
     assert told[0].row_count == 0
 
 
-def test_receipts_of_all_pieces_add_up_and_a_missing_one_is_named(tmp_path: Path) -> None:
+def test_reports_of_all_splits_add_up_and_a_missing_one_is_named(tmp_path: Path) -> None:
     folder = tmp_path / "receipts"
-    pieces = [OffsetRange(partition=0, from_offset=0, to_offset=5), OffsetRange(partition=1, from_offset=0, to_offset=9)]
+    splits = [OffsetRange(partition=0, from_offset=0, to_offset=5), OffsetRange(partition=1, from_offset=0, to_offset=9)]
     task_reports.write(
         folder, TaskReport(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}, quarantined_by_code={"x": 2})
     )
     task_reports.write(folder, TaskReport(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}))
-    total, absent = task_reports.read_all(folder, pieces)
-    assert absent == [pieces[1]]
+    total, absent = task_reports.read_all(folder, splits)
+    assert absent == [splits[1]]
     task_reports.write(folder, TaskReport(partition=1, from_offset=0, to_offset=9, row_count=4, quarantined={0: 1, 600_000: 1}))
-    total, absent = task_reports.read_all(folder, pieces)
+    total, absent = task_reports.read_all(folder, splits)
     assert absent == []
     assert (total.row_count, total.quarantined) == (7, {0: {0: 2}, 1: {0: 1, 600_000: 1}})
