@@ -42,9 +42,10 @@ from .network.memory_return import MemoryReturn
 from .network.server import Server
 from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
+from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
 from .partitions.identity import FolderLock, identify
-from .partitions.kernel_flush import kernel_flush
-from .partitions.maintenance import FLUSH_THREADS, Maintenance
+from .partitions.kernel_flush import KernelFlush
+from .partitions.maintenance import Maintenance
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
@@ -139,9 +140,8 @@ class BrokerProcess:
         topics, brokers = TopicRegistry(session), BrokerRegistry(session)
 
         service = Worker("zookeeper-desk", loop.post)
-        flushers = Worker("flush-desk", loop.post, threads=FLUSH_THREADS)
         disk = Worker("disk-desk", loop.post)
-        maintenance = Maintenance(loop, disk, flushers, settings, self._clock.now_ms, kernel_flush(loop, FLUSH_THREADS))
+        maintenance = Maintenance(loop, disk, choose_flusher(loop), settings, self._clock.now_ms)
         table = PartitionTable()
         keeper = Topics(
             data=settings.data,
@@ -264,6 +264,19 @@ class BrokerProcess:
         # Another folder's broker took the id while this one's session was lost: two must not answer under one id.
         self._pages.fatal = str(error)
         self._fatal = error
+
+
+def choose_flusher(loop: Loop) -> Flusher:
+    """Return what carries out the flushes that acknowledgements wait for: the kernel where it can, else threads of ours.
+
+    Of a small flush that takes 144 us, the kernel makes 161 and a thread 232 (`docs/experiments/0002-durable-flushes.md`).
+    """
+    threads = ThreadFlush(Worker("flush-desk", loop.post, threads=FLUSHES_AT_ONCE))
+    try:
+        return KernelFlush(loop, FLUSHES_AT_ONCE, threads)
+    except OSError as error:
+        log.info("no_kernel_flush", why=str(error))
+        return threads
 
 
 def _spare_the_collector() -> None:

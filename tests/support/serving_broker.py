@@ -20,7 +20,8 @@ from headrace.broker.log import PartitionLog
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.catalog import Catalog, Places, TopicEntry, extension
 from headrace.broker.partitions.cold_reads import ColdReads
-from headrace.broker.partitions.maintenance import FLUSH_THREADS, Maintenance
+from headrace.broker.partitions.flusher import FLUSHES_AT_ONCE, ThreadFlush
+from headrace.broker.partitions.maintenance import Maintenance
 from headrace.broker.partitions.open_logs import log_config
 from headrace.broker.partitions.partition import Partition, PartitionTable
 from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
@@ -221,8 +222,8 @@ class ServingBroker:
         self._desk = Worker("desk", self.loop.post)
         self._disk = Worker("disk", self.loop.post)
         self.cold_reads = ColdReads(self.loop)
-        self._flushers = Worker("flushers", self.loop.post, threads=FLUSH_THREADS)
-        self.maintenance = Maintenance(self.loop, self._disk, self._flushers, self.settings, lambda: NOW_MS)
+        flusher = ThreadFlush(Worker("flushers", self.loop.post, threads=FLUSHES_AT_ONCE))
+        self.maintenance = Maintenance(self.loop, self._disk, flusher, self.settings, lambda: NOW_MS)
         self.topics = MemoryTopics(folder, self.table, self.maintenance, self.settings.topic_defaults)
         traces = StoredGroups(self.offsets, self._desk)
         self.context = Broker(

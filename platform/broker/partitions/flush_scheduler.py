@@ -7,15 +7,12 @@ appended; no timer plays a part. What waits is bounded by the number of partitio
 Never two at once for one log: the system tells of a failed write once, and the other flush would report success for lost data."""
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
 
 from ...runtime.logs import get_logger
 from ..event_loop.loop import Loop
-from ..event_loop.worker import Worker
 from ..log import FlushJob, LogError
 from ..metrics import Durations, clock_ns
-from .kernel_flush import KernelFlush
+from .flusher import Flusher
 from .partition import Partition
 
 log = get_logger(__name__)
@@ -25,28 +22,23 @@ RETRY_MS = 1_000
 
 
 class _Lane:
-    """Partitions that wait for one worker, in the order of asking."""
+    """Partitions that wait for one flusher, in the order of asking."""
 
-    __slots__ = ("_kernel", "due", "running_count", "worker")
+    __slots__ = ("due", "flusher", "running_count")
 
-    def __init__(self, worker: Worker, kernel: KernelFlush | None = None) -> None:
-        self.worker = worker
-        self._kernel = kernel
+    def __init__(self, flusher: Flusher) -> None:
+        self.flusher = flusher
         self.due: OrderedDict[Partition, None] = OrderedDict()
         self.running_count = 0
 
-    def submit(self, job: FlushJob, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
-        """Have `job` run, by the kernel where that can, then `done` or `failed` on the loop. Return False when it will not."""
-        return (self._kernel is not None and self._kernel.submit(job, done, failed)) or self.worker.submit(job.run, done, failed)
-
 
 class FlushScheduler:
-    """Lives on the loop thread. Has at most as many flushes under way as its workers have threads."""
+    """Lives on the loop thread. Has at most as many flushes under way as each of its flushers takes at once."""
 
-    def __init__(self, loop: Loop, flushers: Worker, quiet: Worker, kernel: KernelFlush | None = None) -> None:
-        """`kernel`, or else `flushers`, run what acknowledgements and readers wait for; `quiet` what nobody waits for."""
+    def __init__(self, loop: Loop, awaited: Flusher, quiet: Flusher) -> None:
+        """`awaited` carries out the flushes that acknowledgements and readers wait for; `quiet` those that nobody waits for."""
         self._loop = loop
-        self._awaited = _Lane(flushers, kernel)
+        self._awaited = _Lane(awaited)
         self._quiet = _Lane(quiet)
         self._running: dict[Partition, _Lane | None] = {}
         """Whose flush is under way, and the lane in which another was asked for meanwhile."""
@@ -77,7 +69,7 @@ class FlushScheduler:
     def _begin(self) -> None:
         self._is_arranged = False
         for lane in (self._awaited, self._quiet):
-            while lane.due and lane.running_count < lane.worker.threads:
+            while lane.due and lane.running_count < lane.flusher.most_at_once:
                 partition = lane.due.popitem(last=False)[0]
                 if partition in self._running:
                     self._ask(partition, lane)
@@ -109,7 +101,7 @@ class FlushScheduler:
             self.failed_count += 1
             self._failed(partition, lane, job, error)
 
-        if not lane.submit(job, done, failed):
+        if not lane.flusher.flush(job, done, failed):
             self._not_begun(partition, "too much waits for the disk already")
             return
         self._running[partition] = None

@@ -1,7 +1,8 @@
 """fdatasync(2) without a thread of ours: the kernel runs it on one of its own (Linux AIO) and tells by eventfd that it ended.
 
 Why: to a thread of ours and back are two wake-ups and two turns at the interpreter's lock. Of a small flush, 144 µs in itself,
-they make 232; this makes 161. Lives on the loop thread. Bounded: so many are under way at most, and who finds no place is told.
+they make 232; this makes 161. Lives on the loop thread. Bounded: so many are under way at most. What the kernel does not take
+goes to another `Flusher`: a flush of several files or of a folder, one that finds no place, a file system without AIO.
 """
 
 import ctypes
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from ...runtime.logs import get_logger
 from ..event_loop.loop import Loop, monotonic_ms
 from ..log import FlushJob
+from .flusher import Flusher
 
 log = get_logger(__name__)
 
@@ -42,10 +44,10 @@ _CALLS: Mapping[str, _Calls] = {"x86_64": _Calls(206, 207, 209, 208), "aarch64":
 
 
 class KernelFlush:
-    """Flushes of single files."""
+    """A `Flusher` that has the kernel flush single files."""
 
-    def __init__(self, loop: Loop, places: int) -> None:
-        """Raises OSError where the system has no such thing."""
+    def __init__(self, loop: Loop, places: int, otherwise: Flusher) -> None:
+        """`otherwise` carries out what the kernel does not take. Raises OSError where the system has no such thing."""
         calls = _CALLS.get(os.uname().machine)
         if calls is None:
             raise OSError(0, f"no Linux AIO known for {os.uname().machine}")
@@ -64,14 +66,20 @@ class KernelFlush:
         self._requests = ctypes.c_void_p(ctypes.addressof(self._request))
         self._events = ctypes.create_string_buffer(places * _EVENT.size)
         self._places = ctypes.c_long(places)
+        self.most_at_once = places
+        self._otherwise = otherwise
         self._free = list(range(places))
         self._under_way: dict[int, tuple[FlushJob, Callable[[Any], None], Callable[[Exception], None]]] = {}
         loop.register(self._eventfd, select.EPOLLIN, self._reap)
 
-    def submit(self, job: FlushJob, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
-        """Have `job` run, then `done(None)` or `failed(error)` on the loop. Return False when it is not for here: more than one
-        file, or all places taken.
-        """
+    def start(self) -> None:
+        self._otherwise.start()
+
+    def flush(self, job: FlushJob, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
+        return self._submit(job, done, failed) or self._otherwise.flush(job, done, failed)
+
+    def _submit(self, job: FlushJob, done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
+        """Return whether the kernel has taken the job."""
         fd = job.work.only_fd
         if fd is None or not self._free:
             return False
@@ -86,7 +94,6 @@ class KernelFlush:
         return True
 
     def stop(self) -> None:
-        """Wait for what is under way, within a bound; nobody is told any more. After the loop has ended."""
         ended, deadline_ms = select.poll(), monotonic_ms() + STOP_MS
         ended.register(self._eventfd, select.POLLIN)
         while self._under_way and (left_ms := deadline_ms - monotonic_ms()) > 0:
@@ -97,6 +104,7 @@ class KernelFlush:
         else:
             self._call(self._calls.destroy, self._context)  # would wait for them
         os.close(self._eventfd)
+        self._otherwise.stop()
 
     def _reap(self, _: int) -> None:
         for tell in self._take():
@@ -124,12 +132,3 @@ class KernelFlush:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         return result
-
-
-def kernel_flush(loop: Loop, places: int) -> KernelFlush | None:
-    """Return what has the kernel flush, None where it cannot: threads of ours do it then, a little slower."""
-    try:
-        return KernelFlush(loop, places)
-    except OSError as error:
-        log.info("no_kernel_flush", why=str(error))
-        return None

@@ -10,7 +10,7 @@ from ..log import DeletedSegment, ExpireJob, LogError, erase_now
 from ..metrics import Durations
 from ..settings.broker_settings import BrokerSettings
 from .flush_scheduler import FlushScheduler
-from .kernel_flush import KernelFlush
+from .flusher import Flusher, ThreadFlush
 from .partition import Partition, PartitionTable
 
 log = get_logger(__name__)
@@ -18,8 +18,6 @@ log = get_logger(__name__)
 ROLLED_EVERY_MS = 5_000
 """How long a closed segment may wait for its flush: until then its file stays open; and how long a new one's age is in memory
 alone."""
-FLUSH_THREADS = 4
-"""Flushes under way at once. See `docs/decisions/0010`."""
 PARTITIONS_A_TURN = 100
 """A pass over thousands of partitions gives way to requests after so many."""
 
@@ -31,17 +29,15 @@ class Maintenance:
         self,
         loop: Loop,
         worker: Worker,
-        flushers: Worker,
+        flusher: Flusher,
         settings: BrokerSettings,
         now_ms: Callable[[], int],
-        kernel: KernelFlush | None = None,
     ) -> None:
-        """`worker` does what nobody waits for, `kernel` and `flushers` the flushes that acknowledgements and readers wait for."""
+        """`worker` does what nobody waits for, `flusher` the flushes that acknowledgements and readers wait for."""
         self._loop = loop
         self._worker = worker
-        self._flushers = flushers
-        self._kernel = kernel
-        self._flushes = FlushScheduler(loop, flushers, worker, kernel)
+        self._flusher = flusher
+        self._flushes = FlushScheduler(loop, flusher, ThreadFlush(worker))
         self._settings = settings
         self._now_ms = now_ms
         self._table = PartitionTable()
@@ -50,14 +46,12 @@ class Maintenance:
         """Begin the passes over this table's partitions. Before the loop runs."""
         self._table = table
         self._worker.start()
-        self._flushers.start()
+        self._flusher.start()
         self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
         self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
 
     def stop(self) -> None:
-        if self._kernel is not None:
-            self._kernel.stop()
-        self._flushers.stop()
+        self._flusher.stop()
         self._worker.stop()
 
     @property
