@@ -22,7 +22,7 @@ CAPACITY_BYTES = 64 << 20
 OFFSET_BYTES = 300
 """What one offset takes besides its metadata."""
 
-GROUPS_READ_AT_ONCE = 50
+GROUPS_A_CHUNK = 50
 """Of one fetch that asks for many: commits wait behind these."""
 
 Position = tuple[str, int]
@@ -93,7 +93,7 @@ class OffsetCommits:
                     found[group] = error
             return found
 
-        return submit_in_chunks(self._worker, list(wanted), read, done, failed, at_once=GROUPS_READ_AT_ONCE)
+        return submit_in_chunks(self._worker, list(wanted), read, done, failed, chunk_size=GROUPS_A_CHUNK)
 
     def forget(
         self,

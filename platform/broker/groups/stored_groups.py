@@ -9,7 +9,7 @@ from ...coordination.group_directory import Deletion, GroupTrace
 from ..event_loop.chunked_job import submit_in_chunks
 from ..event_loop.worker import Worker
 
-DELETED_AT_ONCE = 20
+GROUPS_A_CHUNK = 20
 """Groups, each some calls one after the other: commits wait behind these."""
 
 Deletions = Mapping[str, Deletion | Exception]
@@ -73,4 +73,4 @@ class StoredGroups:
                     outcomes[group] = error  # one group's fault is not another's
             return outcomes
 
-        return submit_in_chunks(self._worker, list(groups), delete, done, failed, at_once=DELETED_AT_ONCE, instead=joined)
+        return submit_in_chunks(self._worker, list(groups), delete, done, failed, chunk_size=GROUPS_A_CHUNK, known_result=joined)

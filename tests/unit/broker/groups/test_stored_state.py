@@ -8,7 +8,7 @@ from headrace.broker.errors import Overloaded
 from headrace.broker.event_loop.worker import Worker
 from headrace.broker.groups import offset_commits
 from headrace.broker.groups.offset_commits import OffsetCommits, coalesced
-from headrace.broker.groups.stored_groups import DELETED_AT_ONCE, StoredGroups
+from headrace.broker.groups.stored_groups import GROUPS_A_CHUNK, StoredGroups
 from headrace.broker.partitions import producer_id_allocator
 from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
 from headrace.coordination.committed_offset import CommittedOffset as At
@@ -223,18 +223,18 @@ def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> Non
 
 def test_of_very_many_groups_those_are_refused_that_there_is_no_room_for_when_their_turn_comes() -> None:
     store, worker, deleted = MemoryOffsets(), HandWorker(), list[Any]()
-    groups = [f"g{number}" for number in range(DELETED_AT_ONCE + 5)]
+    groups = [f"g{number}" for number in range(GROUPS_A_CHUNK + 5)]
     assert StoredGroups(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
     worker.capacity = 0
     worker.run_one()
-    assert [deleted[0][name] for name in groups[:DELETED_AT_ONCE]] == [Deletion.ABSENT] * DELETED_AT_ONCE
-    assert all(isinstance(deleted[0][name], Overloaded) for name in groups[DELETED_AT_ONCE:])
+    assert [deleted[0][name] for name in groups[:GROUPS_A_CHUNK]] == [Deletion.ABSENT] * GROUPS_A_CHUNK
+    assert all(isinstance(deleted[0][name], Overloaded) for name in groups[GROUPS_A_CHUNK:])
     assert not StoredGroups(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
 
 
 def test_a_group_that_is_joined_while_others_are_being_deleted_keeps_its_offsets() -> None:
     store, worker, deleted, joined = MemoryOffsets(), HandWorker(), list[Any](), set[str]()
-    groups = [f"g{number}" for number in range(DELETED_AT_ONCE + 5)]
+    groups = [f"g{number}" for number in range(GROUPS_A_CHUNK + 5)]
     store.offsets = {name: {("t", 0): At(1)} for name in groups}
     assert StoredGroups(store, worker).delete(groups, joined.__contains__, deleted.append, deleted.append)
     joined.add(groups[-1])
