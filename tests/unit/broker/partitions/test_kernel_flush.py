@@ -145,15 +145,15 @@ def test_a_log_whose_flush_failed_in_the_kernel_takes_no_more(
     loop: Loop, kernel: KernelFlush, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, told = opened(tmp_path), list[str | None]()
-    desk = FlushScheduler(loop, Worker("unused", loop.post), Worker("unused", loop.post), kernel)
-    partition = Partition("topic", 0, log, settings_of({"flush.ack": "always"}, {}), lambda at, _: desk.ask(at))
+    scheduler = FlushScheduler(loop, Worker("unused", loop.post), Worker("unused", loop.post), kernel)
+    partition = Partition("topic", 0, log, settings_of({"flush.ack": "always"}, {}), lambda at, _: scheduler.ask(at))
     failing(kernel, monkeypatch)
     log.append(batch(b"more"), NOW_MS)
     partition.when_flushed(log.log_end_offset, told.append)
     until(loop, told, 1)
     assert "a flush failed" in str(told[0])
     assert log.failure is not None
-    assert desk.failed_count == 1
+    assert scheduler.failed_count == 1
 
 
 def test_a_system_that_cannot_leaves_it_to_threads(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
