@@ -17,7 +17,7 @@ from headrace.broker.log.errors import LogError, OldFormat
 from headrace.broker.log.segment.sidecar import SidecarDamaged
 from headrace.broker.log.segment.sidecar import decode as decode_sidecar
 from headrace.broker.log.tools.check import check
-from headrace.broker.network.request_header import FRONT, FRONT_SIZE, body_start
+from headrace.broker.network.request_header import FIXED_HEADER, FIXED_HEADER_SIZE, body_start
 from headrace.wire import schema_id
 from headrace.wire.batch.batch_placement import place
 from headrace.wire.batch.compression import Codec, decompress
@@ -94,14 +94,14 @@ def list_offsets_oldest(data: bytes) -> None:
 
 def request_header(data: bytes) -> None:
     _refused(lambda: headers.read_request_header(data))
-    if len(data) >= FRONT_SIZE:
-        client_id_length = FRONT.unpack_from(data)[4]
+    if len(data) >= FIXED_HEADER_SIZE:
+        client_id_length = FIXED_HEADER.unpack_from(data)[4]
         for flexible in (False, True):
             try:
                 at = body_start(memoryview(data), client_id_length, flexible=flexible)
             except WireError:
                 continue
-            assert FRONT_SIZE <= at <= len(data)
+            assert FIXED_HEADER_SIZE <= at <= len(data)
 
 
 def response_header(data: bytes) -> None:

@@ -219,23 +219,23 @@ class ServingBroker:
         self.table = PartitionTable()
         self.offsets = MemoryOffsets()
         self.blocks = MemoryBlocks()
-        self._desk = Worker("desk", self.loop.post)
+        self._worker = Worker("worker", self.loop.post)
         self._disk = Worker("disk", self.loop.post)
         self.cold_reads = ColdReads(self.loop)
         flusher = ThreadFlush(Worker("flushers", self.loop.post, threads=FLUSHES_AT_ONCE))
         self.maintenance = Maintenance(self.loop, self._disk, flusher, self.settings, lambda: NOW_MS)
         self.topics = MemoryTopics(folder, self.table, self.maintenance, self.settings.topic_defaults)
-        traces = StoredGroups(self.offsets, self._desk)
+        traces = StoredGroups(self.offsets, self._worker)
         self.context = Broker(
             settings=self.settings,
             loop=self.loop,
             now_ms=lambda: NOW_MS,
             partitions=self.table,
             topics=self.topics,
-            offsets=OffsetCommits(self.offsets, self._desk),
+            offsets=OffsetCommits(self.offsets, self._worker),
             groups=GroupService(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.has_members),
             stored_groups=traces,
-            producer_ids=ProducerIdAllocator(self.blocks, self._desk),
+            producer_ids=ProducerIdAllocator(self.blocks, self._worker),
             disk=self._disk,
             cold_reads=self.cold_reads,
             host="127.0.0.1",
@@ -252,7 +252,7 @@ class ServingBroker:
         self.server.listen()
         self.context.port = self.server.port
         self.maintenance.start(self.table)
-        self._desk.start()
+        self._worker.start()
         self.cold_reads.start()
         self._thread.start()
         return self
@@ -261,7 +261,7 @@ class ServingBroker:
         self.loop.stop()
         self._thread.join(10)
         self.offsets.gate.set()
-        self._desk.stop()
+        self._worker.stop()
         self.cold_reads.stop()
         self.maintenance.stop()
         self.server.close()

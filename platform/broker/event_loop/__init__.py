@@ -1,1 +1,1 @@
-"""The event loop: epoll, timers, worker threads, deferred responses, and long work in slices."""
+"""The event loop: epoll, timers, worker threads, deferred responses, and long work in slices of time."""

@@ -1,7 +1,7 @@
-"""Things asked for one by one that a worker's thread does many at a time: a hundred topics are made by one round of calls.
+"""Joins single tasks to jobs for a worker thread, so that one round of calls creates a hundred topics.
 
-All kinds wait in one line, so nothing overtakes what was asked for before it; things of one kind that follow each other are one
-job. One job is under way at a time: what comes meanwhile is the next. Lives on the loop thread, knows nothing of topics."""
+Tasks of all kinds wait in one queue and run in its order. Adjacent tasks of one kind become one job. One job runs at a time;
+tasks that arrive meanwhile make up the next. Lives on the loop thread. Knows nothing of topics."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,18 +15,19 @@ Result = TypeVar("Result")
 
 MOST_WAITING = 1_000
 MOST_COST = 128
-"""Of one job: others' commits and reads wait behind it on the same thread. A topic of one partition costs 1 and takes 1 ms."""
+"""The bound of one job, as commits and reads wait behind it on the same thread. A topic of one partition costs 1 and takes
+1 ms."""
 
 
 class Kind(NamedTuple, Generic[Item, Result]):
-    """How things of one kind are done. Two kinds are the same when they are the same object."""
+    """How tasks of one kind are run. Two kinds are the same when they are the same object."""
 
     job: Callable[[Sequence[Item]], Result]
-    """Does some, on the worker's thread."""
+    """Runs some tasks on the worker thread."""
     done: Callable[[Sequence[Item], Result], None]
-    """Is told, on the loop, what has become of them."""
+    """Receives the job's result, on the loop thread."""
     failed: Callable[[Sequence[Item], Exception], None]
-    """Is told, on the loop, why none of them has a result."""
+    """Receives the error for which none of the tasks has a result, on the loop thread."""
 
 
 class _Waiting(NamedTuple):
@@ -36,36 +37,36 @@ class _Waiting(NamedTuple):
 
 
 class BatchedJobs:
-    """The line."""
+    """The queue of tasks."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._line: deque[_Waiting] = deque()
-        self._is_under_way = False
+        self._queue: deque[_Waiting] = deque()
+        self._is_running = False
 
-    def put(self, kind: Kind[Item, Any], item: Item, *, cost: int = 1, is_asked: bool = True) -> None:
-        """Have one thing done. `failed` is called at once, with `Overloaded`, when too many wait; but not for what nobody asks
-        for and has to be done all the same.
+    def put(self, kind: Kind[Item, Any], item: Item, *, cost: int = 1, is_required: bool = False) -> None:
+        """Queue one task. When too many wait, `failed` is called with `Overloaded` before this returns. A required task, which no
+        client asked for and which must run all the same, is always queued.
         """
-        if is_asked and len(self._line) >= MOST_WAITING:
+        if not is_required and len(self._queue) >= MOST_WAITING:
             kind.failed((item,), Overloaded())
             return
-        self._line.append(_Waiting(kind, item, cost))
+        self._queue.append(_Waiting(kind, item, cost))
         self._next()
 
     def _next(self) -> None:
-        while self._line and not self._is_under_way:
-            kind, items = self._line[0].kind, self._first()
-            self._is_under_way = self._submit(kind, items)
-            if not self._is_under_way:
+        while self._queue and not self._is_running:
+            kind, items = self._queue[0].kind, self._take_items()
+            self._is_running = self._submit(kind, items)
+            if not self._is_running:
                 kind.failed(items, Overloaded())
 
-    def _first(self) -> list[Any]:
-        """Take the next job's things out of the line: at least one."""
-        first = self._line.popleft()
+    def _take_items(self) -> list[Any]:
+        """Remove the next job's items from the queue, at least one, and return them."""
+        first = self._queue.popleft()
         items, cost = [first.item], first.cost
-        while self._line and self._line[0].kind is first.kind and cost + self._line[0].cost <= MOST_COST:
-            following = self._line.popleft()
+        while self._queue and self._queue[0].kind is first.kind and cost + self._queue[0].cost <= MOST_COST:
+            following = self._queue.popleft()
             items.append(following.item)
             cost += following.cost
         return items
@@ -79,9 +80,9 @@ class BatchedJobs:
 
         return self._worker.submit(lambda: kind.job(items), done, failed)
 
-    def _ended(self, tell: Callable[[], None]) -> None:
+    def _ended(self, callback: Callable[[], None]) -> None:
         try:
-            tell()  # what is asked for from within it is one job, too
+            callback()  # tasks that it queues join one job: the next one starts only below
         finally:
-            self._is_under_way = False
+            self._is_running = False
             self._next()

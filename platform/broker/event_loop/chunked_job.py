@@ -1,4 +1,4 @@
-"""Long work for a worker's thread, a piece at a time: between two pieces the jobs of others run, which may not wait that long."""
+"""Runs long work on a worker thread in chunks. Other jobs, which must not wait that long, run between two chunks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -17,31 +17,32 @@ def submit_in_chunks(
     done: Callable[[Mapping[Key, Result | Exception]], None],
     failed: Callable[[Exception], None],
     *,
-    at_once: int,
-    instead: Callable[[Key], Result | None] = lambda key: None,
+    chunk_size: int,
+    known_result: Callable[[Key], Result | None] = lambda key: None,
 ) -> bool:
-    """Have `job` run for all keys, `at_once` of them in one piece, each but those for which `instead` has a result just before
-    the piece begins: much may have happened since the first one. Then `done` with all results, or `failed` with the first
-    piece's error that is raised. Keys that the worker has no room for by the time they are due get `Overloaded`. Return False
-    when it has none for the first: nothing will run.
+    """Run `job` for all keys, `chunk_size` of them at a time; return False when the worker has no room, and then run nothing.
+
+    Just before each chunk, on the loop thread, `known_result` is asked for each of its keys: `job` leaves out those that have
+    one, since much may have changed since the first chunk. `done` receives all results. When a chunk raises, the rest does not
+    run and `failed` receives the error. When the worker has no room for a later chunk, the remaining keys get `Overloaded`.
     """
     results: dict[Key, Result | Exception] = {}
 
     def begin(at: int) -> bool:
         def finished(found: Mapping[Key, Result | Exception]) -> None:
             results.update(found)
-            following = at + at_once
+            following = at + chunk_size
             if following < len(keys) and begin(following):
                 return
             results.update((key, Overloaded()) for key in keys[following:])
             done(results)
 
-        still: list[Key] = []
-        for key in keys[at : at + at_once]:
-            if (result := instead(key)) is None:
-                still.append(key)
+        open_keys: list[Key] = []
+        for key in keys[at : at + chunk_size]:
+            if (result := known_result(key)) is None:
+                open_keys.append(key)
             else:
                 results[key] = result
-        return worker.submit(lambda: job(still), finished, failed)
+        return worker.submit(lambda: job(open_keys), finished, failed)
 
     return begin(0)

@@ -1,15 +1,14 @@
-"""An answer that comes later: what a handler returns when something else must happen first. Pure; used on the loop thread
-only.
+"""A response that is completed later. A handler returns one when something else must happen first.
 
-One of three things ends it, once: somebody completes it, its deadline passes, its connection goes away.
-"""
+One of three events ends it, once: its owner completes it, its deadline passes, or its connection closes. Pure; used on the loop
+thread only."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
 class Slice(Protocol):
-    """Bytes of a file that go from the page cache to the socket unseen (the log's `FileRegion`)."""
+    """Bytes of a file that go from the page cache to the socket without being copied here (the log's `FileRegion`)."""
 
     @property
     def fd(self) -> int: ...
@@ -25,11 +24,11 @@ Chunks = Sequence[Chunk]
 
 
 class DeferredResponse:
-    """A pending answer.
+    """A pending response.
 
-    `at_deadline` returns the answer to give when `deadline_ms` (monotonic) has come, None when it comes by itself, soon; `hurry`
-    asks for the answer at once, for a peer that has finished sending. `abandoned` is called when the connection is gone and
-    nobody will read an answer."""
+    `at_deadline` returns the response to send when `deadline_ms` (monotonic) has passed, or None when `complete` will be called
+    soon without a deadline. `finish_now` asks for the response early, for a peer that has finished sending. `cancelled` is
+    called when the connection is closed and the response will not be read."""
 
     __slots__ = ("_at_deadline", "_cancelled", "_deliver", "_wrap", "answer", "deadline_ms", "ended", "expected_bytes")
 
@@ -48,46 +47,47 @@ class DeferredResponse:
         self.answer: Chunks | None = None
         self.ended = False
         self.expected_bytes = 0
-        """What the answer counts for among those that wait on one connection, where more than one may."""
+        """How much the response counts against the connection's bound while it waits, where several may wait."""
 
     def complete(self, answer: Chunks) -> None:
-        """Give the answer's body. A second one, or one after the end, is ignored."""
+        """Set the response's body. A second one, or one after the end, is ignored."""
         if self.ended:
             return
         self.ended = True
         self.answer = answer if self._wrap is None else self._wrap(answer)
         deliver = self._deliver
-        self._let_go()
+        self._break_cycles()
         if deliver is not None:
             deliver(self.answer)
 
     def expire(self) -> None:
-        """The deadline has come."""
+        """Complete it with what `at_deadline` returns."""
         if not self.ended and self._at_deadline is not None and (answer := self._at_deadline()) is not None:
             self.complete(answer)
 
     finish_now = expire
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """End it without a response: its connection is closed."""
         if self.ended:
             return
         self.ended = True
         cancelled = self._cancelled
-        self._let_go()
+        self._break_cycles()
         if cancelled is not None:
             cancelled()
 
     def wrap(self, wrap: Callable[[Chunks], Chunks]) -> None:
-        """Say what turns the answer's body into its frame. The router does this, at once when the body is there already."""
+        """Set the function that makes a frame of the body. Called by the router. Applied now when there is a body already."""
         self._wrap = wrap
         if self.answer is not None:
             self.answer = wrap(self.answer)
 
     def attach(self, deliver: Callable[[Chunks], None]) -> None:
-        """Say where the answer goes. The server does this, for an answer that was not complete when the handler returned."""
+        """Set the receiver of the response. Called by the server when the handler has returned without a complete one."""
         self._deliver = deliver
 
-    def _let_go(self) -> None:
-        # Who waits holds this and is held by it: left to the collector, thousands of them stopped the loop for 20 ms a second.
+    def _break_cycles(self) -> None:
+        # The waiting objects and this one refer to each other. Left to the garbage collector, thousands of such cycles stopped
+        # the loop for 20 ms a second.
         self._at_deadline = self._cancelled = self._deliver = self._wrap = None

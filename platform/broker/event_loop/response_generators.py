@@ -1,10 +1,10 @@
-"""Runs handlers that are generators, a slice of time each turn, so that a long response does not keep the loop. Lives on the loop
-thread.
+"""Runs handlers that are generators, a slice of time each turn, so that a long response does not keep the loop.
 
 A generator pauses at every `yield`. When its slice is over it goes on in the next turn. Generators run one after the other, in
-the order in which they came, so that only one response is large in memory. Requests that wait are bounded by their bytes. Knows
-no API. Trap: between two pauses the loop serves nobody else. A generator must not copy, sort or read a whole message between
-them."""
+the order in which they came, so that only one response is large in memory. Requests that wait are bounded by their bytes.
+Lives on the loop thread. Knows no API.
+
+Trap: the loop serves nothing else between two pauses. A generator must not copy, sort or read a whole message between them."""
 
 from collections import deque
 from collections.abc import Generator
@@ -37,10 +37,10 @@ class ResponseGenerators:
         return len(self._jobs)
 
     def answer(self, steps: ResponseGenerator, request_bytes: int) -> bytes | DeferredResponse:
-        """Return the answer of `steps` to a request of so many bytes: at once where one slice is enough, else a DeferredResponse.
+        """Return the response of `steps` when one slice is enough, else a DeferredResponse for it.
 
-        Raises: FrameRefused when too much waits already; what `steps` raise in their first slice. What they raise later closes
-        the connection that waits, as it would have done at once.
+        Raises: FrameRefused when too many bytes of requests wait already; what `steps` raises in its first slice. An error that
+        it raises later closes the waiting connection, as an error in the first slice does.
         """
         outcome = _slice(steps)
         if outcome is not None:
@@ -54,7 +54,7 @@ class ResponseGenerators:
         return deferred
 
     def complete(self, deferred: DeferredResponse, steps: Generator[None, None, bytes]) -> None:
-        """Complete a pending answer with the bytes that `steps` return, at once where one slice is enough."""
+        """Complete a pending response with the bytes that `steps` returns: now where one slice is enough, else later."""
         job = _Job(steps, deferred, 0)
         if deferred.ended:
             steps.close()
@@ -93,7 +93,7 @@ class _Job(NamedTuple):
 
 
 class _Following(DeferredResponse):
-    """A pending answer of steps. Where the steps return a DeferredResponse, it follows that one."""
+    """A generator's pending response. When the generator returns a DeferredResponse, this one follows it."""
 
     __slots__ = ("_inner", "_is_hurried", "_loop")
 
@@ -130,7 +130,7 @@ class _Following(DeferredResponse):
 
 
 class _Fault:
-    """Stands in the place of an answer whose steps have failed. Sending it raises the error, which closes the connection."""
+    """Takes the place of a response whose generator failed. Sending it raises the error, which closes the connection."""
 
     def __init__(self, why: Exception) -> None:
         self._why = why
@@ -148,7 +148,7 @@ class _Fault:
 
 
 def _slice(steps: ResponseGenerator) -> bytes | DeferredResponse | None:
-    """Return the steps' result, None where they go on."""
+    """Return the generator's result, None when it has not ended within one slice."""
     until_ns = clock_ns() + SLICE_NS
     try:
         next(steps)

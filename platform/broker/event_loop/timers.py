@@ -1,11 +1,11 @@
-"""Time on the loop thread: deadlines in a heap. Pure: readings go in as values, what is due comes out."""
+"""The loop's deadlines, in a heap. Pure: readings of the clock go in as values, functions that are due come out."""
 
 import heapq
 from collections.abc import Callable
 
 
 class Timers:
-    """Functions to be called at a monotonic time. Owners keep their entries few: one a connection, one a periodic task."""
+    """Functions to call at a monotonic time. Owners keep few entries: one a connection, one a periodic task."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Callable[[], None]]] = []
@@ -15,7 +15,7 @@ class Timers:
         return len(self._heap)
 
     def call_at(self, at_ms: int, function: Callable[[], None]) -> None:
-        """Have `function` among what is due at `at_ms` or later."""
+        """Add `function`: it is due at `at_ms`."""
         self._entry_number += 1
         heapq.heappush(self._heap, (at_ms, self._entry_number, function))
 

@@ -1,7 +1,7 @@
 """Threads for calls that may take long (ZooKeeper, fsync, recovery), so that the loop never makes one.
 
-Jobs wait in a bounded queue and run in its order, with one thread one after the other; what comes of each is handed back to the
-loop thread. Knows nothing of what the jobs do."""
+Jobs wait in a bounded queue and start in its order. Each job's result goes back to the loop thread. Knows nothing of what the
+jobs do."""
 
 import queue
 import threading
@@ -16,11 +16,11 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 Post = Callable[[Callable[[], None]], None]
-"""Has a function called on the loop thread soon; may be called from any thread."""
+"""Calls a function on the loop thread soon. Any thread may call it."""
 
 
 class Worker:
-    """A thread, or some, with a bounded queue."""
+    """One thread or several, with a bounded queue."""
 
     def __init__(self, name: str, post: Post, *, capacity: int = 1_000, threads: int = 1) -> None:
         self.name = name
@@ -38,8 +38,8 @@ class Worker:
         return self
 
     def submit(self, job: Callable[[], T], done: Callable[[T], None], failed: Callable[[Exception], None]) -> bool:
-        """Have `job` run on a thread, then `done(result)` or `failed(error)` on the loop. Return False when the queue is
-        full: nothing will run.
+        """Run `job` on a thread, then `done(result)` or `failed(error)` on the loop. Return False when the queue is full: then
+        none of them is called.
         """
         try:
             self._jobs.put_nowait((job, done, failed))
@@ -48,9 +48,7 @@ class Worker:
         return True
 
     def stop(self, timeout_ms: int = 10_000) -> None:
-        """End the threads after the jobs that wait already; what they return is not handed back any more once the loop has
-        ended.
-        """
+        """End the threads after the jobs that wait already. Their results are lost once the loop has ended."""
         deadline = time.monotonic() + timeout_ms / 1000
         try:
             for _ in self._threads:

@@ -1,1 +1,1 @@
-"""Kafka's classic group protocol, decided apart from sockets, clocks and ZooKeeper: events and instants in, answers out."""
+"""Kafka's classic group protocol. The deciding files know no socket, clock or ZooKeeper: events and instants in, answers out."""

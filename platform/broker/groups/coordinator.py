@@ -1,8 +1,7 @@
-"""All groups that this broker coordinates: who may ask what, within the limits. Pure: no clock, no socket, no ZooKeeper.
+"""All groups that this broker coordinates: checks each request, applies the limits, passes it to its group.
 
-Groups live in memory only, as long as they have members; offsets are none of this room's business. What is answered to parked
-requests is in `replies`, for the caller to deliver once a call here has returned.
-"""
+Groups live in memory only, as long as they have members. Answers to parked requests are added to `replies`; the caller delivers
+them after a call here has returned. Knows nothing of offsets. Pure: no clock, no socket, no ZooKeeper."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -15,15 +14,15 @@ from .member import Member
 from .messages import JoinAnswer, JoinRequest, Leaver, Reply, SyncAnswer, SyncRequest, Ticket
 
 GROUP_BYTES = 1_000
-"""What a group takes besides its members and its id."""
+"""Memory of a group besides its members and its id."""
 MOST_OFFERS = 100
 """Protocols that one member may offer; clients offer one to three."""
 LONGEST_TEXT = 1_000
-"""Characters of a name that is told to other members: one that joined by a newer version must fit into an older one's answer."""
+"""Characters of a name that other members receive. A name from a newer version's join must fit into an older version's answer."""
 
 
 class Eviction(NamedTuple):
-    """Members that were removed because nothing was heard of them."""
+    """Members that were removed because their sessions ended."""
 
     group_id: str
     member_ids: list[str]
@@ -45,20 +44,20 @@ class Coordinator:
         return len(self._groups)
 
     def get(self, group_id: str) -> Group | None:
-        """Return a group that has members, or expects some."""
+        """Return a group that has members or pending ones."""
         return self._groups.get(group_id)
 
     def all(self) -> Sequence[Group]:
-        """Return the groups as they are now; any thread may ask, to count them."""
+        """Return the present groups. Any thread may call this, to count them."""
         return list(self._groups.values())
 
     @property
     def member_count(self) -> int:
-        """The members of all groups; any thread may ask."""
+        """The number of members in all groups. Any thread may read it."""
         return sum(len(group.members) for group in self.all())
 
     def join(self, request: JoinRequest, ticket: Ticket, now_ms: int) -> JoinAnswer | None:
-        """Return the answer, or None when it comes through `replies`."""
+        """Return the answer, or None when `replies` will have it."""
         error = self._refusal(request)
         if error is not ErrorCode.NONE:
             return JoinAnswer(error=error, member_id=request.member_id)
@@ -72,7 +71,7 @@ class Coordinator:
         return answer
 
     def sync(self, request: SyncRequest, ticket: Ticket, now_ms: int) -> SyncAnswer | None:
-        """Return the share or a refusal, or None when the answer comes through `replies`."""
+        """Return the assignment or a refusal, or None when `replies` will have the answer."""
         found = self._member(request.group_id, request.member_id, request.instance_id, request.generation)
         if isinstance(found, ErrorCode):
             return SyncAnswer(error=found)
@@ -86,19 +85,18 @@ class Coordinator:
         return answer
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> ErrorCode:
-        """Note that a member lives; return whether it has to join again."""
+        """Return whether the member has to join again. Renews its session."""
         found = self._member(group_id, member_id, instance_id, generation)
         if isinstance(found, ErrorCode):
             return found
         group, member = found
-        group.heard_of(member, now_ms)
+        group.renew_session(member, now_ms)
         self._wake_ms = min(self._wake_ms, group.wake_ms)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is GroupState.PREPARING else ErrorCode.NONE
 
     def leave(self, group_id: str, leavers: Sequence[Leaver], now_ms: int) -> list[ErrorCode]:
-        """Let members go that want to, all at once, and tell what became of each. An instance id alone names a static member too
-        (an administrator's way).
-        """
+        """Remove members together; return the outcome of each. An instance id alone names a static member too (administrators do
+        this)."""
         group = self._groups.get(group_id)
         if group is None:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
@@ -109,8 +107,8 @@ class Coordinator:
         return errors
 
     def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None, now_ms: int) -> ErrorCode:
-        """Return whether offsets may be noted for the group by this client: a member of the present generation, or anybody
-        without one while the group has no members.
+        """Return whether this client may commit offsets for the group: a member of the present generation may, and a client
+        without a generation while the group has no members.
         """
         group = self._groups.get(group_id)
         if generation < 0 and (group is None or not group.members):
@@ -121,13 +119,13 @@ class Coordinator:
         group, member = found
         if group.state is GroupState.COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS
-        # While the next generation is prepared a member still commits what it has done: its heartbeat tells it to join.
-        group.heard_of(member, now_ms)
+        # While the next generation is prepared a member may still commit what it has read: its heartbeat's answer makes it join.
+        group.renew_session(member, now_ms)
         self._wake_ms = min(self._wake_ms, group.wake_ms)
         return ErrorCode.NONE
 
     def cancel(self, group_id: str, ticket: Ticket, now_ms: int) -> None:
-        """Nobody hears the answer to this ticket any more."""
+        """Forget a parked request: its connection is closed."""
         group = self._groups.get(group_id)
         if group is not None:
             before = group.roster.held_bytes
@@ -135,7 +133,7 @@ class Coordinator:
             self._touched(group, before)
 
     def tick(self, now_ms: int) -> list[Eviction]:
-        """Carry out what is due; return which members fell silent."""
+        """Carry out what is due; return the members whose sessions ended."""
         evictions: list[Eviction] = []
         if now_ms < self._wake_ms:
             return evictions
@@ -149,12 +147,12 @@ class Coordinator:
         return evictions
 
     def take_deserted(self) -> frozenset[str]:
-        """Return the groups that had members and lost them since the last call, of very many not all."""
+        """Return the groups that lost their last member since the last call, bounded in number."""
         taken, self._deserted = frozenset(self._deserted - self._groups.keys()), set()
         return taken
 
     def hand_over(self, is_ours: Callable[[str], bool]) -> list[str]:
-        """Forget the groups that another broker coordinates now, and tell whoever waits here; return their ids."""
+        """Return the ids of the groups that another broker coordinates now. They are forgotten, parked requests refused."""
         gone = [group for group_id, group in self._groups.items() if not is_ours(group_id)]
         for group in gone:
             before = group.roster.held_bytes
@@ -181,7 +179,7 @@ class Coordinator:
 
     def _dismiss(self, group: Group, member_id: str, instance_id: str | None) -> ErrorCode:
         if member_id in group.roster.pending_members:
-            group.roster.unexpect(member_id)
+            group.roster.forget_pending(member_id)
             return ErrorCode.NONE
         if instance_id is not None and not member_id:
             member_id = group.roster.instances.get(instance_id, "")

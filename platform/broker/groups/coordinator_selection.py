@@ -1,14 +1,13 @@
-"""Which broker coordinates which group. Pure: every broker that knows the same brokers says the same.
+"""Which broker coordinates which group: the one with the highest hash of group and broker (rendezvous hashing).
 
-By highest hash of group and broker: when a broker comes or goes, only the groups that it takes or held move.
-"""
+When a broker comes or goes, only the groups that it takes or held move. Pure: all brokers that know the same brokers agree."""
 
 import hashlib
 from collections.abc import Collection
 
 
 def coordinator_of(group_id: str, broker_ids: Collection[int]) -> int:
-    """Return the id of the broker among these that keeps the group's members. `broker_ids` is not empty."""
+    """Return the id of the broker, among these, that coordinates the group. `broker_ids` is not empty."""
     return max(broker_ids, key=lambda broker_id: (_weight(group_id, broker_id), broker_id))
 
 

@@ -4,8 +4,9 @@
       ▲                     ▲   └── nobody is left ──▶ EMPTY                  │                          │
       └─────────────────────┴──────────── a member comes, goes, changes ─────┴──────────────────────────┘
 
-Who asks to join in PREPARING is answered when the generation stands, once; who asks for its share in COMPLETING, when the leader
-has brought it. Each of these waits has an end: `tick`. Source: KIP-62, KIP-134 (the initial delay), KIP-345 (static members).
+A member that joins during PREPARING gets its answer when the generation is complete. A member that syncs during COMPLETING gets
+its assignment when the leader has sent it. `tick` ends each of these waits at its deadline. Source: KIP-62, KIP-134 (the initial
+delay), KIP-345 (static members).
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ NEVER_MS = 1 << 62
 
 
 class GroupState(StrEnum):
-    """Where a group stands, by the names that clients print."""
+    """A group's state, by the names that clients print."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -31,7 +32,7 @@ class GroupState(StrEnum):
 
 
 class Group:
-    """A group's roster and where it stands. Answers to parked requests are added to `replies`."""
+    """A group's roster and its state. Answers to parked requests are added to `replies`."""
 
     def __init__(self, group_id: str, limits: GroupLimits, replies: list[Reply]) -> None:
         self.group_id = group_id
@@ -41,7 +42,7 @@ class Group:
         self.protocol: str | None = None
         self.leader_id: str | None = None
         self.wake_ms = NEVER_MS
-        """Nothing is due before this; something may be due from then on."""
+        """Nothing is due before this instant; something may be due from then on."""
         self._limits = limits
         self._replies = replies
         self._gather_until_ms: int | None = None
@@ -57,7 +58,7 @@ class Group:
 
     @property
     def protocol_type(self) -> str | None:
-        """What kind of group it is ("consumer", "connect"), None without members."""
+        """The kind of group ("consumer", "connect"), None without members."""
         return self.roster.protocol_type
 
     def choice(self) -> str | None:
@@ -66,24 +67,24 @@ class Group:
 
     # -- members come and go -------------------------------
 
-    def expect(self, member_id: str, until_ms: int) -> None:
-        """Note an id that was given to a newcomer."""
-        self.roster.expect(member_id, until_ms)
+    def add_pending(self, member_id: str, until_ms: int) -> None:
+        """Wait until `until_ms` for a client that was given this id and has not joined yet."""
+        self.roster.add_pending(member_id, until_ms)
         self._wake_by(until_ms)
 
-    def forget_newcomer(self, member_id: str, now_ms: int) -> None:
-        """Wait for it no longer."""
-        self.roster.unexpect(member_id)
+    def forget_pending(self, member_id: str, now_ms: int) -> None:
+        """Wait for this id no longer."""
+        self.roster.forget_pending(member_id)
         self.go_on(now_ms)
 
     def enter(self, member: Member, protocol_type: str, ticket: Ticket, now_ms: int) -> None:
-        """Take in a member; its join is answered when the next generation stands."""
+        """Add a member. Its join is answered when the next generation is complete."""
         self.roster.enter(member, protocol_type)
         self._has_grown = True
         self.park_join(member, ticket, now_ms)
 
     def replace(self, old: Member, new: Member, protocol_type: str) -> None:
-        """Have a static member's new life stand where its old one stood, with its share; the old one is fenced."""
+        """Replace a static member's old process by its new one, which keeps the assignment. The old one is fenced."""
         self._answer_parked(old, ErrorCode.FENCED_INSTANCE_ID)
         new.assignment = old.assignment
         self.roster.replace(old, new, protocol_type)
@@ -91,8 +92,8 @@ class Group:
             self.leader_id = new.member_id
 
     def dismiss(self, member: Member) -> None:
-        """Let a member go: what it waits for is answered. What comes of it for the others is for `go_on`."""
-        # A client that still listens shall come again as a newcomer.
+        """Remove a member and refuse its parked requests. `go_on` decides what follows for the others."""
+        # UNKNOWN_MEMBER_ID makes a client that still listens join again under a new id.
         self._answer_parked(member, ErrorCode.UNKNOWN_MEMBER_ID)
         self.roster.drop(member)
         self._has_shrunk = True
@@ -100,7 +101,7 @@ class Group:
             self.leader_id = next(iter(self.members), None)
 
     def go_on(self, now_ms: int) -> None:
-        """After some have gone: the others begin again, once for all that went together, or wait for them no longer."""
+        """After departures: begin one rebalance for all members that left together, or end the wait for those who left."""
         has_shrunk, self._has_shrunk = self._has_shrunk, False
         if has_shrunk and not self.members:
             self._become_empty()
@@ -109,15 +110,15 @@ class Group:
         else:
             self._go_on_when_all_joined(now_ms)
 
-    def heard_of(self, member: Member, now_ms: int) -> None:
-        """Its session goes on from now, unless an answer is owed to it: then it cannot be silent."""
+    def renew_session(self, member: Member, now_ms: int) -> None:
+        """Restart the member's session timeout. A member with a parked request has none: it waits for us, not we for it."""
         if member.join_ticket is None and member.sync_ticket is None:
             member.silent_at_ms = now_ms + member.session_timeout_ms
             self._wake_by(member.silent_at_ms)
 
     def cancel(self, ticket: Ticket, now_ms: int) -> None:
-        """Nobody hears the answer to this ticket any more. Its member stays until its session ends; one that cannot know its id
-        goes now, as it can never come back under it.
+        """Forget a parked request: its connection is closed. Its member stays until its session ends. A member that cannot know
+        its id is removed now, as it can never come back under it.
         """
         for member in self.members.values():
             if ticket in (member.join_ticket, member.sync_ticket):
@@ -125,16 +126,16 @@ class Group:
         else:
             return
         member.join_ticket = member.sync_ticket = None
-        if not member.is_id_told and member.instance_id is None:
+        if not member.knows_its_id and member.instance_id is None:
             self.dismiss(member)
             self.go_on(now_ms)
         else:
-            self.heard_of(member, now_ms)
+            self.renew_session(member, now_ms)
 
     # -- from generation to generation -----------------------
 
     def park_join(self, member: Member, ticket: Ticket, now_ms: int) -> None:
-        """Have the member in the next generation and its join answered then."""
+        """Put the member into the next generation; its join is answered when that is complete."""
         self._answer_parked(member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.join_ticket = ticket
         member.has_joined = True
@@ -145,12 +146,12 @@ class Group:
             self.prepare(now_ms)
 
     def prepare(self, now_ms: int) -> None:
-        """Begin a rebalance: whoever waits for its share is told, everybody is to join again."""
+        """Begin a rebalance: refuse parked syncs; every member has to join again."""
         for member in self.members.values():
             member.must_sync = False
             if member.sync_ticket is not None:
                 self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
-                self.heard_of(member, now_ms)
+                self.renew_session(member, now_ms)
         self._sync_deadline_ms = NEVER_MS
         was_empty = self.state is GroupState.EMPTY
         self.state = GroupState.PREPARING
@@ -163,7 +164,7 @@ class Group:
         elif self._limits.initial_rebalance_delay_ms > 0:
             self._gather(now_ms)
         else:
-            # A first generation waits for nobody but as long as the delay says: whoever only has an id may never come.
+            # A first generation waits only for the initial delay, here none: a client that only has an id may never join.
             self._end_joining(now_ms)
 
     def answer_of_generation(self, member: Member) -> JoinAnswer:
@@ -179,28 +180,28 @@ class Group:
         )
 
     def sync(self, member: Member, request: SyncRequest, ticket: Ticket, now_ms: int, *, free_bytes: int) -> SyncAnswer | None:
-        """Return the member's share, or None when its ticket is kept until the leader has brought it.
+        """Return the member's assignment, or None when its ticket is kept until the leader has sent it.
 
-        The leader's shares beyond `free_bytes` are refused, and the generation with them.
+        When the leader's assignments need more than `free_bytes`, they are refused and a new rebalance begins.
         """
         if self.state is GroupState.PREPARING:
             return SyncAnswer(error=ErrorCode.REBALANCE_IN_PROGRESS)
         member.must_sync = False
         if self.state is GroupState.STABLE:
-            self.heard_of(member, now_ms)
-            return self._share(member)
+            self.renew_session(member, now_ms)
+            return self._sync_answer(member)
         if member.sync_ticket is not None:
             self._answer_sync(member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.sync_ticket = ticket
         member.silent_at_ms = None
         if member.member_id == self.leader_id:
-            self._take_shares(dict(request.shares), now_ms, free_bytes)
+            self._take_assignments(dict(request.assignments), now_ms, free_bytes)
         return None
 
     def tick(self, now_ms: int) -> list[str]:
-        """Carry out what is due; return the members that were removed because nothing was heard of them."""
-        for newcomer in [one for one, until_ms in self.roster.pending_members.items() if until_ms <= now_ms]:
-            self.roster.unexpect(newcomer)
+        """Carry out what is due; return the members that were removed because their sessions or deadlines ended."""
+        for member_id in [one for one, until_ms in self.roster.pending_members.items() if until_ms <= now_ms]:
+            self.roster.forget_pending(member_id)
         silent = [one for one in self.members.values() if one.silent_at_ms is not None and one.silent_at_ms <= now_ms]
         for member in silent:
             self.dismiss(member)
@@ -218,7 +219,7 @@ class Group:
         return [member.member_id for member in silent]
 
     def disband(self, error: ErrorCode) -> None:
-        """Answer everything that is parked with `error` and forget all members."""
+        """Answer all parked requests with `error` and forget all members."""
         for member in self.members.values():
             self._answer_parked(member, error)
         self.roster = Roster()
@@ -249,7 +250,7 @@ class Group:
             self._end_joining(now_ms)
 
     def _end_joining(self, now_ms: int) -> list[Member]:
-        """Make a generation of those who have joined; return those who have not, and are out. Static members stay in any case."""
+        """Form a generation of the members that have joined. Return those that have not and are removed; static members stay."""
         self._gather_until_ms = None
         late = [one for one in self.members.values() if not one.has_joined and one.instance_id is None]
         for member in late:
@@ -259,7 +260,7 @@ class Group:
         if not self.members:
             self._become_empty()
         elif not joined:
-            # Static members alone, each of them away: their sessions decide, there is nobody to lead.
+            # Only static members are left, all of them away: there is no leader to choose, and their sessions decide.
             self._join_deadline_ms = now_ms + max(one.rebalance_timeout_ms for one in self.members.values())
             self._wake_by(self._join_deadline_ms)
         else:
@@ -273,39 +274,39 @@ class Group:
         self._join_deadline_ms = NEVER_MS
         leader = self.members.get(self.leader_id or "")
         if leader is None or not leader.has_joined or leader.join_ticket is None:
-            # One who hears the answer goes before one whose connection broke.
+            # Prefer a member that can receive the answer to one whose connection broke.
             leader = next((one for one in joined if one.join_ticket is not None), joined[0])
         self.leader_id = leader.member_id
         for member in joined:
             member.has_joined = False
             member.must_sync = True
-            member.is_id_told = True
+            member.knows_its_id = True
             if member.join_ticket is not None:
                 self._replies.append((member.join_ticket, self.answer_of_generation(member)))
                 member.join_ticket = None
-                self.heard_of(member, now_ms)
+                self.renew_session(member, now_ms)
         self._sync_deadline_ms = now_ms + max(member.rebalance_timeout_ms for member in joined)
         self._wake_by(self._sync_deadline_ms)
 
-    def _take_shares(self, shares: dict[str, bytes], now_ms: int, free_bytes: int) -> None:
-        wanted = sum(len(shares.get(member_id, b"")) for member_id in self.members)
-        had = sum(len(member.assignment) for member in self.members.values())
-        if wanted - had > free_bytes:
+    def _take_assignments(self, assignments: dict[str, bytes], now_ms: int, free_bytes: int) -> None:
+        new_bytes = sum(len(assignments.get(member_id, b"")) for member_id in self.members)
+        old_bytes = sum(len(member.assignment) for member in self.members.values())
+        if new_bytes - old_bytes > free_bytes:
             for member in self.members.values():
                 if member.sync_ticket is not None:
                     self._answer_sync(member, ErrorCode.UNKNOWN_SERVER_ERROR)
-                    self.heard_of(member, now_ms)
+                    self.renew_session(member, now_ms)
             self.prepare(now_ms)
             return
-        self.roster.assign(shares)
+        self.roster.assign(assignments)
         self.state = GroupState.STABLE
         for member in self.members.values():
             if member.sync_ticket is not None:
-                self._replies.append((member.sync_ticket, self._share(member)))
+                self._replies.append((member.sync_ticket, self._sync_answer(member)))
                 member.sync_ticket = None
-                self.heard_of(member, now_ms)
+                self.renew_session(member, now_ms)
 
-    def _share(self, member: Member) -> SyncAnswer:
+    def _sync_answer(self, member: Member) -> SyncAnswer:
         return SyncAnswer(protocol_type=self.protocol_type, protocol=self.protocol, assignment=member.assignment)
 
     def _become_empty(self) -> None:
@@ -332,7 +333,7 @@ class Group:
 
     def _next_deadline_ms(self) -> int:
         silent = min((one.silent_at_ms for one in self.members.values() if one.silent_at_ms is not None), default=NEVER_MS)
-        newcomer = min(self.roster.pending_members.values(), default=NEVER_MS)
+        pending = min(self.roster.pending_members.values(), default=NEVER_MS)
         gather = NEVER_MS if self._gather_until_ms is None else self._gather_until_ms
         joining = self._join_deadline_ms if self.state is GroupState.PREPARING and self._gather_until_ms is None else NEVER_MS
-        return min(silent, newcomer, gather, joining, self._sync_deadline_ms)
+        return min(silent, pending, gather, joining, self._sync_deadline_ms)

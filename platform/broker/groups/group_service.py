@@ -1,9 +1,8 @@
-"""The group protocol on the loop thread: brings requests, time and lost connections to the coordinator, and its answers back.
+"""The group protocol on the loop thread: passes requests, time and lost connections to the coordinator, and its answers back.
 
-Decides nothing: `groups.coordinator` does. A join or a sync that has to wait is a `DeferredResponse`; while groups live here, a
-tick every
-`TICK_MS` carries out what is due. Groups are kept in memory only, so a restart of the broker loses them, and clients join anew.
-"""
+Decides nothing: `groups.coordinator` does. A join or a sync that has to wait is a `DeferredResponse`. While this broker has
+groups, a tick every `TICK_MS` carries out what is due. Groups are kept in memory only: a restart loses them, and clients join
+again."""
 
 import uuid
 from collections.abc import Callable, Collection, Sequence
@@ -32,13 +31,12 @@ MEMBERS_NAMED = 5
 A = TypeVar("A", JoinAnswer, SyncAnswer)
 
 AskForPaperMembers = Callable[[str, Callable[[bool], None], Callable[[Exception], None]], bool]
-"""Has ZooKeeper asked whether consumers of the paper's kind live in a group, then the one function called, or the other with why
-it cannot be told. Returns False when too much waits already.
-"""
+"""Asks ZooKeeper whether a group has consumers of the paper's kind. Then it calls the first function with the result or the
+second with the error. Returns False when too much waits already."""
 
 
 class GroupService:
-    """Serves the handlers of the group APIs. `broker_ids` returns the brokers of the cluster as they are known now."""
+    """Serves the handlers of the group APIs. `broker_ids` returns the presently known brokers of the cluster."""
 
     def __init__(
         self,
@@ -73,14 +71,14 @@ class GroupService:
         return self.coordinator_id(group_id) == self._broker_id
 
     def get(self, group_id: str) -> Group | None:
-        """Return a group with members, to look at."""
+        """Return a group that has members or pending ones, for reading."""
         return self._coordinator.get(group_id)
 
     def all(self) -> Collection[Group]:
         return self._coordinator.all()
 
     def readers(self, group_id: str, *, had_members: bool) -> GroupReaders:
-        """Return who reads in a group now, whether or not it is here."""
+        """Return the present readers of a group, which this broker may not have."""
         return GroupReaders.of(self._coordinator.get(group_id), had_members=had_members)
 
     def take_deserted(self) -> frozenset[str]:
@@ -90,8 +88,8 @@ class GroupService:
     def join(self, request: JoinRequest, encode: Callable[[JoinAnswer], bytes]) -> bytes | DeferredResponse:
         """Return the encoded answer, or a DeferredResponse for it.
 
-        The first one of a group waits until ZooKeeper has told that no consumers of the paper's kind live in it: they would
-        read, and commit, the same.
+        A group's first join waits until ZooKeeper has answered that the group has no consumers of the paper's kind: both kinds
+        would read and commit the same partitions.
         """
         gone = JoinAnswer(error=ErrorCode.NOT_COORDINATOR, member_id=request.member_id)
         parked = _Parked(self, request.group_id, encode, gone)
@@ -101,7 +99,7 @@ class GroupService:
         def refuse(error: ErrorCode) -> None:
             parked.answer(JoinAnswer(error=error, member_id=request.member_id))
 
-        def told(has_paper_members: bool) -> None:
+        def looked_up(has_paper_members: bool) -> None:
             if has_paper_members:
                 self._notices.warning("group_has_paper_members", group=request.group_id, refused=request.client_id)
                 refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -111,10 +109,10 @@ class GroupService:
                     parked.answer(answer)
                 self._go_on()
 
-        def not_told(error: Exception) -> None:
+        def failed(error: Exception) -> None:
             refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-        if not self._ask_for_paper_members(request.group_id, told, not_told):
+        if not self._ask_for_paper_members(request.group_id, looked_up, failed):
             return encode(JoinAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id))
         return parked.deferred
 
@@ -124,11 +122,11 @@ class GroupService:
         return self._answered(self._coordinator.sync(request, parked.answer, self._loop.now_ms), parked)
 
     def heartbeat(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Note that a member lives; return what it is to know."""
+        """Return the heartbeat's answer. Renews the member's session."""
         return self._coordinator.heartbeat(group_id, generation, member_id, instance_id, self._loop.now_ms)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[ErrorCode]:
-        """Let members go; return what became of each."""
+        """Remove members; return the outcome of each."""
         errors = self._coordinator.leave(group_id, leavers, self._loop.now_ms)
         self._deliver()
         return errors
@@ -138,7 +136,7 @@ class GroupService:
         return self._coordinator.may_commit(group_id, generation, member_id, instance_id, self._loop.now_ms)
 
     def cancelled(self, group_id: str, ticket: Callable[[A], None]) -> None:
-        """The connection of a parked request is gone."""
+        """Forget a parked request: its connection is closed."""
         self._coordinator.cancel(group_id, ticket, self._loop.now_ms)
         self._deliver()
 
@@ -155,7 +153,7 @@ class GroupService:
     def _tick(self) -> None:
         self._hand_over()
         for group_id, member_ids in self._coordinator.tick(self._loop.now_ms):
-            # Clients decide how many groups and members there are: neither lines nor their length may follow that.
+            # Clients decide how many groups and members there are. Neither the lines nor their length may grow with that.
             named = member_ids[:MEMBERS_NAMED]
             self._notices.warning("group_members_silent", group=group_id, count=len(member_ids), members=named)
         self._deliver()
@@ -171,7 +169,7 @@ class GroupService:
                 self._notices.warning("group_handed_over", group=group_id, to_broker=self.coordinator_id(group_id))
 
     def _deliver(self) -> None:
-        # An answer may bring the client's next request in at once, and that one's answers: they come after those before them.
+        # An answer may make this call run the client's next request, which adds answers: they must come after those before them.
         if self._is_delivering:
             return
         self._is_delivering = True
@@ -184,11 +182,11 @@ class GroupService:
 
 
 class _Parked(Generic[A]):
-    """A request that may have to wait, and the way its answer takes."""
+    """A request that may have to wait, and where its answer goes."""
 
     def __init__(self, service: GroupService, group_id: str, encode: Callable[[A], bytes], gone: A) -> None:
         self.encode: Callable[[A], bytes] = encode
-        self.deferred = DeferredResponse(at_deadline=self._cut_short, cancelled=self._cancelled)
+        self.deferred = DeferredResponse(at_deadline=self._finish_now, cancelled=self._cancelled)
         self._service = service
         self._group_id = group_id
         self._gone: A = gone
@@ -197,8 +195,8 @@ class _Parked(Generic[A]):
         """The coordinator's ticket."""
         self.deferred.complete((self.encode(answer),))
 
-    def _cut_short(self) -> Chunks:
-        # The broker stops, or the peer sends no more: it is to look for its coordinator again.
+    def _finish_now(self) -> Chunks:
+        # The broker stops, or the peer sends no more: NOT_COORDINATOR makes the client look for its coordinator again.
         self._cancelled()
         return (self.encode(self._gone),)
 
@@ -207,7 +205,7 @@ class _Parked(Generic[A]):
 
 
 def limits_of(settings: BrokerSettings) -> GroupLimits:
-    """Return the limits that a broker's settings give."""
+    """Return the limits in a broker's settings."""
     return GroupLimits(
         initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
         min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -219,5 +217,5 @@ def limits_of(settings: BrokerSettings) -> GroupLimits:
 
 
 def new_member_id(name: str) -> str:
-    """Return an id that no member had before, recognisable by the client's name."""
+    """Return a new, unique member id that begins with the client's name."""
     return f"{name[:LONGEST_NAME_IN_ID]}-{uuid.uuid4()}"

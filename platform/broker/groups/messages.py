@@ -1,8 +1,7 @@
-"""What goes into the group protocol's decisions and what comes out of them. Pure values; no bytes of the wire.
+"""The inputs and outputs of the group protocol's decisions. Pure values; no bytes of the wire.
 
-A ticket stands for a request that is not answered yet: whoever asks gives one, and gets it back beside the answer. This room
-never calls it: answering may bring the next request of the same client in at once, in the middle of a decision.
-"""
+A ticket identifies a request that is not answered yet. The caller gives one and gets it back with the answer, in `replies`. The
+deciding files never call a ticket: answering may run the same client's next request in the middle of a decision."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,15 +10,15 @@ from typing import Any, NamedTuple
 from ...wire.errors import ErrorCode
 
 Ticket = Callable[[Any], None]
-"""Takes a JoinAnswer or a SyncAnswer, whichever was asked for."""
+"""Takes the JoinAnswer or SyncAnswer of its request."""
 
 
 OFFER_BYTES = 150
-"""What an offer takes besides its name and metadata."""
+"""Memory of an offer besides its name and metadata."""
 
 
 class ProtocolOffer(NamedTuple):
-    """One way of dividing the work that a member can take part in, with what it tells the leader for it."""
+    """One assignment protocol that a member supports, with its metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -35,7 +34,7 @@ class JoinRequest:
 
     group_id: str
     member_id: str = ""
-    """Empty for a newcomer."""
+    """Empty for a client without an id."""
     instance_id: str | None = None
     """The name of a static member, which outlives its process."""
     client_id: str = ""
@@ -44,19 +43,19 @@ class JoinRequest:
     rebalance_timeout_ms: int
     protocol_type: str
     offers: Sequence[ProtocolOffer]
-    """Best liked first."""
+    """In the member's order of preference."""
     asks_for_id_first: bool = True
-    """Whether a newcomer is sent back with an id before it is let in (JoinGroup 4 and later)."""
+    """Whether a client without an id is first sent back with one (JoinGroup 4 and later)."""
 
     @property
     def size_bytes(self) -> int:
-        """What a member that comes of it will hold in memory, roughly."""
+        """The memory of the member that it adds, roughly."""
         words = (self.group_id, self.member_id, self.instance_id or "", self.client_id, self.client_host, self.protocol_type)
         return sum(map(len, words)) + sum(offer.held_bytes for offer in self.offers)
 
 
 class JoinedMember(NamedTuple):
-    """A member as its leader hears of it."""
+    """A member as its leader sees it."""
 
     member_id: str
     instance_id: str | None
@@ -65,7 +64,7 @@ class JoinedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinAnswer:
-    """What becomes of a join."""
+    """The outcome of a join."""
 
     error: ErrorCode = ErrorCode.NONE
     generation: int = -1
@@ -74,11 +73,11 @@ class JoinAnswer:
     leader_id: str = ""
     member_id: str = ""
     members: Sequence[JoinedMember] = ()
-    """All of them for the leader, none for the others."""
+    """All members for the leader, none for the others."""
 
 
 class Leaver(NamedTuple):
-    """Somebody who is to leave a group, named by one of the two, or both."""
+    """A member to remove from a group, named by one of the two ids or both."""
 
     member_id: str
     instance_id: str | None = None
@@ -86,7 +85,7 @@ class Leaver(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """A member wants its share; the leader brings everybody's."""
+    """A member asks for its assignment; the leader's request carries everybody's."""
 
     group_id: str
     generation: int
@@ -94,14 +93,14 @@ class SyncRequest:
     instance_id: str | None = None
     protocol_type: str | None = None
     protocol: str | None = None
-    """None where the client is too old to say."""
-    shares: Sequence[tuple[str, bytes]] = ()
-    """Member id and its share."""
+    """None where the client is too old to send it."""
+    assignments: Sequence[tuple[str, bytes]] = ()
+    """Member ids and their assignments; empty unless the leader sends it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncAnswer:
-    """A member's share, opaque."""
+    """A member's assignment, opaque."""
 
     error: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None

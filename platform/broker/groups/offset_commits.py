@@ -1,7 +1,7 @@
-"""Where consumers' committed offsets go in and out: the offset registry in ZooKeeper, asked on the worker's thread.
+"""Commits, fetches and removes consumers' offsets: calls of the offset registry in ZooKeeper, made on the worker thread.
 
-Commits that arrive while a write is under way wait and go together with the next one, the last value of each partition only.
-A commit is answered when ZooKeeper has it. Bounded by the number of commits that wait and by what they take in memory."""
+Commits that arrive during a write are merged into the next write, which has the last value of each partition. A commit is
+answered when ZooKeeper has it. Bounded by the number of waiting commits and by their memory."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
@@ -18,12 +18,12 @@ log = get_logger(__name__)
 CAPACITY = 10_000
 """Commits that may wait."""
 CAPACITY_BYTES = 64 << 20
-"""What they may take, roughly."""
+"""Memory that they may take, roughly."""
 OFFSET_BYTES = 300
-"""What one offset takes besides its metadata."""
+"""Memory of one offset besides its metadata."""
 
-GROUPS_READ_AT_ONCE = 50
-"""Of one fetch that asks for many: commits wait behind these."""
+GROUPS_A_CHUNK = 50
+"""Of one fetch that names many groups: commits wait behind a chunk."""
 
 Position = tuple[str, int]
 """Topic and partition."""
@@ -31,7 +31,7 @@ Offsets = Mapping[Position, CommittedOffset]
 
 
 class OffsetStore(Protocol):
-    """What is used of `coordination.consumers.OffsetRegistry`."""
+    """The part of `coordination.consumers.OffsetRegistry` that is used here."""
 
     def read(self, group: str, partitions: Sequence[Position] | None) -> Offsets: ...
 
@@ -51,7 +51,7 @@ class _Commit:
 
 
 class OffsetCommits:
-    """Commits, reads and forgets offsets for handlers; everything but the store's calls happens on the loop thread."""
+    """Serves the handlers of the offset APIs. Only the store's calls leave the loop thread."""
 
     def __init__(self, store: OffsetStore, worker: Worker) -> None:
         self._store = store
@@ -61,9 +61,7 @@ class OffsetCommits:
         self._is_writing = False
 
     def commit(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None]) -> bool:
-        """Have the offsets written, then `done(None)`, or `done(error)`. Return False when too many wait: nothing will
-        happen.
-        """
+        """Write the offsets, then call `done(None)` or `done(error)`. Return False when too many wait: nothing will happen."""
         commit = _Commit(group, offsets, done)
         if len(self._waiting) >= CAPACITY or self._waiting_bytes + commit.size_bytes > CAPACITY_BYTES:
             return False
@@ -78,8 +76,8 @@ class OffsetCommits:
         done: Callable[[Mapping[str, Offsets | Exception]], None],
         failed: Callable[[Exception], None],
     ) -> bool:
-        """Have groups' offsets of these partitions (None: of all) read, each group for itself. Return False when the worker is
-        overloaded.
+        """Read groups' offsets of these partitions (None: all), each group for itself, then call `done` or `failed`. Return False
+        when the worker is overloaded.
         """
 
         def read(groups: Sequence[str]) -> dict[str, Offsets | Exception]:
@@ -93,7 +91,7 @@ class OffsetCommits:
                     found[group] = error
             return found
 
-        return submit_in_chunks(self._worker, list(wanted), read, done, failed, at_once=GROUPS_READ_AT_ONCE)
+        return submit_in_chunks(self._worker, list(wanted), read, done, failed, chunk_size=GROUPS_A_CHUNK)
 
     def forget(
         self,
@@ -102,15 +100,15 @@ class OffsetCommits:
         done: Callable[[Collection[Position]], None],
         failed: Callable[[Exception], None],
     ) -> bool:
-        """Have offsets removed, then `done` with those that were there. Return False when the worker is overloaded."""
+        """Remove offsets, then call `done` with those that existed. Return False when the worker is overloaded."""
         return self._worker.submit(lambda: self._store.forget(group, partitions), done, failed)
 
     def forget_topics(self, topics: Collection[str]) -> None:
-        """Have all groups' offsets of deleted topics removed. What cannot be done is logged: they do no harm but to a later
-        topic of that name, whose readers begin where these say.
+        """Remove all groups' offsets of deleted topics. A failure is logged: an offset that stays matters only to the readers of
+        a later topic of that name, who would begin there.
         """
 
-        # What waits would be written after the removal.
+        # Waiting commits would be written after the removal.
         for commit in self._waiting:
             commit.offsets = {position: one for position, one in commit.offsets.items() if position[0] not in topics}
 
@@ -159,12 +157,12 @@ class OffsetCommits:
 
 
 def _is_away(error: Exception) -> bool:
-    """Return whether ZooKeeper is away: asking it again for each group would keep everybody waiting that many times as long."""
+    """Return whether ZooKeeper is unreachable: one more call for each group would keep all waiting that many times as long."""
     return isinstance(error, HeadraceError) and error.retriable
 
 
 def coalesced(commits: Sequence[tuple[str, Offsets]]) -> dict[str, dict[Position, CommittedOffset]]:
-    """Return the offsets to write, by group: of several for one partition the last that was committed. Pure."""
+    """Return the offsets to write, by group: for each partition the last one committed. Pure."""
     merged: dict[str, dict[Position, CommittedOffset]] = {}
     for group, offsets in commits:
         merged.setdefault(group, {}).update(offsets)

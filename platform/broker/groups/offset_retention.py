@@ -1,9 +1,8 @@
-"""Has committed offsets that nobody needs any more removed, now and then, on the loop thread: `coordination.offset_expiry` does
-it, on the worker's, a piece at a time, so that commits and fetches of offsets get in between.
+"""Schedules the removal of expired committed offsets, on the loop thread. `coordination.offset_expiry` removes them on the worker
+thread, in chunks, so that commits and fetches of offsets run in between.
 
-Every broker sees to the groups that it coordinates: only it knows whether they have members. The first pass comes an interval
-after the start, so that members whose broker was away have joined again by then.
-"""
+Each broker handles the groups that it coordinates: only it knows whether they have members. The first pass begins an interval
+after the start, when members whose broker was away have joined again."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
@@ -20,13 +19,13 @@ log = get_logger(__name__)
 
 GROUPS_A_JOB = 50
 MEMBERS_A_JOB = 2_000
-"""Members whose subscriptions are gathered on the loop in one go: about 1 ms."""
+"""Members whose subscriptions are collected in one turn of the loop: about 1 ms."""
 GROUPS_NAMED = 5
 """How many groups one line of the log names."""
 
 
 class ExpiryStore(Protocol):
-    """What is used of `coordination.offset_expiry.OffsetExpiry`."""
+    """The part of `coordination.offset_expiry.OffsetExpiry` that is used here."""
 
     def groups(self) -> Sequence[str]: ...
 
@@ -34,7 +33,7 @@ class ExpiryStore(Protocol):
 
 
 class OffsetRetention:
-    """One pass after the other, each begun an interval after the end of the one before."""
+    """Runs one pass after the other, each an interval after the end of the one before."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class OffsetRetention:
         """Offsets removed since the start."""
 
     def start(self) -> None:
-        """Begin the passes. Before the loop runs."""
+        """Schedule the first pass. Call it before the loop runs."""
         self._again_later()
 
     def _again_later(self) -> None:
@@ -67,7 +66,7 @@ class OffsetRetention:
     def _begin(self) -> None:
         self._offset_count, self._named, self._after = 0, [], ""
         if not self._worker.submit(self._store.groups, self._listed, self._failed):
-            self._again_later()  # too much waits for ZooKeeper already: nothing here is urgent
+            self._again_later()  # too much waits for ZooKeeper already, and nothing here is urgent
 
     def _listed(self, groups: Sequence[str]) -> None:
         self._rest = list(reversed(groups))
@@ -78,7 +77,7 @@ class OffsetRetention:
         some = self._some_of_ours()
         if not some:
             if self._rest:
-                self._loop.post(self._next)  # others' groups so far: requests first
+                self._loop.post(self._next)  # only other brokers' groups so far: let requests run first
             else:
                 self._end()
             return
@@ -92,7 +91,7 @@ class OffsetRetention:
             self._end()
 
     def _some_of_ours(self) -> dict[str, GroupReaders]:
-        """Take out the next groups, and return those of them that are ours, with who reads in them."""
+        """Take the next groups from the rest; return those that this broker coordinates, with their readers."""
         some: dict[str, GroupReaders] = {}
         looked_at = members = 0
         while self._rest and looked_at < GROUPS_A_JOB and members < MEMBERS_A_JOB:

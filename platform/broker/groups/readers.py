@@ -1,4 +1,4 @@
-"""Who reads in a group at this moment, for those who must not touch what is read. Pure."""
+"""Which topics a group's members read now, for callers that must not remove what is being read. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from .subscription import CONSUMER, subscribed_topics
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupReaders:
-    """RunOutcome on the loop thread, cheaply; read wherever there is time."""
+    """Collected cheaply on the loop thread; `as_known` parses it on any thread."""
 
     is_there: bool
     had_members: bool
     subscriptions: Sequence[bytes]
-    """What each member of a stable group of consumers says that it reads; none for any other group."""
+    """Each member's subscription, in a stable group of consumers; empty for any other group."""
     is_known: bool
 
     @classmethod
     def of(cls, group: Group | None, *, had_members: bool) -> "GroupReaders":
-        """Return who reads in a group; `had_members`: there were some since somebody looked last."""
+        """Return the readers of a group. `had_members`: it has had members since the last look."""
         if group is None:
             return cls(is_there=False, had_members=had_members, subscriptions=(), is_known=False)
         is_known = group.state is GroupState.STABLE and group.protocol_type == CONSUMER
@@ -28,7 +28,7 @@ class GroupReaders:
         return cls(is_there=True, had_members=had_members, subscriptions=subscriptions, is_known=is_known)
 
     def as_known(self) -> Readers:
-        """Return the topics too: reads every subscription."""
+        """Return the readers with their topics. Parses every subscription."""
         if not self.is_known:
             return Readers(has_members=self.is_there, had_members=self.had_members)
         topics = [subscribed_topics(one) for one in self.subscriptions]

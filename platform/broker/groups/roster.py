@@ -1,4 +1,4 @@
-"""Who is in a group and who is expected, and what that takes in memory. Pure; knows nothing of generations."""
+"""The members of a group, its pending members, and the memory of both. Pure; knows nothing of generations."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -7,19 +7,19 @@ from ...wire.errors import ErrorCode
 from .member import Member
 from .messages import ProtocolOffer
 
-NEWCOMER_BYTES = 300
-"""What an id that was given out takes besides its text."""
+PENDING_MEMBER_BYTES = 300
+"""Memory of a pending member besides its id."""
 
 
 class Roster:
-    """Members by id in the order of their coming, static ones by instance too, and ids that have not joined yet."""
+    """Members by id in the order of their joins, static ones by instance too, and pending members."""
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         """Static members: instance id to member id."""
         self.pending_members: dict[str, int] = {}
-        """Ids that were given out and have not joined yet, and when they are forgotten."""
+        """Ids that were given to clients and have not joined yet, and when they are forgotten."""
         self.protocol_type: str | None = None
         self.held_bytes = 0
         self._offered: Counter[str] = Counter()
@@ -29,11 +29,11 @@ class Roster:
 
     @property
     def is_deserted(self) -> bool:
-        """Whether nobody is here and nobody is expected."""
+        """Whether it has neither members nor pending ones."""
         return not self.members and not self.pending_members
 
     def find(self, member_id: str, instance_id: str | None) -> Member | ErrorCode:
-        """Return the member that a request comes from, or why it is not one."""
+        """Return the member that sent a request, or the error to answer it with."""
         if instance_id is not None:
             known = self.instances.get(instance_id)
             if known is None:
@@ -43,7 +43,7 @@ class Roster:
         return self.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def could_agree(self, protocol_type: str, offers: Iterable[ProtocolOffer], *, apart_from: Member | None = None) -> bool:
-        """Return whether somebody with these offers has something in common with all the others."""
+        """Return whether these offers and those of all other members have a protocol in common."""
         others = len(self.members) - (apart_from is not None)
         if others == 0:
             return True
@@ -52,28 +52,28 @@ class Roster:
             self._offered[offer.name] - (offer.name in own) == others for offer in offers
         )
 
-    def expect(self, member_id: str, until_ms: int) -> None:
-        """Note an id that was given to a newcomer."""
+    def add_pending(self, member_id: str, until_ms: int) -> None:
+        """Add an id that was given to a client which has not joined yet."""
         self.pending_members[member_id] = until_ms
-        self.held_bytes += NEWCOMER_BYTES + len(member_id)
+        self.held_bytes += PENDING_MEMBER_BYTES + len(member_id)
 
-    def unexpect(self, member_id: str) -> None:
-        """Forget such an id; nothing when there is none."""
+    def forget_pending(self, member_id: str) -> None:
+        """Forget such an id, if there is one."""
         if self.pending_members.pop(member_id, None) is not None:
-            self.held_bytes -= NEWCOMER_BYTES + len(member_id)
+            self.held_bytes -= PENDING_MEMBER_BYTES + len(member_id)
 
     def enter(self, member: Member, protocol_type: str) -> None:
-        """Take in a member; the first one says what kind of group this is."""
+        """Add a member. The first one sets the group's protocol type."""
         if not self.members:
             self.protocol_type = protocol_type
-        self.unexpect(member.member_id)
+        self.forget_pending(member.member_id)
         self.members[member.member_id] = member
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
         self._count(member, 1)
 
     def replace(self, old: Member, new: Member, protocol_type: str) -> None:
-        """Have `new` stand where `old` stood, under the same instance id."""
+        """Put `new` in the place of `old`, under the same instance id."""
         self.members = {one.member_id: one for one in (new if one is old else one for one in self.members.values())}
         self.instances[str(new.instance_id)] = new.member_id
         self._count(old, -1)
@@ -82,29 +82,29 @@ class Roster:
             self.protocol_type = protocol_type
 
     def renew(self, member: Member, offers: Iterable[ProtocolOffer], protocol_type: str) -> None:
-        """Note what a member offers now."""
+        """Replace a member's offers."""
         self._count(member, -1)
         member.offers = tuple(offers)
         self._count(member, 1)
         if len(self.members) == 1:
             self.protocol_type = protocol_type
 
-    def assign(self, shares: dict[str, bytes]) -> None:
-        """Give each member its share; none to those who are not named."""
+    def assign(self, assignments: dict[str, bytes]) -> None:
+        """Set each member's assignment; an empty one for members that are not named."""
         for member in self.members.values():
-            share = shares.get(member.member_id, b"")
-            self.held_bytes += len(share) - len(member.assignment)
-            member.assignment = share
+            assignment = assignments.get(member.member_id, b"")
+            self.held_bytes += len(assignment) - len(member.assignment)
+            member.assignment = assignment
 
     def drop(self, member: Member) -> None:
-        """Let a member go."""
+        """Remove a member."""
         del self.members[member.member_id]
         if member.instance_id is not None:
             del self.instances[member.instance_id]
         self._count(member, -1)
 
     def offers(self) -> Sequence[Sequence[ProtocolOffer]]:
-        """Return what each member offers."""
+        """Return each member's offers."""
         return [member.offers for member in self.members.values()]
 
     def _count(self, member: Member, sign: int) -> None:

@@ -1,6 +1,5 @@
-"""What is left of groups in ZooKeeper, asked on the worker's thread: offsets of groups without members, and the paper's own
-consumers. Bounded by the worker's queue.
-"""
+"""Groups as ZooKeeper has them: committed offsets, and consumers of the paper's kind. Calls run on the worker thread, bounded by
+its queue."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
@@ -9,15 +8,15 @@ from ...coordination.group_directory import Deletion, GroupTrace
 from ..event_loop.chunked_job import submit_in_chunks
 from ..event_loop.worker import Worker
 
-DELETED_AT_ONCE = 20
-"""Groups, each some calls one after the other: commits wait behind these."""
+GROUPS_A_CHUNK = 20
+"""Groups deleted in one chunk, each by several calls in sequence: commits wait behind a chunk."""
 
 Deletions = Mapping[str, Deletion | Exception]
-"""What became of each group."""
+"""The outcome of each group."""
 
 
 class Directory(Protocol):
-    """What is used of `coordination.group_directory.GroupDirectory`."""
+    """The part of `coordination.group_directory.GroupDirectory` that is used here."""
 
     def groups(self) -> Mapping[str, bool]: ...
 
@@ -29,25 +28,26 @@ class Directory(Protocol):
 
 
 class StoredGroups:
-    """Lists, describes and deletes for handlers. Each call returns False when the worker is overloaded: nothing will happen."""
+    """Lists, describes and deletes groups for handlers. Each call passes its result to `done` or its error to `failed`, on the
+    loop thread. It returns False when the worker is overloaded: nothing will happen then."""
 
     def __init__(self, directory: Directory, worker: Worker) -> None:
         self._directory = directory
         self._worker = worker
 
     def groups(self, done: Callable[[Mapping[str, bool]], None], failed: Callable[[Exception], None]) -> bool:
-        """Have every group listed, with whether members of the paper's kind live in it."""
+        """List every group, with whether it has members of the paper's kind."""
         return self._worker.submit(self._directory.groups, done, failed)
 
     def describe(
         self, groups: Iterable[str], done: Callable[[Mapping[str, GroupTrace]], None], failed: Callable[[Exception], None]
     ) -> bool:
-        """Have groups described, those that are not there too."""
+        """Describe groups, those that do not exist too."""
         wanted = list(groups)
         return self._worker.submit(lambda: self._directory.describe(wanted), done, failed)
 
     def has_members(self, group: str, done: Callable[[bool], None], failed: Callable[[Exception], None]) -> bool:
-        """Have it told whether members of the paper's kind live in a group."""
+        """Find out whether a group has members of the paper's kind."""
         return self._worker.submit(lambda: self._directory.has_members(group), done, failed)
 
     def delete(
@@ -57,7 +57,7 @@ class StoredGroups:
         done: Callable[[Deletions], None],
         failed: Callable[[Exception], None],
     ) -> bool:
-        """Have groups deleted, each for itself. `has_members` is asked of each just before its turn has come: one that was joined
+        """Delete groups, each for itself. `has_members` is called for each just before its chunk begins: a group that was joined
         while others were being deleted stays.
         """
 
@@ -73,4 +73,4 @@ class StoredGroups:
                     outcomes[group] = error  # one group's fault is not another's
             return outcomes
 
-        return submit_in_chunks(self._worker, list(groups), delete, done, failed, at_once=DELETED_AT_ONCE, instead=joined)
+        return submit_in_chunks(self._worker, list(groups), delete, done, failed, chunk_size=GROUPS_A_CHUNK, known_result=joined)

@@ -1,7 +1,7 @@
-"""What consumers tell each other through a group, as far as a broker looks into it. Pure.
+"""What consumers send each other through a group: the subscription and the assignment, as far as a broker reads them. Pure.
 
-Source: Kafka's ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json. The group protocol itself treats these as
-opaque; DescribeGroups, OffsetDelete and a static member's return look at the topics.
+The group protocol itself treats both as opaque. DescribeGroups, OffsetDelete and a static member's return read the topics.
+Source: Kafka's ConsumerProtocolSubscription.json and ConsumerProtocolAssignment.json.
 
     subscription   version int16 · topics: count int32, each a string · user data: int32 length, -1 for none · (later: more)
     assignment     version int16 · count int32, each: topic string, partitions: count int32, each int32 · user data
@@ -14,14 +14,14 @@ from ...wire.errors import MalformedFrame
 from ...wire.primitives import INT, SHORT, count, read_count, read_name, string
 
 CONSUMER = "consumer"
-"""The protocol type whose metadata has this form."""
+"""The protocol type whose metadata has this layout."""
 
 _VERSION_0 = SHORT.pack(0)
 _NO_USER_DATA = INT.pack(-1)
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Return the topics that a subscription names, None when the bytes are no subscription."""
+    """Return the topics of a subscription, None when the bytes are not one."""
     try:
         number, at = read_count(metadata, 2, flexible=False, each=2)
         topics = []

@@ -9,8 +9,8 @@ Offers = Sequence[ProtocolOffer]
 
 
 def chosen(members: Sequence[Offers]) -> str | None:
-    """Return the winner: each member votes for the candidate it likes best; a tie goes to the one that the first member likes
-    better. None when they have nothing in common.
+    """Return the protocol with the most votes, None when the members have none in common. Each member votes for the first of
+    its offers that all have in common. The first member's order decides a tie.
     """
     if not members:
         return None

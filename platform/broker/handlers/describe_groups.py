@@ -88,7 +88,7 @@ def _described(
 
 
 def _group(group: Group) -> dict[str, Any]:
-    is_stable = group.state is GroupState.STABLE  # before that there is no protocol to show, and the last generation's shares
+    is_stable = group.state is GroupState.STABLE  # before, there is no protocol, and the assignments are the last generation's
     members = [
         {
             "member_id": member.member_id,

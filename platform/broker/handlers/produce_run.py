@@ -26,7 +26,7 @@ from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..log import AppendFailed, LogUnusable
 from ..log.segment.batch_run import MOST_PIECES, BatchRun
 from ..metrics import ApiMetrics, clock_ns
-from ..network.request_header import FRONT as REQUEST_FRONT
+from ..network.request_header import FIXED_HEADER
 from ..partitions.partition import PartitionTable
 from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
 
@@ -272,7 +272,7 @@ class ProduceRuns:
         answers: list[Answer] = []
         at = start
         for correlation_id, part, base_offset in _requests(correlation_ids, stretches):
-            size, api_key, version, _, client_id_length = REQUEST_FRONT.unpack_from(buffer, at)
+            size, api_key, version, _, client_id_length = FIXED_HEADER.unpack_from(buffer, at)
             frame = buffer[at : at + 4 + size]
             at += 4 + size
             if id(part) in failed:

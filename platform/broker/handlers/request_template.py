@@ -17,8 +17,7 @@ from ...wire.batch.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
 from ...wire.errors import ErrorCode, WireError
 from ...wire.messages import produce
 from ...wire.primitives import INT, count, read_name, string
-from ..network.request_header import FRONT as REQUEST_FRONT
-from ..network.request_header import body_start
+from ..network.request_header import FIXED_HEADER, body_start
 from ..partitions.partition import Partition
 from .batch_rules import fault_of
 
@@ -124,7 +123,7 @@ def read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, i
 
 
 def _read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
-    size, _, version, _, client_id_length = REQUEST_FRONT.unpack_from(buffer, start)
+    size, _, version, _, client_id_length = FIXED_HEADER.unpack_from(buffer, start)
     frame = buffer[start : min(start + 4 + size, end)]
     if not produce.MIN_VERSION <= version <= produce.MAX_VERSION:
         return None

@@ -32,7 +32,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         instance_id=getattr(decoded, "group_instance_id", None),
         protocol_type=getattr(decoded, "protocol_type", None),
         protocol=getattr(decoded, "protocol_name", None),
-        shares=[(str(one.member_id), bytes(one.assignment)) for one in required(decoded.assignments)],
+        assignments=[(str(one.member_id), bytes(one.assignment)) for one in required(decoded.assignments)],
     )
     return broker.groups.sync(sync, lambda answer: _encode(version, answer))
 

@@ -9,7 +9,7 @@ from ...wire.errors import ErrorCode
 from ...wire.messages.refusals import refusal
 from ..errors import FrameRefused
 from ..event_loop.rate_limited_log import RateLimitedLog
-from ..network.request_header import FRONT_SIZE, body_start
+from ..network.request_header import FIXED_HEADER_SIZE, body_start
 
 LONGEST_CLIENT_ID = 100
 """So many characters of a client id go into the log."""
@@ -28,7 +28,7 @@ class Unserved:
         Raises: FrameRefused where the protocol has no such response; MalformedFrame.
         """
         body_start(frame, client_id_length, flexible=False)
-        client_id = bytes(frame[FRONT_SIZE : FRONT_SIZE + max(0, client_id_length)]).decode(errors="replace")
+        client_id = bytes(frame[FIXED_HEADER_SIZE : FIXED_HEADER_SIZE + max(0, client_id_length)]).decode(errors="replace")
         why = self._why(api_key, version)
         answer = refusal(api_key, version, ErrorCode.UNSUPPORTED_VERSION, why)
         if answer is None:

@@ -1,6 +1,6 @@
 """One client's connection: frames in, responses out in the order of the requests. Lives on the loop thread.
 
-It owns the socket: it reads, has whole frames answered (`frame_runner`), keeps what is unfinished, and sends. While a response is
+It owns the socket: it reads, hands whole frames to the `frame_runner`, keeps what is unfinished, and sends. While a response is
 pending (a parked fetch, a ZooKeeper call), it takes no further request. One exception: behind Produce requests that wait for the
 disk it takes further Produce requests, so that one flush serves many. Pending responses are bounded in number; together with
 those that the peer leaves unread they are bounded in bytes. Hot: everything here runs once a read or once a request."""
@@ -95,14 +95,14 @@ class Connection(Generic[Template]):
         self.is_closed = False
         self.last_active_ms = shared.loop.now_ms
         self.unfinished_since_ms: int | None = None
-        """Since when the first frame that is not whole has been arriving; None when none is."""
+        """When the first incomplete frame began to arrive; None when no frame is incomplete."""
 
     def start(self) -> None:
         self._shared.loop.register(self.fd, self._mask, self._on_event)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a request of this connection is being answered or its answer sent."""
+        """Whether a response of this connection is pending or not fully sent."""
         return bool(self._pending.deferreds) or bool(self._send_queue)
 
     @property
@@ -114,7 +114,7 @@ class Connection(Generic[Template]):
         return self._send_queue.waiting_bytes
 
     def close(self) -> None:
-        """Close at once: what is unsent is lost, a pending answer abandoned."""
+        """Close now. Unsent responses are lost, pending ones cancelled."""
         if self.is_closed:
             return
         self.is_closed = True
@@ -127,7 +127,7 @@ class Connection(Generic[Template]):
         self._shared.closed(self)
 
     def finish(self) -> bool:
-        """Answer what is pending now, read no more; return whether everything is sent and the connection therefore closed."""
+        """Read no more and finish pending responses now. Return whether all are sent; the connection is then closed."""
         self._saw_end = True
         self._pending.finish_now()
         if not self.is_closed and not self.is_waiting:
@@ -135,7 +135,7 @@ class Connection(Generic[Template]):
         return self.is_closed
 
     def refuse(self, event: str, why: str, **reason: str) -> None:
-        """Close, and say why in the log. `reason` is what it is counted under, where that is not the event."""
+        """Close, and log why. `reason` is the name it is counted under, where that is not the event's."""
         self._shared.rejections.warning(event, peer=self.peer, why=why, **reason)
         self.close()
 
@@ -159,10 +159,10 @@ class Connection(Generic[Template]):
                 raise
 
     def _is_dealt_with(self, error: Exception) -> bool:
-        """Close the connection for what went wrong on it, others go on; return False for a fault of ours, which the loop logs."""
+        """Close the connection for its own error and return True. Return False for a fault of ours, which the loop logs."""
         match error:
             case BlockingIOError():
-                pass  # an event that was stale by the time it was handled
+                pass  # the event was stale by the time it was handled
             case OSError():
                 self.close()
             case FileEnded():
@@ -178,7 +178,7 @@ class Connection(Generic[Template]):
 
     def _read(self) -> None:
         if not self._frames.may_run():
-            self._watch(self._mask & ~EPOLLIN)  # not the peer's end: that is to be seen all the same
+            self._watch(self._mask & ~EPOLLIN)  # the peer's end (EPOLLRDHUP) is still watched
             return
         receive_buffer, scratch = self._receive_buffer, self._shared.scratch
         held = receive_buffer.end - receive_buffer.start
@@ -192,7 +192,7 @@ class Connection(Generic[Template]):
                 if length > LONGEST_CARRIED:
                     self._read_long(length)
                     return
-            # Before what comes now, so that a frame that was cut makes one run with those behind it.
+            # Put the kept bytes before those that come now, so that a cut frame makes one run with the frames behind it.
             scratch[:held] = receive_buffer.view[receive_buffer.start : receive_buffer.end]
             received = self._socket.recv_into(scratch[held:])
             receive_buffer.start = receive_buffer.end = 0
@@ -205,11 +205,11 @@ class Connection(Generic[Template]):
         self._keep_rest(self._frames.run(scratch, 0, end), end)
 
     def _read_long(self, length: int) -> None:
-        """Receive the rest of a long frame where its beginning is, and what follows it."""
+        """Receive the rest of a long frame behind its beginning, and what follows it."""
         receive_buffer, scratch = self._receive_buffer, self._shared.scratch
         room = receive_buffer.room(length)
         fills = len(receive_buffer) + len(room) == length
-        # Of a next frame as long as this only the beginning: the rest is then received where it stays.
+        # When the next frame may be as long as this one, take only its beginning here: its rest is then received in place.
         behind = scratch if length <= len(scratch) else scratch[:LONGEST_CARRIED]
         received = self._socket.recvmsg_into([room, behind] if fills else [room])[0]
         if received == 0:
@@ -220,7 +220,7 @@ class Connection(Generic[Template]):
         receive_buffer.end += in_room
         used = self._frames.run(receive_buffer.view, receive_buffer.start, receive_buffer.end)
         if used > receive_buffer.start:
-            self.unfinished_since_ms = None  # the next frame has a time of its own
+            self.unfinished_since_ms = None  # the next frame starts its own time
         receive_buffer.used(used)
         rest, used = received - in_room, 0
         if rest and not receive_buffer and self._frames.may_run():
@@ -228,24 +228,26 @@ class Connection(Generic[Template]):
         self._keep_rest(used, rest)
 
     def _keep_rest(self, used: int, received: int) -> None:
-        """Keep what of the scratch buffer was not used; send what was answered."""
+        """Keep the unused part of the scratch buffer; send the responses."""
         if self.is_closed:
             return
         if used:
-            self.unfinished_since_ms = None  # a peer that sends without a pause never ends a read with a whole frame
+            # A peer that sends without a pause never ends a read with a whole frame, and is not slow.
+            self.unfinished_since_ms = None
         if used < received:
             rest = self._shared.scratch[used:received]
             self._receive_buffer.put(rest, frame_bytes(rest, 0, received - used))
         elif self._receive_buffer.start == self._receive_buffer.end:
             self._receive_buffer.drop()
         if used and self._send_queue and 0 < self._shared.loop.turn_end_calls <= READERS_FIRST and not self._goes_on:
-            # Who reads along is about to be told of what was appended here: the acknowledgement would wake the producer first.
+            # Parked fetches are about to be answered with what was appended here. An acknowledgement sent now would wake the
+            # producer before their consumers.
             self._go_on_at_turn_end()
         else:
             self._after_input()
 
     def _end(self) -> None:
-        """Nothing more will come. What is pending or unsent still goes out, then the connection closes."""
+        """The peer has closed its side. Pending and unsent responses still go out, then the connection closes."""
         self._is_ended = True
         if self.is_waiting:
             self._watch(self._mask & ~EPOLLIN)
@@ -253,7 +255,7 @@ class Connection(Generic[Template]):
             self.close()
 
     def _after_input(self) -> None:
-        """Note what is unfinished, send what was answered."""
+        """Note whether a frame is unfinished; send the responses."""
         if self._receive_buffer.end > self._receive_buffer.start:
             if self.unfinished_since_ms is None:
                 self.unfinished_since_ms = self._shared.loop.now_ms
@@ -279,10 +281,10 @@ class Connection(Generic[Template]):
             self._frames.is_held = False
             self._go_on()
         elif not self._goes_on:
-            self._go_on_at_turn_end()  # one flush ends many waits: all that it lets go leaves in one send
+            self._go_on_at_turn_end()  # one flush completes many responses: they leave in one send
 
     def _go_on(self) -> None:
-        """Answer what was received meanwhile, send, and read on."""
+        """Answer the requests received meanwhile, send, and read on."""
         self._goes_on = False
         if self.is_closed:
             return
@@ -317,11 +319,11 @@ class Connection(Generic[Template]):
             self._watch(self._mask | EPOLLOUT)
             self._shared.output_held(self, self._send_queue.held_bytes)
         if was_backlogged and self._frames.may_run():
-            # Not from here: answering more may fill the backlog and send again, call within call.
+            # Not from here: answering more may fill the backlog and send again, which would recurse.
             self._shared.loop.post(self._go_on)
 
     def _peer_has_finished(self) -> None:
-        """The peer sends no more. What it has sent is still answered, a parked fetch at once."""
+        """The peer sends no more. Its requests are still answered, a parked fetch now."""
         self._saw_end = True
         self._watch(self._mask & ~EPOLLRDHUP)
         self._pending.finish_now()

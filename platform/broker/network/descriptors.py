@@ -1,7 +1,7 @@
-"""How many descriptors this process may have, and how they are shared out between logs and connections.
+"""Sets the limit of this process's descriptors and divides it between logs and connections.
 
-The system's soft limit is often 1,024 where the hard one is far higher: a server may raise it. Half go to segment files, which
-are let go and opened again as needed; the rest is for connections, which are not."""
+The system's soft limit is often 1,024 where the hard one is far higher: a server may raise it. Segment files get half, as they
+can be closed and opened again as needed. Connections, which cannot, have the rest."""
 
 import resource
 
@@ -14,11 +14,12 @@ log = get_logger(__name__)
 MOST_WANTED = 1 << 20
 LEAST_FILES = 64
 LEAST, COMFORTABLE = 64, 1_024
-"""A broker without partitions and clients holds about 25: with fewer than `LEAST` one would be ready and take nobody in."""
+"""A broker without partitions and clients holds about 25 descriptors. With fewer than `LEAST` it would be ready and accept no
+connection."""
 
 
 def share_out() -> int:
-    """Raise the limit as far as permitted, give the logs their share, return the limit. Raises: TooFewDescriptors."""
+    """Return the limit, raised as far as permitted; give segment files their half. Raises: TooFewDescriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_WANTED if hard == resource.RLIM_INFINITY else min(hard, MOST_WANTED)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -26,7 +27,7 @@ def share_out() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
         except (OSError, ValueError):
-            pass  # A container may forbid it: what there is has to do.
+            pass  # a container may forbid it: the present limit has to do
     limit = MOST_WANTED if soft == resource.RLIM_INFINITY else soft
     if limit < LEAST:
         raise TooFewDescriptors(limit, LEAST)

@@ -1,7 +1,7 @@
 """Answers the whole frames in what a connection has received, in order, as far as they may be answered now.
 
-Knows one thing of APIs: Produce requests come in runs. The dispatch takes a run at once, or answers a single frame. Reads and
-sends nothing. Lives on the loop thread. Hot: once a read, its loop once a run or a request."""
+Knows one thing of APIs: Produce requests come in runs. The dispatch takes a whole run in one call, or answers a single frame.
+Reads and sends nothing. Lives on the loop thread. Hot: once a read, its loop once a run or a request."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -10,7 +10,7 @@ from ..errors import FrameRefused
 from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..metrics import clock_ns
 from .input_gathering import InputGathering
-from .request_header import FRONT, FRONT_SIZE, SMALLEST_FRAME
+from .request_header import FIXED_HEADER, FIXED_HEADER_SIZE, SMALLEST_FRAME
 from .response_queue import ResponseQueue
 from .send_queue import SendQueue
 
@@ -19,13 +19,13 @@ LONGEST_CARRIED = 64 * 1024
 """When a frame was cut and is longer than this, its rest is received behind its kept beginning. The beginning of a shorter frame
 is copied back to the scratch buffer (1 us for 10 KB)."""
 TURN_NS = 2_000_000
-"""How long one connection's requests, but for Produce, may keep the loop. Without it sixty connections that asked for all
-settings, thousands of times in a read, kept the loop for 70 s. A lone request costs no look at the clock."""
+"""How long one connection's requests may keep the loop; Produce requests do not count. Without this bound sixty connections that
+asked for all settings, thousands of times in a read, kept the loop for 70 s. A lone request does not read the clock."""
 MOST_PENDING = 1_000
 """Produce responses, of single requests or whole runs, that wait for the disk on one connection."""
 
 Template = TypeVar("Template")
-"""What the dispatch keeps from one run of a connection to the next. The connection holds it and never looks into it."""
+"""What the dispatch keeps from one run of a connection to the next. Opaque to the connection, which holds it."""
 Answer = bytes | Chunks | DeferredResponse | None
 
 
@@ -33,15 +33,15 @@ class Dispatch(Protocol[Template]):
     """Answers frames (the router)."""
 
     def largest(self, api_key: int) -> int:
-        """Return the longest frame that is taken for this API, its size field not counted."""
+        """Return the largest frame size accepted for this API, without the size field."""
         ...
 
     def take_run(
         self, template: Template | None, buffer: memoryview, start: int, end: int, peer: str
     ) -> tuple[Template | None, int, Sequence[Answer]]:
-        """Answer the Produce requests in `buffer[start:end]` that can be taken together, perhaps none.
+        """Answer the Produce requests in `buffer[start:end]` that can be handled together, perhaps none.
 
-        Return the template for the next call, where the first byte is that was not taken, and whole response frames in order.
+        Return the template for the next call, the position of the first unused byte, and whole response frames in order.
         Raises as `answer`.
         """
         ...
@@ -58,7 +58,7 @@ class Dispatch(Protocol[Template]):
 
 
 class FrameRunner(Generic[Template]):
-    """The requests of one connection. `give_way` is called when others are to have their turn before the rest is answered."""
+    """Answers the requests of one connection. It calls `give_way` when other connections should run before it goes on."""
 
     __slots__ = (
         "_dispatch",
@@ -101,7 +101,7 @@ class FrameRunner(Generic[Template]):
         self._is_stopped = True
 
     def may_run(self) -> bool:
-        """Return whether a request may be answered now."""
+        """Return whether the next request may be answered now."""
         pending = self._pending
         return not (
             self.is_held
@@ -111,15 +111,15 @@ class FrameRunner(Generic[Template]):
         )
 
     def is_backlogged(self) -> bool:
-        """Return whether too many bytes of responses wait already."""
+        """Return whether too many bytes of responses wait."""
         return self._send_queue.waiting_bytes + self._pending.expected_bytes > self._output_max_bytes
 
     def run(self, buffer: memoryview, start: int, end: int) -> int:
-        """Answer the whole frames in `buffer[start:end]`, until one is pending; return where the first unused byte is."""
+        """Answer the whole frames in `buffer[start:end]` until one is pending. Return the position of the first unused byte."""
         dispatch, pending, peer = self._dispatch, self._pending, self._peer
         until_ns = 0
-        while end - start >= FRONT_SIZE:
-            size, api_key, version, correlation_id, client_id_length = FRONT.unpack_from(buffer, start)
+        while end - start >= FIXED_HEADER_SIZE:
+            size, api_key, version, correlation_id, client_id_length = FIXED_HEADER.unpack_from(buffer, start)
             frame_end = start + 4 + size
             if frame_end > end or size < SMALLEST_FRAME:
                 self._check_size(size, api_key)
@@ -139,7 +139,7 @@ class FrameRunner(Generic[Template]):
             elif pending.deferreds:
                 self.is_held = True
                 return start
-            may_yield = api_key != PRODUCE and end - frame_end >= FRONT_SIZE
+            may_yield = api_key != PRODUCE and end - frame_end >= FIXED_HEADER_SIZE
             if may_yield and until_ns == 0:
                 until_ns = clock_ns() + TURN_NS
             frame = buffer[start:frame_end]

@@ -1,7 +1,7 @@
-"""Gives memory back to the system after a burst: unused buffers, and freed memory that the C library keeps.
+"""Returns memory to the system after a burst: unused buffers, and freed memory that the C library keeps.
 
-A burst of three thousand connections takes up to 80 MB, which the process would otherwise keep for good. It looks every few
-seconds, and does nothing unless a burst has ended."""
+A burst of three thousand connections takes up to 80 MB, which the process would otherwise keep. A timer checks every few seconds
+whether a burst has ended."""
 
 import ctypes
 from collections.abc import Callable
@@ -11,8 +11,8 @@ from ..event_loop.loop import Loop
 
 LOOK_EVERY_MS = 5_000
 WORTH_BYTES = 4 << 20
-"""A burst has ended when a whole period needed so much less than the one before. Less is not worth it: a trim takes milliseconds
-of another thread, and new buffers cost page faults."""
+"""A burst has ended when a whole period needed so much less than the peak before it. For less it does not pay: a trim takes
+milliseconds of another thread, and new buffers cost page faults."""
 
 
 class Borrower(Protocol):
@@ -28,7 +28,7 @@ class Borrower(Protocol):
 
 
 class MemoryReturn:
-    """Lives on the loop thread, but for what it has `dispose` run."""
+    """Lives on the loop thread; `dispose` runs the trim elsewhere."""
 
     def __init__(self, loop: Loop, borrower: Borrower, dispose: Callable[[Callable[[], None]], None]) -> None:
         """`dispose` runs a job off the loop."""
@@ -38,7 +38,7 @@ class MemoryReturn:
         self._most_bytes = 0
 
     def start(self) -> None:
-        """Begin to look. On the loop's thread, or before it runs."""
+        """Begin the checks. Call it on the loop thread, or before the loop runs."""
         self._loop.call_at(self._loop.now_ms + LOOK_EVERY_MS, self._look)
 
     def _look(self) -> None:
@@ -53,7 +53,7 @@ class MemoryReturn:
 
 
 def trim() -> None:
-    """Have the C library give the system what it keeps of freed memory, where it can. From any thread; others go on meanwhile."""
+    """Have the C library return its freed memory to the system, where it can. Any thread may call this; others run meanwhile."""
     trim_heap = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim_heap is not None:
         trim_heap(0)

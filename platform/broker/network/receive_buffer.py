@@ -1,7 +1,7 @@
-"""Bytes of requests on their way in: one scratch buffer for all, and buffers that connections borrow for unfinished frames.
+"""Received bytes of requests: one scratch buffer for all connections, and a pool of buffers for unfinished frames.
 
 An idle connection holds no buffer. Most reads go into the scratch buffer, and whole frames are answered from there. Only an
-unfinished rest is copied into a buffer of the connection's own. That buffer grows with the bytes that have come, never with what
+unfinished rest is copied into a buffer of the connection's own. That buffer grows with the received bytes, never with what
 a length field claims. Pure: reads no socket."""
 
 from collections import defaultdict
@@ -11,8 +11,8 @@ SMALLEST_BYTES = 4 * 1024
 KEPT_BYTES = 32 * 1024 * 1024
 LARGEST_KEPT_BYTES = 4 * 1024 * 1024
 TRUST_FACTOR = 16
-"""A buffer may be this many times what has come: an honest 1 MiB frame is copied once, a claimed 2 GiB costs what was sent.
-"""
+"""A buffer may be this many times as large as what was received: an honest 1 MiB frame is copied once, and a claimed 2 GiB costs
+only what was sent."""
 
 
 class BufferPool:
@@ -21,7 +21,7 @@ class BufferPool:
     def __init__(self) -> None:
         self.lent_bytes = 0
         self.peak_bytes = 0
-        """The most that was lent at once. The reader resets it."""
+        """The most that was lent at one time. Its reader resets it."""
         self._kept_bytes = 0
         self._free: defaultdict[int, list[bytearray]] = defaultdict(list)
 
@@ -37,14 +37,14 @@ class BufferPool:
         return bytearray(size)
 
     def give(self, buffer: bytearray) -> None:
-        """Take a buffer back. Nobody may read it any more."""
+        """Take a buffer back. Its user must not touch it any more."""
         size = len(buffer)
         self.lent_bytes -= size
         if size <= LARGEST_KEPT_BYTES and self._kept_bytes + size <= KEPT_BYTES:
             self._kept_bytes += size
             self._free[size].append(buffer)
 
-    def let_go(self) -> None:
+    def free_unused(self) -> None:
         """Free the returned buffers."""
         self._free.clear()
         self._kept_bytes = 0
@@ -72,7 +72,7 @@ class ReceiveBuffer:
         self.end += len(data)
 
     def room(self, frame_bytes: int | None) -> memoryview:
-        """Return where to receive the rest of the frame: all of it where there is room, else a part. Never empty."""
+        """Return a view to receive the rest of the frame into: room for all of it, or for a part. Never empty."""
         if frame_bytes is None:
             self._make_room(SMALLEST_BYTES, None)
             return self.view[self.end :]
@@ -82,13 +82,13 @@ class ReceiveBuffer:
         return self.view[self.end : min(self.start + frame_bytes, len(self.view))]
 
     def used(self, up_to: int) -> None:
-        """The bytes before `up_to` are used. With none left the buffer goes back to the pool."""
+        """Drop the bytes before `up_to`. When none are left the buffer goes back to the pool."""
         self.start = up_to
         if self.start == self.end:
             self.drop()
 
     def drop(self) -> None:
-        """Give the buffer back with what is in it."""
+        """Drop all bytes and give the buffer back."""
         if self._buffer is not None:
             self.view.release()
             self._pool.give(self._buffer)

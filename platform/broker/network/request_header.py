@@ -1,7 +1,7 @@
-"""The front of every request frame. Pure. Source: Kafka's RequestHeader.json, versions 1 and 2.
+"""The header of every request frame. Pure. Source: Kafka's RequestHeader.json, versions 1 and 2.
 
-size int32 | api key int16 | api version int16 | correlation id int32 | client id: int16 length, bytes | (v2) tagged
-fields | body
+size int32 | api key int16 | api version int16 | correlation id int32 | client id: int16 length, bytes
+           | (v2) tagged fields | body
 """
 
 import struct
@@ -9,10 +9,10 @@ import struct
 from ...wire.errors import MalformedFrame
 from ...wire.primitives import skip_tags
 
-FRONT = struct.Struct(">ihhih")
+FIXED_HEADER = struct.Struct(">ihhih")
 """size, api key, api version, correlation id, length of the client id."""
-FRONT_SIZE = FRONT.size
-SMALLEST_FRAME = FRONT_SIZE - 4
+FIXED_HEADER_SIZE = FIXED_HEADER.size
+SMALLEST_FRAME = FIXED_HEADER_SIZE - 4
 """A frame's size does not count itself."""
 
 
@@ -21,7 +21,7 @@ def body_start(frame: memoryview, client_id_length: int, *, flexible: bool) -> i
 
     Raises: MalformedFrame when the header runs past the frame's end.
     """
-    at = FRONT_SIZE + client_id_length if client_id_length > 0 else FRONT_SIZE
+    at = FIXED_HEADER_SIZE + client_id_length if client_id_length > 0 else FIXED_HEADER_SIZE
     if at > len(frame):
         raise MalformedFrame(f"a client id of {client_id_length} bytes in a frame of {len(frame)}")
     if flexible:
@@ -37,12 +37,12 @@ def body_start(frame: memoryview, client_id_length: int, *, flexible: bool) -> i
 
 
 def client_id(frame: memoryview, length: int) -> str:
-    """Return what the client calls itself, empty when it does not say; `body_start` has checked the length."""
-    return str(frame[FRONT_SIZE : FRONT_SIZE + length], "utf-8", "replace") if length > 0 else ""
+    """Return the client's id, empty when it gives none. `body_start` has checked the length."""
+    return str(frame[FIXED_HEADER_SIZE : FIXED_HEADER_SIZE + length], "utf-8", "replace") if length > 0 else ""
 
 
 def frame_bytes(buffer: memoryview, start: int, end: int) -> int | None:
-    """Return the length of the frame that begins at `start`, its size field included; None while that field is cut."""
+    """Return the length of the frame that begins at `start`, with its size field; None while that field is incomplete."""
     if end - start < 4:
         return None
     return 4 + int.from_bytes(buffer[start : start + 4], "big")

@@ -1,7 +1,7 @@
-"""Responses of one connection on their way out: bytes and file slices in order, sent as far as the socket takes them.
+"""Responses of one connection on their way out: bytes and file regions in order, sent as far as the socket takes them.
 
-A run of small responses leaves in one send. A slice goes by sendfile(2); its header is held back (MSG_MORE) and leaves with it.
-The owner bounds the queue by `waiting_bytes`."""
+A run of small responses leaves in one send. A file region goes by sendfile(2); its header is held back (MSG_MORE) and leaves with
+it. The owner bounds the queue by `waiting_bytes`."""
 
 import os
 import socket
@@ -10,16 +10,16 @@ from collections import deque
 from ..event_loop.deferred_response import Chunk, Chunks
 
 SENDFILE_TURN_BYTES = 2 * 1024 * 1024
-"""One connection sends so much, then others get their turn."""
+"""One connection sends at most so much before other connections get their turn."""
 JOIN_BYTES = 64 * 1024
 
 
 class FileEnded(Exception):
-    """A file ended before its slice did. The connection cannot go on, since the response's length has been sent."""
+    """A file ended before its region did. The connection must close, since the response's length has been sent."""
 
 
 class SendQueue:
-    """What is still to be sent."""
+    """The chunks that are still to be sent."""
 
     __slots__ = ("_chunks", "_head_sent", "held_bytes", "waiting_bytes")
 
@@ -28,7 +28,7 @@ class SendQueue:
         self._head_sent = 0
         self.waiting_bytes = 0
         self.held_bytes = 0
-        """The part of `waiting_bytes` that is in memory: all but file slices."""
+        """The part of `waiting_bytes` that is in memory: all but file regions."""
 
     def __bool__(self) -> bool:
         return bool(self._chunks)
@@ -47,9 +47,9 @@ class SendQueue:
         self.held_bytes += len(data)
 
     def send(self, to: socket.socket) -> bool:
-        """Send what the socket takes now, at most `SENDFILE_TURN_BYTES`. Return whether everything is sent. Hot: once a turn.
+        """Send what the socket takes, about `SENDFILE_TURN_BYTES` at most. Return whether everything is sent. Hot: once a turn.
 
-        After a short send the socket is full and is not tried again. Raises: OSError when the peer is gone; FileEnded.
+        After a short send the socket is full, and this returns. Raises: OSError when the peer is gone; FileEnded.
         """
         chunks = self._chunks
         left = SENDFILE_TURN_BYTES
@@ -85,7 +85,7 @@ class SendQueue:
         self.waiting_bytes = self.held_bytes = 0
 
     def _send_bytes(self, to: socket.socket) -> int:
-        """Send the bytes before the first slice, or some of them. Return how many, or -1 when the socket is full."""
+        """Send the bytes before the first file region, or some of them. Return how many, or -1 when the socket is full."""
         chunks = self._chunks
         count = len(chunks)
         if not self._head_sent and (count == 1 or not isinstance(chunks[1], bytes)):

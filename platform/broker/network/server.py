@@ -1,8 +1,8 @@
 """The listening socket and the connections that it has accepted, within their limits.
 
-Lives on the loop thread. The server refuses connections beyond the limit. It closes a connection that is idle too long, and one
-whose request takes too long to arrive. When unfinished requests together hold too much memory, it closes the connection with the
-oldest; when unread responses do, the one with the most. Knows no API."""
+The server refuses connections beyond the limit. It closes a connection that is idle too long, and one whose request takes too
+long to arrive. When unfinished requests together hold too much memory, it closes the connection with the oldest; when unread
+responses do, the one with the most. Lives on the loop thread. Knows no API."""
 
 import errno
 import os
@@ -27,7 +27,7 @@ ACCEPTS_A_TURN = 64
 FINISH_MS, FINISH_LOOK_MS = 2_000, 5
 """How long a stop waits for pending responses, and how often it looks."""
 CONNECTION_BYTES = 4 << 10
-"""The memory of a connection without its buffers, roughly."""
+"""Memory of a connection without its buffers, roughly."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -45,13 +45,13 @@ class Server(Generic[Template]):
         self._connections: dict[int, Connection[Template]] = {}
         self._held: dict[Connection[Template], int] = {}
         self.held_bytes = 0
-        """Memory of responses that wait for full sockets, without file slices."""
+        """Memory of responses that wait for full sockets, without file regions."""
         self.accepted_count = 0
-        """Connections taken so far; for metrics."""
+        """Connections accepted so far; for metrics."""
         self._most_connections = 0
         self._most_held_bytes = 0
         self._listener: socket.socket | None = None
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         """Closed for a moment when no descriptor is left, to accept a connection and close it. Else the loop would spin."""
 
     @property
@@ -71,7 +71,7 @@ class Server(Generic[Template]):
         return self._pool.lent_bytes
 
     def take_peak(self) -> int:
-        """Return the most memory that connections, requests and answers took since the last call, roughly."""
+        """Return the most memory that connections, requests and responses took since the last call, roughly."""
         peak_bytes = self._most_connections * CONNECTION_BYTES + self._pool.peak_bytes + self._most_held_bytes
         self._most_connections, self._most_held_bytes = len(self._connections), self.held_bytes
         self._pool.peak_bytes = self._pool.lent_bytes
@@ -79,15 +79,15 @@ class Server(Generic[Template]):
 
     def give_back(self) -> None:
         """Free the buffers that are kept for the next request."""
-        self._pool.let_go()
+        self._pool.free_unused()
 
     @property
     def output_bytes(self) -> int:
-        """Bytes of responses that peers have not taken yet, with file slices."""
+        """Bytes of responses that peers have not read yet, with file regions."""
         return sum(connection.unsent_bytes for connection in self._connections.values())
 
     def listen(self) -> None:
-        """Begin to accept. Raises: AddressInUse."""
+        """Begin to accept connections. Raises: AddressInUse."""
         host, port = self._settings.host, self._settings.port
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -104,14 +104,14 @@ class Server(Generic[Template]):
         self.loop.call_at(self.loop.now_ms + SWEEP_EVERY_MS, self._sweep)
 
     def stop_listening(self) -> None:
-        """Accept no more. Open connections go on."""
+        """Accept no more connections. Open ones stay."""
         if self._listener is not None:
             self.loop.unregister(self._listener.fileno())
             self._listener.close()
             self._listener = None
 
     def finish(self, done: Callable[[], None], within_ms: int = FINISH_MS) -> None:
-        """Accept and read no more. Call `done` when all pending responses are sent, or when the time is over."""
+        """Accept and read no more. Call `done` when all pending responses are sent, or after `within_ms`."""
         self.stop_listening()
         deadline_ms = self.loop.now_ms + within_ms
 
@@ -125,11 +125,11 @@ class Server(Generic[Template]):
         look()
 
     def close(self) -> None:
-        """Close everything. The loop has ended or this is its thread."""
+        """Close everything. Call it on the loop thread, or after the loop has ended."""
         self.stop_listening()
         for connection in list(self._connections.values()):
             connection.close()
-        os.close(self._spare)
+        os.close(self._reserve_fd)
 
     def new_receive_buffer(self) -> ReceiveBuffer:
         return ReceiveBuffer(self._pool)
@@ -164,7 +164,7 @@ class Server(Generic[Template]):
                 return
             except OSError as error:
                 if error.errno in _NO_DESCRIPTORS:
-                    self._turn_away()
+                    self._refuse_for_want_of_descriptors()
                 else:
                     self.rejections.warning("accept_failed", error=str(error))
                 return
@@ -181,14 +181,14 @@ class Server(Generic[Template]):
             self._most_connections = max(self._most_connections, len(self._connections))
             connection.start()
 
-    def _turn_away(self) -> None:
+    def _refuse_for_want_of_descriptors(self) -> None:
         assert self._listener is not None
-        os.close(self._spare)
+        os.close(self._reserve_fd)
         try:
             self._listener.accept()[0].close()
         except OSError:
             pass
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self.rejections.warning("no_descriptors_left", connections=len(self._connections))
 
     def _sweep(self) -> None:

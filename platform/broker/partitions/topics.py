@@ -273,7 +273,7 @@ class Topics:
             removed = self._table.remove_topic(topic)
             if removed:
                 log.info("topic_removed", topic=topic, partitions=len(removed), data=why)
-            self._jobs.put(self._setting_aside, _Going(topic, why), cost=len(removed), is_asked=False)
+            self._jobs.put(self._setting_aside, _Going(topic, why), cost=len(removed), is_required=True)
 
 
 def _erase(folders: Sequence[Path]) -> None:

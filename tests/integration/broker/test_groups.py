@@ -165,7 +165,7 @@ def test_a_group_survives_the_brokers_death_and_loses_nothing_above_what_it_comm
             )
             broker.kill()
             broker.restart()
-            # Asked of the broker: the readers go by their old shares, which nobody may commit for, until they hear of its death.
+            # Asked of the broker: readers use their old assignments, which nobody may commit for, until they hear of its death.
             eventually(lambda: len(members(broker, "g")) == 2, what="two members again")
             produce(broker, "t", after)
             eventually(read_all(after, a, b), what="everything read after the death")

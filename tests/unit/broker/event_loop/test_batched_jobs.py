@@ -91,7 +91,7 @@ def test_too_many_are_refused_at_once_but_for_what_nobody_asks_for() -> None:
     for number in range(batched_jobs.MOST_WAITING + 2):
         jobs.put(make, number)
     assert [items for items, error in noted.failures if isinstance(error, Overloaded)] == [[batched_jobs.MOST_WAITING + 1]]
-    jobs.put(aside, 7, is_asked=False)
+    jobs.put(aside, 7, is_required=True)
     run_all(worker)
     assert noted.told[-1] == ("aside", [7])
 

@@ -27,11 +27,13 @@ def join(client: RawClient, group: str = "g", member_id: str = "", *, version: i
     return answer
 
 
-def sync(client: RawClient, joined: Any, shares: dict[str, bytes] | None = None, *, version: int = 5, group: str = "g") -> Any:
-    return client.ask(14, version, sync_message(joined, shares, group=group))
+def sync(
+    client: RawClient, joined: Any, assignments: dict[str, bytes] | None = None, *, version: int = 5, group: str = "g"
+) -> Any:
+    return client.ask(14, version, sync_message(joined, assignments, group=group))
 
 
-def sync_message(joined: Any, shares: dict[str, bytes] | None, *, group: str = "g") -> dict[str, Any]:
+def sync_message(joined: Any, assignments: dict[str, bytes] | None, *, group: str = "g") -> dict[str, Any]:
     return {
         "group_id": group,
         "generation_id": joined.generation_id,
@@ -39,7 +41,9 @@ def sync_message(joined: Any, shares: dict[str, bytes] | None, *, group: str = "
         "group_instance_id": None,
         "protocol_type": "consumer",
         "protocol_name": "range",
-        "assignments": [{"member_id": member_id, "assignment": share} for member_id, share in (shares or {}).items()],
+        "assignments": [
+            {"member_id": member_id, "assignment": assignment} for member_id, assignment in (assignments or {}).items()
+        ],
     }
 
 

@@ -29,7 +29,7 @@ class Member:
     owes_sync: bool = False
     join: object = None
     sync: object = None
-    share: bytes = b""
+    assignment: bytes = b""
 
 
 @dataclass
@@ -111,7 +111,7 @@ class KafkasGroup:
         member.offers, member.session_ms, member.rebalance_ms = offers, session_ms, rebalance_ms
         return self._waits_to_join(call, member)
 
-    def syncs(self, call: object, name: str, instance: str | None, generation: int, shares: dict[str, bytes]) -> Answer:
+    def syncs(self, call: object, name: str, instance: str | None, generation: int, assignments: dict[str, bytes]) -> Answer:
         """SyncGroup."""
         error = self._refusal(name, instance) or self._outdated(generation)
         if error:
@@ -122,15 +122,15 @@ class KafkasGroup:
         member.owes_sync = False
         if self.state == "Stable":
             self._hears_of(member)
-            return ("NONE", member.share)
+            return ("NONE", member.assignment)
         self._send(member.sync, "REBALANCE_IN_PROGRESS")
         member.sync, member.silent_at = call, None
         if name == self.leader:
             self.state = "Stable"
             for one in self.members.values():
-                one.share = shares.get(one.name, b"")
+                one.assignment = assignments.get(one.name, b"")
             for one in [one for one in self.members.values() if one.sync is not None]:
-                self._send(one.sync, "NONE", one.share)
+                self._send(one.sync, "NONE", one.assignment)
                 one.sync = None
                 self._hears_of(one)
         return PARKED
@@ -219,7 +219,7 @@ class KafkasGroup:
         told_leader = self.leader
         if self.leader == old.name:
             self.leader = new.name
-        new.share = old.share
+        new.assignment = old.assignment
         self.members = {one.name: one for one in (new if one is old else one for one in self.members.values())}
         winners = self._winners()
         if self.state != "Stable" or self.protocol not in winners or (len(winners) > 1 and not stays_in_a_tie):

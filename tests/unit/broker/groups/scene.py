@@ -80,10 +80,10 @@ class Scene:
         return self._answered(asked, answer)
 
     def sync(
-        self, member_id: str, generation: int, shares: dict[str, bytes] | None = None, *, group: str = "g", **more: Any
+        self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, *, group: str = "g", **more: Any
     ) -> Asked:
         request = SyncRequest(
-            group_id=group, generation=generation, member_id=member_id, shares=list((shares or {}).items()), **more
+            group_id=group, generation=generation, member_id=member_id, assignments=list((assignments or {}).items()), **more
         )
         asked = Asked()
         return self._answered(asked, self.coordinator.sync(request, asked.ticket, self.now_ms))
@@ -128,7 +128,7 @@ class Scene:
             ticket(answer)
 
     def stable(self, number: int, *, static: bool = False, **more: Any) -> list[str]:
-        """Return the ids of a stable group's members: all joined, the leader has given each its own id as share."""
+        """Return the ids of a stable group's members: all joined, the leader has given each its own id as assignment."""
         first = self.join(instance="i0" if static else None, name="m0", **more)
         asked = [first, *(self.join(instance=f"i{n}" if static else None, name=f"m{n}", **more) for n in range(1, number))]
         if number > 1:

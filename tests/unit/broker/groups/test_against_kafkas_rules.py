@@ -102,9 +102,9 @@ class SameAnswers(RuleBasedStateMachine):
         client = self.clients[slot]
         instance = client.instance if instance == OWN else instance
         generation = client.generation - late
-        shares = {one: f"{generation}:{one}".encode() for one in client.others}
-        asked = self.scene.sync(client.name, generation, shares, instance_id=instance)
-        self._compare(asked, self.kafka.syncs(asked, client.name, instance, generation, shares), client)
+        assignments = {one: f"{generation}:{one}".encode() for one in client.others}
+        asked = self.scene.sync(client.name, generation, assignments, instance_id=instance)
+        self._compare(asked, self.kafka.syncs(asked, client.name, instance, generation, assignments), client)
 
     @rule(slot=SLOTS, instance=INSTANCES)
     def beats(self, slot: int, instance: str | None) -> None:

@@ -65,10 +65,10 @@ class AnyHistory(RuleBasedStateMachine):
     def member_syncs(self, member_id: str) -> None:
         group = self.scene.coordinator.get("g")
         generation = self.generation_of.get(member_id, 0)
-        shares = {}
+        assignments = {}
         if group is not None and group.leader_id == member_id:
-            shares = {one: f"{generation}:{one}".encode() for one in group.members}
-        asked = self.scene.sync(member_id, generation, shares, instance_id=self.instance_of.get(member_id))
+            assignments = {one: f"{generation}:{one}".encode() for one in group.members}
+        asked = self.scene.sync(member_id, generation, assignments, instance_id=self.instance_of.get(member_id))
         if asked.is_parked:
             self.syncs.append((asked, self.scene.now_ms))
         elif asked.error is ErrorCode.NONE and asked.answer.assignment:

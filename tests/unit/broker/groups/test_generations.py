@@ -1,4 +1,4 @@
-"""From one generation of a group to the next: joins, shares, departures, silence."""
+"""From one generation of a group to the next: joins, assignments, departures, silence."""
 
 from headrace.broker.groups.messages import Leaver, ProtocolOffer
 from headrace.wire.errors import ErrorCode

@@ -72,11 +72,11 @@ class Scene:
     def __init__(self, folder: Path, store: Store, *, brokers: Sequence[int] = (1,)) -> None:
         settings = from_words(data=folder, zookeeper="played", words=["group.initial.rebalance.delay.ms=0"])
         self.loop, self.worker, self.store = HandLoop(), HandWorker(), store
-        self.desk = GroupService(self.loop, settings, lambda: brokers, lambda group, done, failed: done(False) or True)  # type: ignore[func-returns-value]
+        self.service = GroupService(self.loop, settings, lambda: brokers, lambda group, done, failed: done(False) or True)  # type: ignore[func-returns-value]
         self.retention = OffsetRetention(
             self.loop,
             self.worker,
-            self.desk,
+            self.service,
             store,
             retention_ms=RETENTION_MS,
             interval_ms=INTERVAL_MS,
@@ -102,11 +102,13 @@ class Scene:
             offers=[ProtocolOffer("range", subscription(topics) if topics else b"?")],
             asks_for_id_first=False,
         )
-        deferred = self.desk.join(join, lambda answer: answers.append(answer) or b"")  # type: ignore[func-returns-value]
+        deferred = self.service.join(join, lambda answer: answers.append(answer) or b"")  # type: ignore[func-returns-value]
         assert isinstance(deferred, DeferredResponse)
         joined = answers[0]
         member_id = joined.member_id  # type: ignore[attr-defined]
-        self.desk.sync(SyncRequest(group_id=group, generation=1, member_id=member_id, shares=[(member_id, b"")]), lambda _: b"")
+        self.service.sync(
+            SyncRequest(group_id=group, generation=1, member_id=member_id, assignments=[(member_id, b"")]), lambda _: b""
+        )
         return str(member_id)
 
 
@@ -155,7 +157,7 @@ def test_what_one_call_leaves_is_gone_on_with_where_it_was_left(scene: Scene, st
 
 def test_a_group_that_lost_its_members_meanwhile_is_told_once(scene: Scene, store: Store) -> None:
     store.names = ["empty", "left"]
-    scene.desk.leave("left", [Leaver(scene.join("left", "clicks"))])
+    scene.service.leave("left", [Leaver(scene.join("left", "clicks"))])
     for _ in range(2):
         scene.loop.go_on(INTERVAL_MS)
         scene.work()
@@ -169,7 +171,9 @@ def test_the_topics_of_a_stable_group_are_told_and_those_of_any_other_are_not(sc
     scene.join("reading", "clicks", "orders")
     scene.join("odd")
     scene.join("connect", "clicks", kind="connect")
-    readers = {name: scene.desk.readers(name, had_members=False).as_known() for name in ("reading", "odd", "connect", "nobody")}
+    readers = {
+        name: scene.service.readers(name, had_members=False).as_known() for name in ("reading", "odd", "connect", "nobody")
+    }
     assert readers == {
         "reading": Readers(has_members=True, topics=frozenset({"clicks", "orders"})),
         "odd": Readers(has_members=True),
@@ -194,7 +198,7 @@ def test_a_broker_without_groups_of_its_own_ends_its_pass_and_begins_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene = Scene(tmp_path, Store(names=[f"g{number}" for number in range(3 * GROUPS_A_JOB)]))
-    monkeypatch.setattr(scene.desk, "is_ours", lambda name: False)
+    monkeypatch.setattr(scene.service, "is_ours", lambda name: False)
     for _ in range(2):
         scene.loop.go_on(INTERVAL_MS)
         scene.work()

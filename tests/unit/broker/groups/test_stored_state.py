@@ -8,7 +8,7 @@ from headrace.broker.errors import Overloaded
 from headrace.broker.event_loop.worker import Worker
 from headrace.broker.groups import offset_commits
 from headrace.broker.groups.offset_commits import OffsetCommits, coalesced
-from headrace.broker.groups.stored_groups import DELETED_AT_ONCE, StoredGroups
+from headrace.broker.groups.stored_groups import GROUPS_A_CHUNK, StoredGroups
 from headrace.broker.partitions import producer_id_allocator
 from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
 from headrace.coordination.committed_offset import CommittedOffset as At
@@ -49,9 +49,9 @@ def test_of_several_commits_for_a_partition_the_last_counts() -> None:
 
 def test_commits_that_come_during_a_write_go_together_with_the_next() -> None:
     store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
-    desk = OffsetCommits(store, worker)
+    commits = OffsetCommits(store, worker)
     for offset in range(100):
-        assert desk.commit("g", {("t", 0): At(offset)}, answers.append)
+        assert commits.commit("g", {("t", 0): At(offset)}, answers.append)
     assert answers == []
     worker.run_one()
     assert answers == [None]
@@ -62,11 +62,11 @@ def test_commits_that_come_during_a_write_go_together_with_the_next() -> None:
 
 def test_a_commit_that_waits_does_not_bring_offsets_of_a_deleted_topic_back() -> None:
     store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
-    desk = OffsetCommits(store, worker)
-    desk.commit("g", {("t", 0): At(1)}, answers.append)
-    desk.commit("g", {("t", 0): At(2), ("kept", 0): At(3)}, answers.append)
-    desk.commit("h", {("t", 0): At(4)}, answers.append)
-    desk.forget_topics(["t"])
+    commits = OffsetCommits(store, worker)
+    commits.commit("g", {("t", 0): At(1)}, answers.append)
+    commits.commit("g", {("t", 0): At(2), ("kept", 0): At(3)}, answers.append)
+    commits.commit("h", {("t", 0): At(4)}, answers.append)
+    commits.forget_topics(["t"])
     while worker.jobs:
         worker.run_one()
     assert {group: offsets for group, offsets in store.offsets.items() if offsets} == {"g": {("kept", 0): At(3)}}
@@ -75,9 +75,9 @@ def test_a_commit_that_waits_does_not_bring_offsets_of_a_deleted_topic_back() ->
 
 def test_commits_of_many_groups_during_a_write_are_one_write_too() -> None:
     store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
-    desk = OffsetCommits(store, worker)
+    commits = OffsetCommits(store, worker)
     for number in range(100):
-        desk.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
+        commits.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
     worker.run_one()
     worker.run_one()
     assert (store.writes, len(store.offsets), answers) == (2, 100, [None] * 100)
@@ -92,18 +92,18 @@ def test_when_zookeeper_is_away_it_is_not_asked_again_for_each_group() -> None:
             raise ConnectionUnsure("write", "/consumers", "too slow")
 
     store, worker, answers = Store(), HandWorker(), list[Exception | None]()
-    desk = OffsetCommits(store, worker)
+    commits = OffsetCommits(store, worker)
     for number in range(10):
-        desk.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
+        commits.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
     worker.run_one()
     worker.run_one()
     assert (store.asked, [type(answer) for answer in answers]) == (2, [ConnectionUnsure] * 10)
 
 
 def test_commits_that_take_too_much_memory_are_refused() -> None:
-    desk, answers = OffsetCommits(MemoryOffsets(), HandWorker()), list[Exception | None]()
+    commits, answers = OffsetCommits(MemoryOffsets(), HandWorker()), list[Exception | None]()
     fat = {("t", partition): At(1, -1, "x" * 4_000) for partition in range(1_000)}
-    taken = [desk.commit("g", fat, answers.append) for _ in range(20)]
+    taken = [commits.commit("g", fat, answers.append) for _ in range(20)]
     assert taken.count(True) == offset_commits.CAPACITY_BYTES // (1_000 * (4_000 + offset_commits.OFFSET_BYTES)) + 1
     assert taken[-1] is False
 
@@ -116,10 +116,10 @@ def test_a_failed_write_is_told_to_its_own_group_only() -> None:
             super().commit(offsets)
 
     store, worker, answers = Store(), HandWorker(), list[tuple[str, Exception | None]]()
-    desk = OffsetCommits(store, worker)
-    desk.commit("first", {("t", 0): At(1)}, lambda error: answers.append(("first", error)))
-    desk.commit("bad", {("t", 0): At(1)}, lambda error: answers.append(("bad", error)))
-    desk.commit("good", {("t", 0): At(2)}, lambda error: answers.append(("good", error)))
+    commits = OffsetCommits(store, worker)
+    commits.commit("first", {("t", 0): At(1)}, lambda error: answers.append(("first", error)))
+    commits.commit("bad", {("t", 0): At(1)}, lambda error: answers.append(("bad", error)))
+    commits.commit("good", {("t", 0): At(2)}, lambda error: answers.append(("good", error)))
     worker.run_one()
     worker.run_one()
     assert [(group, type(error)) for group, error in answers] == [
@@ -130,23 +130,23 @@ def test_a_failed_write_is_told_to_its_own_group_only() -> None:
 
 
 def test_commits_beyond_the_desks_capacity_are_refused() -> None:
-    desk, answers = OffsetCommits(MemoryOffsets(), HandWorker()), list[Exception | None]()
-    taken = [desk.commit("g", {("t", 0): At(1)}, answers.append) for _ in range(offset_commits.CAPACITY + 2)]
+    commits, answers = OffsetCommits(MemoryOffsets(), HandWorker()), list[Exception | None]()
+    taken = [commits.commit("g", {("t", 0): At(1)}, answers.append) for _ in range(offset_commits.CAPACITY + 2)]
     assert taken.count(True) == offset_commits.CAPACITY + 1  # one is being written
     assert taken[-1] is False
 
 
 def test_a_full_worker_is_answered_with_an_error_not_with_silence() -> None:
-    desk, answers = OffsetCommits(MemoryOffsets(), HandWorker(capacity=0)), list[Exception | None]()
-    desk.commit("g", {("t", 0): At(1)}, answers.append)
+    commits, answers = OffsetCommits(MemoryOffsets(), HandWorker(capacity=0)), list[Exception | None]()
+    commits.commit("g", {("t", 0): At(1)}, answers.append)
     assert [type(answer).__name__ for answer in answers] == ["Overloaded"]
 
 
 def test_each_producer_id_is_given_once_over_many_blocks() -> None:
     blocks, worker, ids = MemoryBlocks(), HandWorker(), list[int | None]()
-    desk = ProducerIdAllocator(blocks, worker)
+    allocator = ProducerIdAllocator(blocks, worker)
     for _ in range(35):
-        desk.take(ids.append)
+        allocator.take(ids.append)
         while worker.jobs:
             worker.run_one()
     assert None not in ids
@@ -155,9 +155,9 @@ def test_each_producer_id_is_given_once_over_many_blocks() -> None:
 
 def test_who_comes_to_an_empty_desk_waits_for_the_block() -> None:
     worker, ids = HandWorker(), list[int | None]()
-    desk = ProducerIdAllocator(MemoryBlocks(), worker)
-    desk.take(ids.append)
-    desk.take(ids.append)
+    allocator = ProducerIdAllocator(MemoryBlocks(), worker)
+    allocator.take(ids.append)
+    allocator.take(ids.append)
     assert (ids, len(worker.jobs)) == ([], 1)
     worker.run_one()
     assert ids == [7_000, 7_001]
@@ -165,21 +165,21 @@ def test_who_comes_to_an_empty_desk_waits_for_the_block() -> None:
 
 def test_when_zookeeper_gives_no_block_those_who_wait_are_told_and_later_ones_try_again() -> None:
     blocks, worker, ids = MemoryBlocks(), HandWorker(), list[int | None]()
-    desk = ProducerIdAllocator(blocks, worker)
+    allocator = ProducerIdAllocator(blocks, worker)
     blocks.fails = True
-    desk.take(ids.append)
+    allocator.take(ids.append)
     worker.run_one()
     assert ids == [None]
     blocks.fails = False
-    desk.take(ids.append)
+    allocator.take(ids.append)
     worker.run_one()
     assert ids == [None, 7_000]
 
 
 def test_an_endless_queue_for_producer_ids_is_cut_at_its_bound() -> None:
-    desk, ids = ProducerIdAllocator(MemoryBlocks(), HandWorker()), list[int | None]()
+    allocator, ids = ProducerIdAllocator(MemoryBlocks(), HandWorker()), list[int | None]()
     for _ in range(producer_id_allocator.CAPACITY + 3):
-        desk.take(ids.append)
+        allocator.take(ids.append)
     assert ids == [None] * 3
 
 
@@ -207,11 +207,11 @@ def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> Non
     store, worker = MemoryOffsets(), HandWorker()
     groups = [f"g{number:04d}" for number in range(1_000)]
     store.offsets = {name: {("t", 0): At(1)} for name in groups}
-    desk, traces = OffsetCommits(store, worker), StoredGroups(store, worker)
+    commits, traces = OffsetCommits(store, worker), StoredGroups(store, worker)
     fetched, deleted, committed = list[Any](), list[Any](), list[Any]()
-    assert desk.fetch(dict.fromkeys(groups), fetched.append, fetched.append)
+    assert commits.fetch(dict.fromkeys(groups), fetched.append, fetched.append)
     assert traces.delete(groups, lambda group: False, deleted.append, deleted.append)
-    assert desk.commit("late", {("t", 0): At(2)}, committed.append)
+    assert commits.commit("late", {("t", 0): At(2)}, committed.append)
     for _ in range(3):
         worker.run_one()
     assert (committed, fetched, deleted) == ([None], [], [])
@@ -223,18 +223,18 @@ def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> Non
 
 def test_of_very_many_groups_those_are_refused_that_there_is_no_room_for_when_their_turn_comes() -> None:
     store, worker, deleted = MemoryOffsets(), HandWorker(), list[Any]()
-    groups = [f"g{number}" for number in range(DELETED_AT_ONCE + 5)]
+    groups = [f"g{number}" for number in range(GROUPS_A_CHUNK + 5)]
     assert StoredGroups(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
     worker.capacity = 0
     worker.run_one()
-    assert [deleted[0][name] for name in groups[:DELETED_AT_ONCE]] == [Deletion.ABSENT] * DELETED_AT_ONCE
-    assert all(isinstance(deleted[0][name], Overloaded) for name in groups[DELETED_AT_ONCE:])
+    assert [deleted[0][name] for name in groups[:GROUPS_A_CHUNK]] == [Deletion.ABSENT] * GROUPS_A_CHUNK
+    assert all(isinstance(deleted[0][name], Overloaded) for name in groups[GROUPS_A_CHUNK:])
     assert not StoredGroups(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
 
 
 def test_a_group_that_is_joined_while_others_are_being_deleted_keeps_its_offsets() -> None:
     store, worker, deleted, joined = MemoryOffsets(), HandWorker(), list[Any](), set[str]()
-    groups = [f"g{number}" for number in range(DELETED_AT_ONCE + 5)]
+    groups = [f"g{number}" for number in range(GROUPS_A_CHUNK + 5)]
     store.offsets = {name: {("t", 0): At(1)} for name in groups}
     assert StoredGroups(store, worker).delete(groups, joined.__contains__, deleted.append, deleted.append)
     joined.add(groups[-1])

@@ -99,8 +99,8 @@ def test_commits_of_many_clients_during_one_write_become_one_write(broker: Servi
     broker.offsets.gate.clear()
     for number, client in enumerate(clients):
         client.send(8, 8, control.encode_request(8, 8, commit_message("g", "clicks", {0: number})))
-    desk = broker.context.offsets
-    eventually(lambda: len(desk._waiting) == 49, what="all commits waiting")
+    commits = broker.context.offsets
+    eventually(lambda: len(commits._waiting) == 49, what="all commits waiting")
     broker.offsets.gate.set()
     for client in clients:
         client.receive(8, 8)

@@ -3,12 +3,12 @@
 import pytest
 
 from headrace.broker.handlers.request import Request
-from headrace.broker.network.request_header import FRONT, FRONT_SIZE
+from headrace.broker.network.request_header import FIXED_HEADER, FIXED_HEADER_SIZE
 
 
 def of(client_id: bytes, length: int) -> Request:
-    frame = memoryview(FRONT.pack(0, 11, 5, 1, length) + client_id + b"body")
-    return Request(5, frame[FRONT_SIZE + len(client_id) :], "1.2.3.4:5", frame, length)
+    frame = memoryview(FIXED_HEADER.pack(0, 11, 5, 1, length) + client_id + b"body")
+    return Request(5, frame[FIXED_HEADER_SIZE + len(client_id) :], "1.2.3.4:5", frame, length)
 
 
 @pytest.mark.parametrize(

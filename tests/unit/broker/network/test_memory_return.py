@@ -58,5 +58,5 @@ def test_the_pool_knows_its_peak_and_lets_go_of_what_it_keeps() -> None:
     assert (pool.peak_bytes, pool.lent_bytes) == (lent, 0)
     assert pool.take(100_000) is buffers[-1]
     pool.give(buffers[-1])
-    pool.let_go()
+    pool.free_unused()
     assert all(pool.take(100_000) is not buffer for buffer in buffers)
