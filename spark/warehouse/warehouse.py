@@ -303,14 +303,17 @@ class TopicTable:
         return counts
 
     def referenced_paths(self) -> set[Path]:
-        """Return every data file that any snapshot of the table names."""
-        found: set[Path] = set()
-        for snapshot in self._table.metadata.snapshots:
-            for manifest in snapshot.manifests(self._table.io):
-                if manifest.added_snapshot_id == snapshot.snapshot_id:
-                    entries = manifest.fetch_manifest_entry(self._table.io, discard_deleted=False)
-                    found.update(local_path(entry.data_file.file_path) for entry in entries)
-        return found
+        """Return every data file that any snapshot of the table names, whichever snapshot added it.
+
+        A manifest outlives the snapshot that added it: later snapshots go on naming it after the first one has expired.
+        """
+        io = self._table.io
+        manifests = {one.manifest_path: one for snapshot in self._table.metadata.snapshots for one in snapshot.manifests(io)}
+        return {
+            local_path(entry.data_file.file_path)
+            for manifest in manifests.values()
+            for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
+        }
 
     def _mapping(self, transaction: object) -> str:
         # Parquet files written by Spark have no field ids: columns are matched by name, new ones too.

@@ -126,6 +126,20 @@ def test_orphans_of_dead_runs_are_swept_and_nothing_else(tmp_path: Path) -> None
     assert [folder.name for folder in data.iterdir()] == [committed.name]
 
 
+def test_files_of_a_load_whose_snapshot_has_expired_are_kept(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    store(warehouse, "expired", ROWS, [span(0, 0, 100)])
+    data = warehouse.data_folder("clicks")
+    (data / "expired" / ".lock").touch()  # as a load leaves it
+    somebody = warehouse.existing_table("clicks").iceberg
+    (load,) = somebody.metadata.snapshots
+    with somebody.transaction() as transaction, transaction.update_snapshot().fast_append():
+        pass
+    somebody.maintenance.expire_snapshots().by_id(load.snapshot_id).commit()
+    assert sweep(data, lambda: warehouse.existing_table("clicks").referenced_paths()) == 0
+    assert existing(warehouse) == 3
+
+
 @pytest.mark.parametrize("name", ["a/b", "", "..", "x" * 250, "a b"])
 def test_a_name_that_is_no_topic_s_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(WarehouseError, match=r"no topic's name"):
