@@ -1,8 +1,9 @@
-"""Application logging: typed events to a topic, and books that say what became of each.
+"""Application logging: typed events to a topic, and counts that account for each of them.
 
-`EventLogger` the door · `event_schema` schemas with event time and server · `AuditedRequests` one event per HTTP request
-(ASGI). Inside: `event_encoder` validates and encodes, `early_events` waits for the schema's id, `keeper` comes up and reports,
-`open_windows` knows what is under way, `quarantine` what was refused. Imports nothing beyond the light install.
+`EventLogger` is the entry point. `event_schema`: schemas with event time and server. `AuditedRequests`: one event per HTTP
+request (ASGI). Inside, `event_encoder` validates and encodes, `pre_schema_buffer` holds events until the schema's id is known,
+`logger_startup` connects and reports, `open_windows` knows the events in flight, `quarantine` sends refused events. Imports
+nothing beyond the light install.
 """
 
 from .access_log_schema import ACCESS_LOG_SCHEMA, ACCESS_LOG_TOPIC

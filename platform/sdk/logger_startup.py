@@ -1,9 +1,9 @@
-"""The logger's second thread: brings the logger up, then reports to the audit about every second until the logger is sealed.
+"""The logger's second thread: connects the logger, then reports to the audit about every second until the logger is sealed.
 
-Coming up is a ladder: audit topic, producer id and announcement, schema id; only then may the first event go out, so that the
-audit knows of a producer before it sees a record of its. A rung that fails for now is tried again; a schema that is refused ends
-it. From the announcement on the logger beats, whatever else is still missing. What is away is told once, with its address and
-the reason, and once when it is back (`outage`).
+The steps of the start are: audit topic, producer id and announcement, schema id. Only then may the first event go out, so that
+the audit knows a producer before it sees its records. A step that fails for now is tried again; a refused schema ends the start.
+From the announcement on the logger reports every second, whatever else is missing. An outage is logged once, with the address and
+the reason, and once when it is over (`outage`).
 """
 
 import threading
@@ -26,11 +26,11 @@ log = get_library_logger(__name__)
 
 FAULT_EVERY_MS = 60_000
 STEP_TIMEOUT_MS = 5_000
-"""How long one rung waits before it counts as failed for now."""
+"""How long one step waits before it counts as failed for now."""
 
 
 class LoggerStartup:
-    """`start` begins the thread; `stop` ends it; between the two it climbs, then beats."""
+    """`start` begins the thread; `stop` ends it. In between it takes the steps of the start, then reports every second."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the books say, drawn up for the verdict: the facts of a topic and of one of its windows."""
+"""Builds the facts for the verdict from the tier reports: of a topic, and of one of its windows."""
 
 from .facts import Progress, TopicFacts, WindowFacts
 from .messages import SEND_FAILED

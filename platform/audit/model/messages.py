@@ -1,4 +1,4 @@
-"""What tiers say on the audit topic, as values. Their JSON is `codec.py`'s; what they add up to is `books.py`'s."""
+"""What tiers say on the audit topic, as values. `codec.py` has their JSON; `tier_reports.py` adds them up."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """One run of a producer as the audit knows it: heard when, sealed what, and whether a report of its was lost. Pure.
 
-A run is (instance, epoch). Its counts per window are `books.py`'s; what its silence means is `verdict.py`'s.
+A run is (instance, epoch). Its counts per window are in `tier_reports.py`; what its silence means is decided in `verdict.py`.
 """
 
 from dataclasses import dataclass, field

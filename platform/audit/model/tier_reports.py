@@ -1,7 +1,7 @@
-"""The books: everything that tiers have said, added up so that any window's facts are at hand. Pure and in memory.
+"""Everything that tiers have reported, added up so that any window's facts are at hand. Pure and in memory.
 
-Each method that changes something tells a `Journal`, in the terms of what changed, so that a store can follow in the
-same transaction and give the same books back after a restart. Knows nothing of SQL, clocks or topics' settings.
+Each method that changes something passes the change to a `Journal`, so that a store can follow in the same transaction and
+rebuild the same state after a restart. Knows nothing of SQL, clocks or topics' settings.
 """
 
 from collections import defaultdict
@@ -120,7 +120,7 @@ class TopicBook:
 
 
 class TierReports:
-    """Every topic's books and every run. One owner; the caller holds the lock."""
+    """Every topic's reports and every run. One owner; the caller holds the lock."""
 
     def __init__(self, window_ms: int = WINDOW_MS) -> None:
         self.window_ms = window_ms

@@ -1,5 +1,4 @@
-"""What the service remembers beside the books: verdicts and their changes, stretches nobody could read, messages that were
-no reports.
+"""What the service stores beside the tier reports: verdicts and their changes, unreadable ranges, messages that were no reports.
 
 Each list is bounded: the oldest entries go.
 """
@@ -29,13 +28,13 @@ class VerdictChange(NamedTuple):
 
 
 class AuditLog:
-    """Reads and writes them, in the transaction that the caller has begun."""
+    """Reads and writes these lists, in the transaction that the caller has begun."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def note_unreadable(self, key: LogKey, from_offset: int, to_offset: int, reason: str, at_ms: int) -> None:
-        """Remember that a stretch of a log could not be read and so was not counted."""
+        """Store that a range of a log could not be read and so was not counted."""
         self._database.do(
             "INSERT INTO unreadable (tier, topic, partition, from_offset, to_offset, reason, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*key, from_offset, to_offset, reason, at_ms),
@@ -43,7 +42,7 @@ class AuditLog:
         self._database.do("DELETE FROM unreadable WHERE number <= (SELECT max(number) FROM unreadable) - ?", (MOST_NOTES,))
 
     def unreadable(self, topic: str | None = None) -> list[dict[str, Any]]:
-        """Return the stretches that could not be read, oldest first."""
+        """Return the ranges that could not be read, oldest first."""
         names = ("tier", "topic", "partition", "from_offset", "to_offset", "reason", "at_ms")
         rows = self._database.rows(
             f"SELECT {', '.join(names)} FROM unreadable WHERE ? IS NULL OR topic = ? ORDER BY number", (topic, topic)
@@ -51,7 +50,7 @@ class AuditLog:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def note_malformed(self, partition: int, offset: int, reason: str, at_ms: int) -> None:
-        """Remember a message that is no report, and count it."""
+        """Store a message that is no report, and count it."""
         self._database.do(
             "INSERT INTO malformed (partition, offset, reason, at_ms) VALUES (?, ?, ?, ?)", (partition, offset, reason, at_ms)
         )

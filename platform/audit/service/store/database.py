@@ -1,6 +1,7 @@
-"""The file of the books: one SQLite database, one writing process, its tables, transactions.
+"""The audit's file: one SQLite database, one writing process, its tables, transactions.
 
-Knows rows and files, not what they mean: `journal.py` writes the books there, `loading.py` reads them back, `notes.py` the rest.
+Knows rows and files, not what they mean: `journal.py` writes the tier reports, `loading.py` reads them back, `audit_log.py` the
+rest.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Writes every change of the books into the database, in the transaction that the caller has begun."""
+"""Writes every change of the tier reports into the database, in the transaction that the caller has begun."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from .database import Database
 
 
 class BooksJournal:
-    """`model.books.Journal`, into SQLite. Loading what it wrote gives the same books: `loading.py`."""
+    """`model.tier_reports.Journal`, into SQLite. Loading what it wrote gives the same reports: `loading.py`."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -47,7 +47,7 @@ class UnreadableRange:
 
 
 class Ledger:
-    """TierReports, file and what was heard when, behind one lock."""
+    """The tier reports, their file and the times of the last reports, behind one lock."""
 
     def __init__(self, database: Database, settings: AuditSettings, clock: Clock) -> None:
         self.settings = settings
@@ -86,7 +86,7 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[TierReports]:
-        """Hold the books still while reading them; the caller changes nothing but the marks of what it has seen."""
+        """Hold the tier reports unchanged while reading them; the caller changes nothing but the marks of what it has seen."""
         with self._lock:
             yield self._books
 
@@ -237,12 +237,12 @@ class Ledger:
             )
 
     def ask(self, question: Callable[[AuditLog], T]) -> T:
-        """Return the answer that the notes give."""
+        """Return the answer of the audit log."""
         with self._lock:
             return question(self.notes)
 
     def note(self, write: Callable[[AuditLog], None]) -> None:
-        """Write notes in a transaction of their own."""
+        """Write to the audit log in a transaction of its own."""
         with self._lock, self._database.transaction():
             write(self.notes)
 

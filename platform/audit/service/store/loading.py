@@ -1,4 +1,4 @@
-"""Gives back the books that `journal.py` wrote, as they stood at the last transaction."""
+"""Rebuilds the tier reports that `journal.py` wrote, as of the last transaction."""
 
 import json
 
@@ -13,9 +13,9 @@ from .database import Database
 
 
 def load(database: Database, window_ms: int) -> TierReports:
-    """Return the books as they stood at the last transaction.
+    """Return the tier reports as of the last transaction.
 
-    Raises StoreError when they were kept with other windows.
+    Raises StoreError if they were stored with other windows.
     """
     known = database.fact("window_ms")
     if known is not None and known != window_ms:
