@@ -26,7 +26,7 @@ from ...runtime.layout import Layout
 from ...schema_registry.client.registry_client import RegistryClient
 from ..errors import LoadSuperseded, LoadUnproven, SparkFailed
 from ..source import task_reports
-from ..source.columns import SYSTEM_COLUMNS
+from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
 from ..source.log_ends import check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json, split_ranges
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
@@ -219,10 +219,11 @@ class LoadJob:
         }
         try:
             rows = self._session.read.format("headrace").schema(schema).options(**options).load()
-            hours = rows.withColumn("_hour", F.expr("cast(floor(unix_seconds(_timestamp) / 3600) as bigint)"))
+            hours = rows.withColumn(HOUR_FIELD, F.expr("cast(floor(unix_seconds(_timestamp) / 3600) as bigint)"))
+            hour = F.col(f"`{HOUR_FIELD}`")
             # Rebalance: the rows of one hour come together, so that files are few; a huge hour is still split over tasks.
-            sorted_hours = hours.hint("rebalance", "_hour").sortWithinPartitions("_hour", "_timestamp")
-            sorted_hours.write.partitionBy("_hour").parquet(str(target))
+            sorted_hours = hours.hint("rebalance", hour).sortWithinPartitions(hour, "_timestamp")
+            sorted_hours.write.partitionBy(HOUR_FIELD).parquet(str(target))
         except PySparkException as error:
             raise SparkFailed(settings.topic, _first_lines(error)) from error
         except (Py4JError, OSError, EOFError) as error:
@@ -237,7 +238,7 @@ class LoadJob:
                 log.warning("spark_not_stopped", reason=str(error).splitlines()[:1])
 
     def _files(self, target: Path, row_count: int) -> list[Path]:
-        files = sorted(target.glob("_hour=*/*.parquet"))
+        files = sorted(target.glob(f"{HOUR_FIELD}=*/*.parquet"))
         written = sum(pq.read_metadata(path).num_rows for path in files)
         if written != row_count:
             raise LoadUnproven(self._settings.topic, f"{row_count} rows were read and {written} stand in the files")

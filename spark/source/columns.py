@@ -37,6 +37,9 @@ SYSTEM_COLUMNS = pa.schema(
 )
 """The columns of every table besides the event's own: the record's address, its event time, its writer's schema."""
 
+HOUR_FIELD = "_timestamp-hour"
+"""Rows are partitioned by it. No field of an event has this name, since Avro allows no hyphen."""
+
 Convert = Callable[[Any], Any]
 _PRIMITIVES = {
     "null": pa.string(),

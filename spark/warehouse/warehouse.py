@@ -31,7 +31,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import HourTransform
 
 from ..errors import NoSuchTable, WarehouseError
-from ..source.columns import SYSTEM_COLUMNS, settled
+from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS, settled
 from ..source.offset_ranges import OffsetRange, ranges_from_json, ranges_to_json
 from .hours import hours_names, hours_of_names
 
@@ -147,7 +147,7 @@ class Warehouse:
                     properties=_PROPERTIES,
                 ) as transaction:
                     with transaction.update_spec() as spec:
-                        spec.add_field("_timestamp", HourTransform(), "hour")
+                        spec.add_field("_timestamp", HourTransform(), HOUR_FIELD)
             except (TableAlreadyExistsError, CommitFailedException):
                 pass  # another load created it at the same moment
         return self.existing_table(topic)

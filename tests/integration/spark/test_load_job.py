@@ -82,6 +82,17 @@ def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_asid
     assert load.quarantined == {0: {LONG_AGO_MS: 4}}
 
 
+def test_fields_named_like_the_column_that_rows_are_partitioned_by_keep_their_values(stage: Stage) -> None:
+    schema = {"type": "record", "name": "Shift", "fields": [{"name": name, "type": "long"} for name in ("hour", "_hour")]}
+    schema_id = stage.register(schema)
+    stage.create(1)
+    hours = (LONG_AGO_MS, LONG_AGO_MS + HOUR_MS)
+    stage.send([(0, at_ms, event(schema_id, schema, {"hour": 7, "_hour": 8})) for at_ms in hours])
+    assert stage.load().row_count == 2
+    assert stage.stored("hour, _hour") == [(7, 8), (7, 8)]
+    assert stage.warehouse.existing_table(stage.topic).row_counts_by_hour() == {at_ms // HOUR_MS: 1 for at_ms in hours}
+
+
 @pytest.mark.parametrize("failpoint", ["load.before_commit", "load.after_commit"])
 def test_a_load_that_is_killed_leaves_nothing_and_the_next_loads_everything_once(stage: Stage, failpoint: str) -> None:
     schema_id = stage.register(CLICK)

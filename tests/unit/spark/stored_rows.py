@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.spark.source.columns import HOUR_FIELD
 from headrace.spark.source.offset_ranges import OffsetRange
 from headrace.spark.warehouse.warehouse import TopicTable, Warehouse
 
@@ -24,7 +25,7 @@ def write_rows(folder: Path, rows: Sequence[Row], **columns: Any) -> list[Path]:
         by_hour.setdefault(row[2] // HOUR_MS, []).append(row)
     files = []
     for hour, mine in by_hour.items():
-        path = folder / f"_hour={hour}" / "part-0.parquet"
+        path = folder / f"{HOUR_FIELD}={hour}" / "part-0.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         table = {
             "path": pa.array([f"/{offset}" for _, offset, _ in mine]),

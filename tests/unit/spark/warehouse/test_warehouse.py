@@ -86,6 +86,13 @@ def test_a_new_column_is_null_in_older_rows(tmp_path: Path) -> None:
     assert sorted(str(row["agent"]) for row in found) == ["None", "None", "None", "x"]
 
 
+def test_an_event_may_have_a_field_for_the_hour(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    store(warehouse, "r1", ROWS, [span(0, 0, 100)], hour=7, _hour=8)
+    assert list(query(warehouse, "select distinct hour, _hour from clicks_all").rows) == [(7, 8)]
+    assert warehouse.existing_table("clicks").row_counts_by_hour() == {0: 2, 1: 1}
+
+
 def test_what_was_reported_is_not_reported_again(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     store(warehouse, "r1", ROWS, [span(0, 0, 100)])
