@@ -3,7 +3,7 @@
 import argparse
 
 from ..mirror.process import Mirror, MirrorSettings
-from ..mirror.standstill import STALL_AFTER_MS
+from ..mirror.stall import STALL_AFTER_MS
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs

@@ -61,13 +61,13 @@ def _register(client: RegistryClient, arguments: argparse.Namespace) -> int:
         print(f"headrace schema: {error}", file=sys.stderr)
         return 2
     if arguments.dry_run:
-        return _tell(client.compatible(arguments.subject, text, references), is_json=arguments.json)
+        return _print_compatibility(client.compatible(arguments.subject, text, references), is_json=arguments.json)
     schema_id = client.register(arguments.subject, text, references)
     print(json.dumps({"subject": arguments.subject, "id": schema_id}) if arguments.json else schema_id)
     return 0
 
 
-def _tell(answer: CompatibilityAnswer, *, is_json: bool) -> int:
+def _print_compatibility(answer: CompatibilityAnswer, *, is_json: bool) -> int:
     if is_json:
         print(json.dumps({"is_compatible": answer.is_compatible, "messages": list(answer.messages)}))
     else:

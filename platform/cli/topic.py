@@ -87,7 +87,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "delete",
         "delete a topic with all its records",
         "The records go for good.\n"
-        "Only this cluster's: the offline copy, the warehouse's table and the audit's books stay, and go on from the\n"
+        "Only this cluster's: the offline copy, the warehouse's table and the audit's counts stay, and go on from the\n"
         "offsets they know. So give a new topic another name: under this one it would not be mirrored.",
         example="headrace topic delete clicks",
     )
@@ -235,7 +235,7 @@ def _delete(cluster: Cluster, arguments: argparse.Namespace) -> int:
     print(json.dumps({"name": name, "is_deleted": True}) if arguments.json else f"{name} is deleted")
     if arguments.bootstrap is None and arguments.cluster == "live" and not is_internal(name):
         print(
-            f"headrace topic: {name} stays offline, in the warehouse and in the audit's books, which know its old offsets: "
+            f"headrace topic: {name} stays offline, in the warehouse and in the audit's counts, which use its old offsets: "
             "give a new topic another name",
             file=sys.stderr,
         )

@@ -24,13 +24,13 @@ from ..runtime.clock import SystemClock
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
-from . import standstill
+from . import stall
 from .destination import Destination
 from .errors import SameCluster
 from .forwarder import Forwarder
 from .quarantine import CorruptRanges
 from .source_ends import SourceEnds
-from .standstill import STALL_AFTER_MS, Progress
+from .stall import STALL_AFTER_MS, Progress
 from .status_facts import facts
 
 log = get_logger(__name__)
@@ -143,11 +143,11 @@ class Mirror:
             return
         settings, copies, trouble = self._settings, self._forwarder.copies(), self._forwarder.discovery.trouble
         now_ms = self._clock.now_ms()
-        self._progress = standstill.observed(self._progress, copies, self._source_ends.ends, now_ms)
-        names = standstill.standing(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
-        error = standstill.last_error(copies, names or sorted(copies), trouble)
+        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms)
+        names = stall.stalled(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
+        error = stall.last_error(copies, names or sorted(copies), trouble)
         waits = f"it waits for an answer of {settings.destination}"
-        stalled = standstill.why_stalled(self._progress, names, error or self._source_ends.trouble or waits)
+        stalled = stall.why_stalled(self._progress, names, error or self._source_ends.trouble or waits)
         if (stalled is None) != (self._stalled is None):
             if stalled is None:
                 log.info("mirror_moves_again")
@@ -161,7 +161,7 @@ class Mirror:
             **({} if reason is None else {"reason": reason}),
             beat_every_ms=STATUS_EVERY_MS,
             **facts(copies, trouble=trouble),
-            **standstill.facts(
+            **stall.facts(
                 self._progress,
                 source=settings.source,
                 destination=settings.destination,

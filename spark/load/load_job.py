@@ -252,8 +252,8 @@ class LoadJob:
 def _first_lines(error: Exception) -> str:
     """Return the useful part of Spark's message: the end of a Python traceback if there is one, else the first lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line.split(":")[0] or line.startswith("headrace.")]
-    return " | ".join(told[-2:] or lines[:3])[:600]
+    causes = [line for line in lines if "Error" in line.split(":")[0] or line.startswith("headrace.")]
+    return " | ".join(causes[-2:] or lines[:3])[:600]
 
 
 def _warn_of_expired(topic: str, loaded: Mapping[int, int], new: Sequence[OffsetRange]) -> None:

@@ -80,8 +80,8 @@ def _decide(hour: int, rows: int, windows: Sequence[AuditedWindow], now_ms: int)
 
     if now_ms < (hour + 1) * HOUR_MS:
         return shut("the hour has not ended", soon=False)
-    told = sum(window.warehouse_count or 0 for window in windows)
-    is_digested = told == rows
+    reported = sum(window.warehouse_count or 0 for window in windows)
+    is_digested = reported == rows
     bad = [window for window in windows if window.verdict not in (COMPLETE, ACCEPTED)]
     if bad:
         verdicts = ", ".join(f"{verdict} {count}" for verdict, count in _tally(bad).items())
@@ -92,7 +92,7 @@ def _decide(hour: int, rows: int, windows: Sequence[AuditedWindow], now_ms: int)
     if not windows:
         return shut(f"it has {rows} rows and the audit knows no window of it", soon=True)
     if not is_digested:
-        return shut(f"it has {rows} rows and the audit was told of {told}", soon=True)
+        return shut(f"it has {rows} rows and the audit was told of {reported}", soon=True)
     accepted = sum(window.verdict == ACCEPTED for window in windows)
     reason = f"{accepted} of {len(windows)} windows are ACCEPTED, the others COMPLETE" if accepted else "every window is COMPLETE"
     return HourDecision(hour=hour, row_count=rows, is_open=True, reason=reason, may_change_soon=False, windows=tuple(windows))

@@ -1,4 +1,4 @@
-"""Builds what is written in other languages, outside the repository."""
+"""Builds the programs in other languages, outside the repository."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 def run(
     command: Sequence[str], *, within_s: int = 900, folder: Path = HERE, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Run a command to its end; fail with what it printed."""
+    """Run a command to its end; fail with its output."""
     done = subprocess.run(
         command,
         cwd=folder,

@@ -1,4 +1,4 @@
-"""A broker for the clients of other languages, and what their tests are built into."""
+"""A broker for the clients in other languages, and the folders for their builds."""
 
 import shutil
 import uuid

@@ -21,7 +21,7 @@ def test_java_client(broker: BrokerProcess, build_folder: Path, suite: str) -> N
 
 
 def tool(jars: str, main: str, *words: str, stdin: str = "") -> str:
-    """Run a console tool by its main class and return what it printed."""
+    """Run a console tool by its main class and return its output."""
     command = [java(), "-cp", jars, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", main, *words]
     done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout[-5_000:] + done.stderr[-5_000:]
@@ -29,8 +29,8 @@ def tool(jars: str, main: str, *words: str, stdin: str = "") -> str:
 
 
 def test_console_tools(broker: BrokerProcess, jars: str) -> None:
-    """What people type first: kafka-topics, -console-producer, -console-consumer, -consumer-groups, -configs, -get-offsets,
-    -delete-records, -log-dirs, -broker-api-versions, -producer-perf-test, by the classes behind them.
+    """The usual command-line tools, by the classes behind them: kafka-topics, -console-producer, -console-consumer,
+    -consumer-groups, -configs, -get-offsets, -delete-records, -log-dirs, -broker-api-versions, -producer-perf-test.
     """
     server = ("--bootstrap-server", broker.address)
     tools = "org.apache.kafka.tools"

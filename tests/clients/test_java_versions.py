@@ -1,4 +1,4 @@
-"""Apache Kafka's Java client as it was over the years: one test that all versions compile (in java_versions/)."""
+"""Apache Kafka's Java client in versions of several years: one test that compiles with all of them (in java_versions/)."""
 
 import subprocess
 from pathlib import Path

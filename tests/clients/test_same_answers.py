@@ -1,7 +1,8 @@
-"""The same requests to Apache Kafka 4.3.1 and to ours, in every version that both serve: the answers are the same, field by
-field, but for what `answers.chosen` names with its reason.
+"""The same requests to Apache Kafka 4.3.1 and to our server, in every version that both serve. The responses are equal, field by
+field, except for the differences in `answers.chosen`, each with its reason.
 
-Kafka's jars are the bench's own (`make bench` fetches them once with Maven)."""
+Kafka's jars are the bench's own (`make bench` downloads them once with Maven).
+"""
 
 import re
 import uuid
@@ -24,7 +25,7 @@ from tests.support.broker import BrokerProcess
 assert all((topics, settings, records, cluster)), "importing them enters their sequences"
 
 LOWEST_WRITTEN = {produce.API_KEY: produce.MIN_VERSION}
-"""Where versions are advertised that this suite has no messages for."""
+"""The lowest tested version of APIs that advertise versions without messages in this suite."""
 
 
 class Pair(NamedTuple):
@@ -36,7 +37,7 @@ class Pair(NamedTuple):
 
 @pytest.fixture(scope="module")
 def pair(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Both on their defaults, but that a topic has one partition."""
+    """Both with default settings, except that a topic has one partition."""
     chroot = f"{zookeeper_address}/same-{uuid.uuid4().hex[:8]}"
     kafka = Kafka(tmp_path_factory.mktemp("kafka"))
     kafka.start()
@@ -77,5 +78,5 @@ def found_in(pair: Pair, sequence: Sequence, version: int) -> Iterator[tuple[str
 
 
 def field(found: Difference) -> str:
-    """Return a path without the names of items, marked where only one side has the item."""
+    """Return a path without the names of items, marked if only one side has the item."""
     return re.sub(r"\[[^]]*\]", "", found.path) + (":item" if ITEM in (found.theirs, found.ours) else "")

@@ -1,5 +1,6 @@
-"""Apache Spark's own Kafka source, which reckons in offsets: it splits ranges of them, stops at their ends, and wants what it
-was told of. Every record that was produced is a row once, however the reading is cut."""
+"""Apache Spark's own Kafka source, which computes with offsets: it splits ranges of them, stops at their ends, and needs all
+announced offsets. Every produced record is a row once, however the ranges are cut.
+"""
 
 import io
 import json
@@ -29,7 +30,7 @@ KINDS = ("sizes", "segments", "dense", "codecs", "large")
 
 
 class Read(NamedTuple):
-    """Rows of (topic, offset, value), and in how many partitions or micro-batches they came."""
+    """Rows of (topic, offset, value), and the number of their partitions or micro-batches."""
 
     rows: list[tuple[str, int, str]]
     parts: int
@@ -61,7 +62,7 @@ def encoded(reading: dict[str, object]) -> bytes:
 
 @pytest.fixture(scope="module")
 def reads(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Reads:
-    """All that Spark is asked, in one run of it: its start is the larger part."""
+    """All of Spark's reads, in one run: its start takes most of the time."""
     try:
         python, jars = pieces.python(), pieces.jars()
     except Unavailable as missing:

@@ -1,5 +1,6 @@
-"""The table of served APIs, held against another implementation: kafka-python's message schemas ask every version of every
-API, and must be able to read the whole of every answer."""
+"""The table of served APIs, compared with another implementation: kafka-python's message schemas send every version of every
+API, and must be able to read the whole of every response.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -239,7 +240,7 @@ MESSAGES: dict[int, tuple[Any, Any]] = {
 UNKNOWN_THERE = {(8, 1), (19, 0), (19, 1), (20, 0), (32, 0)}
 """Versions that kafka-python cannot write; each has a test of its own beside its decoder's."""
 ERRORS = {11: {79}, 12: {25}, 13: {25}, 14: {25}, 17: {34}, 20: {3}, 29: {54}, 30: {54}, 31: {54}, 36: {34}, 42: {69}, 47: {69}}
-"""What these requests may be answered with besides 0: an id comes first, there is no such member, topic, group."""
+"""Allowed error codes of these requests besides 0: an id is checked first; there is no such member, topic or group."""
 
 SERVED = [
     (key, version)
@@ -257,7 +258,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingBroker]:
 
 
 def errors_in(message: Any) -> set[int]:
-    """Return every error code anywhere in an answer, as kafka-python read it."""
+    """Return every error code anywhere in a response, as kafka-python read it."""
     found: set[int] = set()
     pending: list[Any] = [message.to_dict()]
     while pending:
@@ -287,7 +288,7 @@ def test_kafka_python_can_ask_and_read_every_served_version(broker: ServingBroke
         body = bytes(client.request(api_key, version, bytes(request.encode(version=version, header=False))))
     response = response_type.decode(body, version=version)
     assert errors_in(response) <= {0} | ERRORS.get(api_key, set())
-    response._header = None  # an answer that was read has no header of its own, and the writer looks for one
+    response._header = None  # a response that was read has no header of its own, and the writer needs one
     assert bytes(response.encode(version=version, header=False)) == body, "nothing is left over or missing"
 
 

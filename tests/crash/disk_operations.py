@@ -1,4 +1,4 @@
-"""What may be asked of a disk, as plain values, and what each does to names and bytes when it is carried out. Pure."""
+"""Operations on a disk as plain values, and their effects on names and bytes. Pure."""
 
 from typing import Any, NamedTuple
 
@@ -28,8 +28,8 @@ class Sync(NamedTuple):
 
 
 class FailedSync(NamedTuple):
-    """The disk refused what was to be written, all of it or all but the last. The system has said so and forgets: it tells nobody
-    again.
+    """The disk refused the pending writes: all of them, or all but the last. The system reported this once and does not report
+    it again.
     """
 
     inode: int
@@ -37,7 +37,7 @@ class FailedSync(NamedTuple):
 
 
 class Evict(NamedTuple):
-    """The system needed the room, and let go of what it takes for written: who reads sees what is on the disk."""
+    """The system dropped pages that it considers written: later reads return the bytes on the disk."""
 
     inode: int
 
@@ -56,7 +56,7 @@ class Remove(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """Something the test wants to know about this moment."""
+    """A fact that the test needs about this moment."""
 
     fact: Any
 
@@ -67,7 +67,7 @@ NameChange = Create | MakeFolder | Rename | Remove
 
 
 def change_names(names: dict[str, int | None], change: NameChange) -> None:
-    """Carry out a change of names: path to inode, None for a folder."""
+    """Apply a change of names: path to inode, None for a folder."""
     match change:
         case Create(path, inode):
             names[path] = inode
@@ -81,7 +81,7 @@ def change_names(names: dict[str, int | None], change: NameChange) -> None:
 
 
 def change_bytes(content: bytearray, change: Change) -> None:
-    """Carry out a change of a file's bytes."""
+    """Apply a change of a file's bytes."""
     match change:
         case Truncate(_, size):
             del content[size:]

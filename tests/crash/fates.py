@@ -1,4 +1,4 @@
-"""What becomes, when the power goes, of what was asked of a disk and never synced. Pure: chance follows from a seed.
+"""What a power cut leaves of operations that were never synced. Pure: randomness follows from a seed.
 
 POSIX promises nothing here: some of it is there, in part, in any order, or none of it.
 """
@@ -9,7 +9,7 @@ from tests.crash.disk_operations import Change, NameChange, Remove, Rename, Trun
 
 
 class Fate:
-    """What becomes of changes that nobody synced: all are lost. Others below. Of each file so many bytes are on disk."""
+    """The fate of changes that were not synced: all are lost. Subclasses keep some. `on_disk_bytes`: the file's size on disk."""
 
     is_only_a_kill = False
 
@@ -39,7 +39,7 @@ class AllKept(Fate):
 
 
 class RemovalsKept(Fate):
-    """What was taken away is gone, what was to come in its place did not come."""
+    """Removals are on disk; what was to replace the removed files is not."""
 
     def names_kept(self, pending: list[NameChange]) -> list[NameChange]:
         return [change for change in pending if isinstance(change, Rename | Remove)]
@@ -49,7 +49,7 @@ class RemovalsKept(Fate):
 
 
 class LastKept(Fate):
-    """Of each file what came last is there, and nothing of what came before it: its end looks well, and its middle is a hole."""
+    """The last write of each file is there, and the writes before it are not: its end looks well, and its middle is a hole."""
 
     def names_kept(self, pending: list[NameChange]) -> list[NameChange]:
         return pending
@@ -62,10 +62,11 @@ class LastKept(Fate):
 
 
 class AnyKept(Fate):
-    """Some are there, some are not, some in part, zeros where the length came and the bytes did not. What was to be written over
-    bytes that are on disk came, or they are as they were: no disk writes zeros that nobody gave it.
+    """Some changes are there, some are not, some in part; zeros where the length is on disk and the bytes are not. Bytes that are
+    overwritten have the new or the old value: no disk writes zeros that nobody gave it.
 
-    Names: in their order up to some point, as a journal keeps them; where `in_any_order`, any of them."""
+    Names: in their order up to some point, as a journal keeps them; where `in_any_order`, any of them.
+    """
 
     def __init__(self, seed: object, *, in_any_order: bool = False) -> None:
         self._seed = seed
@@ -92,7 +93,7 @@ class AnyKept(Fate):
         return kept
 
     def _torn(self, write: Write) -> list[Change]:
-        """Pages, as the disk's cuts them or smaller, of which some came."""
+        """Return the parts of a write that are on disk: some of its pages, of the disk's size or smaller."""
         page = self._chance.choice((16, 64, 512, 4096))
         kept: list[Change] = []
         at = 0

@@ -1,7 +1,8 @@
-"""A broker that is killed at random moments under load, and what must be true each time after it has started again.
+"""A broker that is killed at random moments under load, and what must hold after each restart.
 
-`kill -9` takes the process and leaves the page cache, so everything acknowledged or seen must be there, durable topic or not:
-byte for byte, at the offset that was named; from an idempotent producer once, and in order."""
+`kill -9` ends the process and leaves the page cache. So everything acknowledged or seen must be there, durable topic or not: byte
+for byte, at the acknowledged offset; from an idempotent producer once, and in order.
+"""
 
 import os
 import random
@@ -18,12 +19,12 @@ from tests.support.processes import eventually
 DURABLE = {"flush.ack": "always", "segment.bytes": "20000"}
 PLAIN = {"segment.bytes": "20000"}
 AFTER_A_KILL = {ProblemKind.TORN_TAIL, *(kind for kind in ProblemKind if kind.is_harmless)}
-"""What a killed broker may leave for the next start to clear away."""
+"""What a killed broker may leave for the next start to repair."""
 AFTER_A_STOP = {ProblemKind.SIDECAR_UNUSABLE}
 
 
 def seed_of(episode: int) -> int:
-    """Return the seed of an episode: another in every run but CI's, or the one given to replay a failure."""
+    """Return the seed of an episode: another one in every run but CI's, or the given one, to replay a failure."""
     given = os.environ.get("HEADRACE_CRASH_SEED")
     chosen = int(given) if given else 20_261_121 if os.environ.get("CI") else random.randrange(1 << 32)
     print(f"HEADRACE_CRASH_SEED={chosen}, episode {episode}")
@@ -31,7 +32,7 @@ def seed_of(episode: int) -> int:
 
 
 class Episode:
-    """One broker's many lives on one folder."""
+    """The many runs of one broker on one folder."""
 
     def __init__(self, broker: BrokerProcess, seed: int) -> None:
         self.broker = broker
@@ -40,15 +41,15 @@ class Episode:
         self.senders: list[Sender] = []
         self.readers: list[Reader] = []
         self.lowest_start: dict[tuple[str, int], int] = {}
-        """Where a log starts at the least: what DeleteRecords has acknowledged."""
+        """The lowest possible start of a log: what DeleteRecords has acknowledged."""
         self.starts: dict[tuple[str, int], int] = {}
-        """Where it was last seen to start."""
+        """The start that was last seen."""
         self._checked: dict[Sender, dict[int, bytes]] = {}
-        """What has been seen to be in a sender's partition, the last times it was read."""
+        """The batches already verified in a sender's partition."""
         self._read_to: dict[Sender, int] = {}
 
     def add_topic(self, name: str, partitions: int, settings: Mapping[str, str], *, idempotent: bool = True) -> None:
-        """Make a topic with a sender for each of its partitions, and a reader for the first."""
+        """Create a topic with a sender for each of its partitions, and a reader for the first."""
         port = self.broker.port
         create_topic(port, name, partitions, dict(settings))
         for partition in range(partitions):
@@ -73,7 +74,7 @@ class Episode:
         self.nobody_was_refused()
 
     def kill(self) -> None:
-        """Kill the broker some random time after this, and look at what it leaves."""
+        """Kill the broker at a random time from now, and check its files."""
         time.sleep(self.chance.random() ** 2 * 0.1)
         self.broker.kill()
         self.folders_are_sound(AFTER_A_KILL)
@@ -88,8 +89,8 @@ class Episode:
             assert not problems, problems
 
     def everything_is_there(self) -> None:
-        """Read what has been added to every partition since the last time, and compare. What was in flight when the broker was
-        killed is sent again meanwhile.
+        """Read what was added to every partition since the last time, and compare. Senders repeat what was in flight at the
+        kill meanwhile.
         """
         for sender in self.senders:
             sender.may_send.clear()
@@ -100,7 +101,7 @@ class Episode:
     def _compare(self) -> None:
         for sender in self.senders:
             acknowledged = dict(sender.acknowledged)
-            # Before the reading: who deletes goes on meanwhile.
+            # Before the reading: the deleter continues meanwhile.
             lowest = self.lowest_start.get((sender.topic, sender.partition), 0)
             start, found = read_all(self.broker.port, sender.topic, sender.partition, self._read_to.get(sender, 0))
             self.starts[sender.topic, sender.partition] = start
@@ -125,7 +126,7 @@ class Episode:
             if offset >= start:
                 assert known.get(offset) == data, f"{name}: what was acknowledged at offset {offset} is not there"
         if sender.is_idempotent:
-            # What lies before the start may have gone before anybody read it.
+            # Batches before the start may have been deleted before they were read.
             values = [first_value(data) for offset, data in sorted(known.items()) if offset >= start]
             at = sender.sent.index(values[0]) if values else 0
             assert values == sender.sent[at : at + len(values)], f"{name}: each batch once and in order"
@@ -133,7 +134,7 @@ class Episode:
             assert {first_value(data) for data in known.values()} <= set(sender.sent), f"{name}: nothing that nobody sent"
 
     def end(self) -> None:
-        """Have everything answered, read it all again from the start, stop the broker in good order."""
+        """Wait until everything is answered, read it all again from the start, stop the broker cleanly."""
         for sender in self.senders:
             sender.finish()
         for reader in self.readers:

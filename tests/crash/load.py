@@ -1,7 +1,8 @@
-"""Load on a broker that is killed again and again: producers that remember what they were told, and readers what they saw.
+"""Load on a broker that is killed repeatedly: producers that remember their acknowledgements, and readers that remember what they
+saw.
 
-Each partition has one sender, so that order has a meaning. A batch is remembered as the bytes that the log must hold: what was
-sent, placed at the offset that the acknowledgement named.
+Each partition has one sender, so the order is known. A batch is remembered as the bytes that the log must hold: what was sent,
+placed at the acknowledged offset.
 """
 
 import random
@@ -19,12 +20,12 @@ from tests.support.raw_kafka import Closed, RawClient, batch, produce_body
 from tests.support.raw_kafka import create_topic as create_topic
 
 IN_FLIGHT = 5
-"""As many as an idempotent producer may have."""
+"""The most that an idempotent producer may have."""
 _NOT_NOW = (OSError, Closed, struct.error)
 
 
 def new_producer_id(port: int) -> int:
-    """Return an id of one's own, and wait for it where the broker has none in stock yet."""
+    """Return a new producer id; wait for it if the broker has none in stock yet."""
 
     def ask() -> Any:
         with RawClient(port) as client:
@@ -42,7 +43,7 @@ def placed(data: bytes, base_offset: int) -> bytes:
 
 
 class Sender(threading.Thread):
-    """One producer of one partition. Idempotent with a `producer_id`: it sends again what was not answered, in order."""
+    """One producer of one partition. Idempotent with a `producer_id`: it sends unanswered batches again, in order."""
 
     def __init__(self, port: int, topic: str, partition: int, *, acks: int, producer_id: int | None, seed: object) -> None:
         super().__init__(daemon=True)
@@ -52,10 +53,10 @@ class Sender(threading.Thread):
         self.acknowledged: dict[int, bytes] = {}
         """Offset to batch."""
         self.sent: list[bytes] = []
-        """The first value of every batch that ever went out, in order."""
+        """The first value of every batch that was ever sent, in order."""
         self.faults: list[str] = []
         self.may_send = threading.Event()
-        """Cleared, nothing new goes out; what is in flight is seen through."""
+        """While cleared, no new batch is sent; those in flight are completed."""
         self.may_send.set()
         self._port = port
         self._acks = acks
@@ -66,7 +67,7 @@ class Sender(threading.Thread):
         self._done = threading.Event()
 
     def finish(self) -> None:
-        """Send no more, have everything in flight answered."""
+        """Send nothing new; wait until everything in flight is answered."""
         self._done.set()
         self.may_send.set()
         self.join(60)
@@ -124,7 +125,7 @@ class Sender(threading.Thread):
 
 
 class Reader(threading.Thread):
-    """Reads a partition from the beginning, over and over again from where it was, and remembers what it saw."""
+    """Reads a partition from the beginning, repeatedly from its last position, and remembers what it saw."""
 
     def __init__(self, port: int, topic: str, partition: int) -> None:
         super().__init__(daemon=True)
@@ -158,14 +159,14 @@ class Reader(threading.Thread):
 
 
 def whole_batches(records: Any) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield what a fetch brought, each batch checked."""
+    """Yield the batches of a fetch, each checked."""
     for header, data in iter_batches(records or b""):
         assert crc_matches(data, 0, header.size_bytes), f"the batch at offset {header.base_offset} is damaged"
         yield header, data
 
 
 def read_all(port: int, topic: str, partition: int, from_offset: int = 0) -> tuple[int, dict[int, bytes]]:
-    """Return the log start and every batch from `from_offset`, or the start, on, by offset."""
+    """Return the log start, and every batch by offset, from `from_offset` or the start on."""
     found: dict[int, bytes] = {}
     with RawClient(port, timeout_ms=20_000) as client:
         offset = from_offset
@@ -177,7 +178,7 @@ def read_all(port: int, topic: str, partition: int, from_offset: int = 0) -> tup
             assert answer.error_code == 0, ErrorCode(answer.error_code).name
             before = offset
             for header, data in whole_batches(answer.records):
-                assert header.next_offset > offset, "offsets ascend"  # a log may start in the middle of a batch
+                assert header.next_offset > offset, "offsets ascend"  # a log may start inside a batch
                 found[header.base_offset] = bytes(data)
                 offset = header.next_offset
             if offset == before:

@@ -1,5 +1,5 @@
-"""What a disk may hold at one moment: what was synced, and what was only asked for. The promises are POSIX's and no more: bytes
-are on disk once their file was synced, names once their folder was.
+"""What a disk may hold at one moment: what was synced, and what was only requested. Only POSIX's promises count: bytes are on
+disk once their file was synced, names once their folder was.
 """
 
 import os
@@ -35,19 +35,19 @@ class File:
     on_disk: bytearray = field(default_factory=bytearray)
     pending: list[Change] = field(default_factory=list)
     dropped: list[Change] = field(default_factory=list)
-    """What a failed sync was about: on no disk, in the system's memory still."""
+    """The changes of a failed sync: not on the disk, still in the system's memory."""
 
 
 @dataclass
 class PossibleDisk:
-    """What was synced, and what was only asked for, at one moment."""
+    """What was synced and what was only requested, at one moment."""
 
     names: dict[str, int | None] = field(default_factory=dict)
     """Path to inode; a folder has none."""
     pending_names: list[NameChange] = field(default_factory=list)
     files: dict[int, File] = field(default_factory=dict)
     numbers: dict[int, int] = field(default_factory=dict)
-    """Inode to the number that the system gave it, by which a file is known again."""
+    """Inode to the number that the system gave it, which identifies a file."""
 
     def apply(self, operation: Operation) -> None:
         match operation:
@@ -80,9 +80,9 @@ class PossibleDisk:
                 self.pending_names.append(operation)
 
     def write_out(self, folder: Path, fate: Fate) -> dict[int, int]:
-        """Put into `folder` what the disk holds when `fate` decides over what was not synced.
+        """Write into `folder` what the disk holds when `fate` decides over what was not synced.
 
-        Return the number of each file now and what it was: see `reopened`.
+        Return the current number of each file and its old one: see `reopened`.
         """
         numbers = {}
         names = dict(self.names)
@@ -91,7 +91,7 @@ class PossibleDisk:
         for path in sorted(names):  # folders before what is in them
             inode = names[path]
             if any(str(above) not in names for above in PurePath(path).parents if above.name):
-                continue  # there, and nobody finds it: the name of a folder above it was lost
+                continue  # it exists, but cannot be found: the name of a folder above it was lost
             if inode is None:
                 (folder / path).mkdir(parents=True, exist_ok=True)
                 continue
@@ -107,7 +107,7 @@ class PossibleDisk:
 
 
 class _Status:
-    """What `fstat` says of a file, but for its number."""
+    """`fstat`'s result for a file, with another inode number."""
 
     def __init__(self, status: os.stat_result, number: int) -> None:
         self._status = status
@@ -119,9 +119,10 @@ class _Status:
 
 @contextmanager
 def reopened(numbers: dict[int, int], *, after_power_cut: bool) -> Iterator[None]:
-    """Let the files that `write_out` made pass for those they stand for; the system has started anew if the power was cut.
+    """Let the files that `write_out` made pass for the originals; the system has restarted if the power was cut.
 
-    Nothing waits for the disk in here: nobody cuts the power of what follows."""
+    Syncs do nothing inside: no power cut follows.
+    """
     fstat = os.fstat
 
     def status_of(fd: int) -> Any:

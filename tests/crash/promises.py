@@ -1,5 +1,5 @@
-"""What clients of a broker are told about a disk whose power will be cut: producers what is on it, consumers what is shown only
-then. For disks of any kind, as long as somebody notes what was known at which moment.
+"""What a broker promises its clients about a disk whose power will be cut: acknowledged batches are on disk, and consumers see
+only what is. For any kind of disk that records which facts were known at which moment.
 """
 
 from collections.abc import Mapping
@@ -26,16 +26,16 @@ TOPICS: dict[str, tuple[int, dict[str, str]]] = {
 }
 DURABLE = ("always", "by-ones", "twice")
 SENT_TWICE = "twice"
-"""An idempotent producer's topic: each batch comes again before it is on disk, and that answer promises as much."""
+"""An idempotent producer's topic: each batch is sent again before it is on disk, and that response promises the same."""
 LONGEST_S = 60
 
 Promised = dict[str, dict[int, bytes]]
-"""Topic and offset to the batch that somebody was told of."""
+"""Topic and offset to the promised batch."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A client was told that this batch is in the log, or was shown it."""
+    """A client received the acknowledgement of this batch, or the batch itself."""
 
     topic: str
     offset: int
@@ -43,7 +43,7 @@ class Told:
 
 
 class Notes(Protocol):
-    """Where is noted what was known at which moment of a disk."""
+    """Records which facts were known at which moment of a disk."""
 
     def mark(self, fact: object) -> None: ...
 
@@ -53,7 +53,7 @@ def nothing_promised() -> Promised:
 
 
 def tell_all(port: int, notes: Notes, *, life: int = 0, there: Mapping[str, int] | None = None) -> int:
-    """Have each topic written to and read, and return how often somebody was told of a batch.
+    """Write to and read from each topic; return how many promises were made.
 
     `life` says how often the broker was started before, `there` how many batches a topic holds.
     """
@@ -65,7 +65,9 @@ def tell_all(port: int, notes: Notes, *, life: int = 0, there: Mapping[str, int]
 
 
 def all_is_kept(promised: Promised, folder: Path, numbers: dict[int, int], when: str) -> None:
-    """Open every log below `folder` as after a power cut (`numbers`: see `reopened`): what was promised is there."""
+    """Open every log below `folder` as after a power cut (`numbers`: see `reopened`) and assert that every promised batch is
+    there.
+    """
     for topic, batches in promised.items():
         with reopened(numbers, after_power_cut=True):
             log = PartitionLog.open(folder / f"{topic}-0", topic=topic, partition=0, config=LogConfig(), now_ms=NOW_MS)

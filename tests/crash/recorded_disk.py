@@ -1,10 +1,10 @@
-"""A file system that remembers what was asked of it, so that the power can be cut at any moment afterwards.
+"""A file system that records every operation, so that the power can be cut at any of them afterwards.
 
-While a `RecordedDisk` is entered, every change below its root that goes through `os` or `open` is done for real and written
-down: creations, writes, truncations, renames, removals. Syncs are written down only. `after(count)` then says what a disk may
-hold when the power goes after so many of them (`possible_disk`), and a fate decides over what was not synced (`fates`).
+While a `RecordedDisk` is entered, every change below its root through `os` or `open` is carried out and recorded: creations,
+writes, truncations, renames, removals. Syncs are only recorded. `after(count)` then returns what a disk may hold after so many
+operations (`possible_disk`), and a fate decides over what was not synced (`fates`).
 
-Whether anything slipped past is told by `is_complete`: the operations replayed must give the folder as it is.
+`is_complete` checks that no change was missed: the replayed operations must give the folder as it is.
 """
 
 import builtins
@@ -38,17 +38,17 @@ from tests.crash.possible_disk import File, PossibleDisk
 
 
 class RecordedDisk:
-    """Records while entered. `root` is a folder that is there already, with whatever is in it on disk."""
+    """Records while entered. `root` is an existing folder; its content counts as on disk."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.operations: list[Operation] = []
         self.failing_syncs = 0
-        """So many syncs of files fail from now on."""
+        """This many of the next syncs of files fail."""
         self.failing_syncs_take_last = False
-        """Whether the last write before such a sync comes to the disk all the same."""
+        """Whether the last write before a failing sync still reaches the disk."""
         self._inodes: dict[int, int] = {}
-        """Descriptor to inode: of files below the root."""
+        """Descriptor to inode, for files below the root."""
         self._folders: dict[int, str] = {}
         self._by_path: dict[str, int] = {}
         self._next_inode = 1
@@ -58,7 +58,7 @@ class RecordedDisk:
         self._take_in()
 
     def mark(self, fact: Any) -> None:
-        """Note a fact between the operations before and those after."""
+        """Record a fact between the operations before and those after."""
         self.operations.append(Mark(fact))
 
     def after(self, count: int) -> PossibleDisk:
@@ -73,7 +73,7 @@ class RecordedDisk:
         return disk
 
     def evict(self) -> None:
-        """Let the system forget what failed syncs were about."""
+        """Make the system drop the pages of failed syncs."""
         disk = self.after(len(self.operations))
         for path, inode in self._by_path.items():
             file = disk.files.get(inode, File())
@@ -107,7 +107,7 @@ class RecordedDisk:
         return self._next_inode
 
     def _name(self, path: Any) -> str | None:
-        """Return the path below the root, "" for the root, None for one that is elsewhere."""
+        """Return the path below the root, "" for the root, None for a path elsewhere."""
         if not isinstance(path, str | os.PathLike):
             return None
         whole, root = os.path.abspath(os.fspath(path)), os.path.abspath(self.root)
@@ -118,7 +118,7 @@ class RecordedDisk:
     def _below(self, path: Any, dir_fd: int | None) -> Any:
         return path if dir_fd is None else os.path.join(self.root, self._folders[dir_fd], path)
 
-    # -- what stands in for the system's own ---------------------------------------------------------
+    # -- replacements of the system's own functions ---------------------------------------------------------
 
     def __enter__(self) -> "RecordedDisk":
         real = {name: getattr(os, name) for name in dir(os)}
@@ -178,7 +178,7 @@ class RecordedDisk:
                 self.operations.append(Truncate(self._by_path[name], size))
 
         def sync(fd: int) -> None:
-            # Not done for real: it would only take time.
+            # Not carried out: it would only take time.
             if fd in self._inodes and self.failing_syncs:
                 self.failing_syncs -= 1
                 self.operations.append(FailedSync(self._inodes[fd], self.failing_syncs_take_last))
@@ -251,7 +251,7 @@ class RecordedDisk:
 
 
 class _Sink(io.RawIOBase):
-    """A file opened by name for writing, its writes going through `os.write`."""
+    """A file opened by name for writing; it writes through `os.write`."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

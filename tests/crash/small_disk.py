@@ -1,6 +1,6 @@
-"""A tmpfs of a few MiB for a test, mounted by whoever runs it: root mounts it in sight of everybody; another user in a user
-namespace of its own, where a process that does nothing keeps it and `/proc` shows it. Tests that use it are marked
-`needs("small disk")`: where neither is allowed they are left out by name, with the reason.
+"""A tmpfs of a few MiB for a test. Root mounts it for all processes. Another user mounts it in its own user namespace, where
+an idle process keeps it, and `/proc` shows it. Tests that use it are marked `needs("small disk")`: if neither is allowed, they
+are skipped with the reason.
 """
 
 import os
@@ -14,7 +14,7 @@ _KEEPER = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "echo 
 
 
 class SmallDisk:
-    """Mounted at `folder`, part of it taken by a ballast that can be thrown out."""
+    """Mounted at `folder`; a ballast file takes part of it and can be removed."""
 
     def __init__(self, folder: Path, *, mib: int, ballast_mib: int = 1) -> None:
         self._mounted_at = folder
@@ -24,7 +24,7 @@ class SmallDisk:
         mount = ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(folder)]
         refused = self._try(mount)
         self.folder = folder
-        """Where the disk is seen: anybody of this user may use this path, a broker too."""
+        """The path of the disk: every process of this user may use it, a broker too."""
         if refused:
             refused_again = self._enter_a_namespace() or self._try(mount)
             if refused_again:
@@ -48,15 +48,15 @@ class SmallDisk:
         if self._keeper is None:
             self._try(["umount", "-l", str(self._mounted_at)])
         else:
-            self._keeper.kill()  # and with the last process of the namespace its mounts
+            self._keeper.kill()  # its mounts end with the last process of the namespace
             self._keeper.wait()
 
     def _remount(self, mode: str) -> None:
-        # With type and device named `mount` takes no options over from /proc/mounts: an ordinary user's `uid=` there is refused.
+        # With type and device given, `mount` adds no options from /proc/mounts: an ordinary user's `uid=` there would be refused.
         self._run("mount", "-t", "tmpfs", "-o", f"remount,{mode}", "tmpfs", str(self._mounted_at))
 
     def _enter_a_namespace(self) -> str:
-        """Return why that cannot be, nothing when it is done."""
+        """Return why a namespace is impossible; empty if it was entered."""
         try:
             self._keeper = subprocess.Popen(_KEEPER, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         except OSError as error:
@@ -73,7 +73,7 @@ class SmallDisk:
         assert not refused, f"{' '.join(command)}: {refused}"
 
     def _try(self, command: list[str]) -> str:
-        """Return what the command complains of, nothing when it succeeds."""
+        """Return the command's error output; empty if it succeeds."""
         try:
             done = subprocess.run([*self._enter, *command], capture_output=True, text=True, timeout=30)
         except OSError as error:

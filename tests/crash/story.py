@@ -1,7 +1,7 @@
-"""A log's story on a recorded disk, and what must be true when the power goes in the middle of it.
+"""A log's history on a recorded disk, and what must hold after a power cut at any point of it.
 
-The tale is told in `Mark`s between the disk's operations: what was about to be appended, what was reported flushed, from where
-the log was told to start. A cut looks at the marks before it and at nothing else.
+The history is recorded as `Mark`s between the disk's operations: what was about to be appended, what was reported as flushed, the
+requested start of the log. A cut uses only the marks before it.
 """
 
 import shutil
@@ -22,12 +22,12 @@ from tests.crash.recorded_disk import RecordedDisk
 from tests.support.small_logs import NOW_MS, batch, fetched
 
 TOLERATED = {ProblemKind.BAD_RANGE, ProblemKind.SEQUENCE, *(kind for kind in ProblemKind if kind.is_harmless)}
-"""What may be wrong with a log that was opened after a power cut and closed again: what came through behind what did not."""
+"""Problems that a log may have after a power cut, a start and a stop: later data survived and earlier data did not."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A batch goes to the log, at `offset`, as these bytes; whether it arrived is for others to say."""
+    """A batch is appended at `offset` with these bytes; other marks say whether it arrived."""
 
     offset: int
     data: bytes
@@ -35,7 +35,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Flushed:
-    """All before `offset` was reported to be on disk."""
+    """Everything before `offset` was reported to be on disk."""
 
     offset: int
 
@@ -56,7 +56,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Found:
-    """After a cut only these batches were left, whatever is flushed from here on."""
+    """After a cut only these batches were left, whatever is flushed later."""
 
     offsets: frozenset[int]
 
@@ -81,20 +81,20 @@ class Story:
         self.disk.mark(Flushed(self.log.log_end_offset))
 
     def die_and_open(self) -> None:
-        """The process is killed and starts again; the system goes on, with what it has not written yet."""
+        """Kill the process and start it again; the system keeps running, with its unwritten pages."""
         self.open()
 
     def die_and_open_on_what_is_left(self) -> None:
-        """As `die_and_open`, where the system has let go of something that was never promised."""
+        """As `die_and_open`, after the system has dropped something that was never promised."""
         self.open()
         self.disk.mark(Found(frozenset(header.position for header, _ in fetched(self.log))))
 
     def wait_for_the_disk_from_now_on(self) -> None:
-        """The topic's setting is changed; the next opening goes by it."""
+        """Change the topic's setting; it applies from the next opening on."""
         self.config = replace(self.config, flush_at_open=True)
 
     def append(self, size: int = 40, *, idempotent: bool = False) -> Appended:
-        """Append a batch of one record with about so many bytes."""
+        """Append a batch of one record with about this many bytes."""
         self._number += 1
         value = b"%08d" % self._number + b"." * max(0, size - 8)
         data = batch(value, producer_id=7, epoch=0, sequence=self._sequence) if idempotent else batch(value)
@@ -126,7 +126,7 @@ class Story:
         self._note()
 
     def begin_flush(self) -> FlushJob | None:
-        """What a broker's loop does: others go on appending while the job runs, and until it is reported."""
+        """Return a flush job, as a broker's loop makes it: appends continue while it runs, and until it is reported."""
         return self.log.flush_job(more_follow=True)
 
     def end_flush(self, job: FlushJob | None) -> None:
@@ -136,7 +136,7 @@ class Story:
         self._note()
 
     def flush_in_vain(self, *, takes_last: bool = False) -> None:
-        """The disk refuses one flush. From then on nothing is promised, whatever later ones say."""
+        """Let the disk refuse one flush. From then on nothing is promised, whatever later flushes report."""
         self.disk.failing_syncs, self.disk.failing_syncs_take_last = 1, takes_last
         try:
             self.log.flush()
@@ -154,7 +154,7 @@ class Story:
             job.done()
 
     def advance_start(self, offset: int) -> None:
-        """DeleteRecords."""
+        """Advance the log start, as DeleteRecords does."""
         self.disk.mark(StartAsked(offset))
         self.log.advance_start(offset, NOW_MS)
         self._note()
@@ -209,7 +209,7 @@ class Expected:
 
 
 def fates(seed: object, count: int, some: int) -> Iterator[Fate]:
-    """Yield what may become of the changes that nobody synced, after so many operations."""
+    """Yield the possible fates of the changes that were not synced, after this many operations."""
     yield Fate()
     yield AllKept()
     yield RemovalsKept()
@@ -221,7 +221,8 @@ def fates(seed: object, count: int, some: int) -> Iterator[Fate]:
 def cut_everywhere(story: Story, scratch: Path, *, seed: object, some: int = 2, every: int = 1) -> int:
     """Cut the power after each of the story's operations, with each fate; return how many logs were opened.
 
-    Fails with the number of the operation and the fate, which give the same log again."""
+    A failure names the number of the operation and the fate; both reproduce the same log.
+    """
     disk = story.disk
     assert disk.is_complete(scratch / "whole"), "something changed the folder past the recording"
     expected, opened = Expected(), 0
@@ -258,7 +259,7 @@ def _opens_with_all_that_was_promised(folder: Path, config: LogConfig, expected:
     by_offset = {header.position: data for header, data in there}
     for offset, data in by_offset.items():
         assert data in expected.tried.get(offset, ()), f"at offset {offset} something is served that nobody appended"
-    # Where names may come in any order, a part of what is being deleted may be there.
+    # If names may arrive in any order, a part of what is being deleted may be there.
     for offset, tries in expected.tried.items():
         if max(start, expected.start_highest) <= offset < expected.flushed and offset not in expected.lost:
             assert by_offset.get(offset) in tries, f"the flushed batch at offset {offset} is lost"
@@ -290,7 +291,7 @@ def _still_knows_its_producers(log: PartitionLog, by_offset: dict[int, bytes]) -
 
 
 def _knows_no_batch_that_is_lost(log: PartitionLog, by_offset: dict[int, bytes], expected: Expected, start: int) -> None:
-    """Its producer sends it again, and would be told that it is there."""
+    """Assert that the log knows no lost batch: its producer sends it again, and would be answered that it is there."""
     for offset in expected.tried.keys() - by_offset.keys():
         for data in expected.tried[offset] if offset >= start else ():
             header = read_header(data)

@@ -1,5 +1,5 @@
-"""Damage at any byte: a bad batch is never served, what follows it is, whether the log was closed in good order before or its
-broker was killed. Positions are tried one by one; the bit that flips follows from the seed.
+"""Damage at any byte: a bad batch is never served, and the batches after it are, whether the log was closed cleanly or its
+broker was killed. Positions are tried one by one; the flipped bit follows from the seed.
 """
 
 import os
@@ -17,7 +17,7 @@ from tests.support.small_logs import NOW_MS, batch, fetched, open_log
 
 SEED = 20_261_121
 LEADER_EPOCH = range(12, 16)
-"""Not under the CRC: nobody can tell."""
+"""The CRC does not cover it, so damage there cannot be detected."""
 CONFIG = {"segment_bytes": 700, "index_interval_bytes": 200}
 
 
@@ -45,7 +45,7 @@ class Original:
         return max(self.batches)
 
     def damaged(self, copy: Path, damage: Callable[[Path], None]) -> Iterator[PartitionLog]:
-        """Yield the damaged copy, opened; it passes for the original file by file, so that its sidecars are believed."""
+        """Yield the damaged copy, opened. It passes for the original file by file, so that its sidecars are believed."""
         shutil.copytree(self.folder, copy)
         damage(copy)
         with reopened({(copy / name).stat().st_ino: number for name, number in self.numbers.items()}, after_power_cut=False):
@@ -66,7 +66,7 @@ def original(request: pytest.FixtureRequest, tmp_path: Path) -> Original:
 
 
 def change(offset: int, at: int, data: bytes) -> Callable[[Path], None]:
-    """Return what overwrites bytes of the batch at `offset`."""
+    """Return a function that overwrites bytes of the batch at `offset`."""
 
     def damage(folder: Path) -> None:
         path = max(path for path in folder.glob("*.log") if int(path.stem) <= offset)
@@ -78,12 +78,14 @@ def change(offset: int, at: int, data: bytes) -> Callable[[Path], None]:
 
 
 def served(log: PartitionLog, seed: int) -> dict[int, bytes]:
-    """Return what a client gets; every batch's CRC is checked on the way."""
+    """Return what a client receives; every batch's CRC is checked."""
     return {header.position: data for header, data in fetched(log, seed=seed)}
 
 
 def holds(log: PartitionLog, original: Original, hurt: int, seed: int) -> None:
-    """The hurt batch is not served, all others are; damage to the last is a torn tail, and the log goes on from there."""
+    """Assert that the damaged batch is not served and all others are. Damage to the last one is a torn tail: the log continues
+    from there.
+    """
     there = served(log, seed)
     assert there == {offset: data for offset, data in original.batches.items() if offset != hurt}
     if hurt != original.last:

@@ -1,7 +1,7 @@
-"""A flush that failed, a broker that is started again on the same system, and then a power cut.
+"""A failed flush, a restart of the broker on the same system, and then a power cut.
 
-The system has told of the pages that it could not write, once, and keeps them as if they were on disk. Whatever the broker says
-after its start, retries that it takes for duplicates among it, must hold all the same.
+The system reported once the pages that it could not write, and keeps them as if they were on disk. Everything that the broker
+answers after its start must hold all the same, including retries that it takes for duplicates.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ SEED = 20_261_121
 
 
 def begun(disk: RecordedDisk, segment_bytes: int, checkpoint: bool) -> Story:
-    """Return a log with a batch that is on disk and four that are not, described by a checkpoint or by nothing."""
+    """Return a log with one batch on disk and four that are not, with or without a checkpoint."""
     story = Story(disk, segment_bytes=segment_bytes, flush_on_roll=False)
     story.append(idempotent=True)
     story.flush()
@@ -29,7 +29,7 @@ def begun(disk: RecordedDisk, segment_bytes: int, checkpoint: bool) -> Story:
 
 
 def forget_marks(patch: pytest.MonkeyPatch) -> None:
-    """The process is killed in the very call that fails: it can leave no mark."""
+    """The process is killed in the call that fails: it leaves no mark."""
     patch.setattr(flush_mark, "leave", lambda folder: None)
 
 

@@ -1,4 +1,4 @@
-"""A real broker on a real file system that is full: `/readyz` says so, with path and bytes, until there is room."""
+"""A real broker on a real file system that is full: `/readyz` reports it, with path and bytes, until there is room."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ BALLAST_MIB = 3
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """Where a `BrokerProcess` on `disk.folder.parent` keeps its data."""
+    """The disk for the data of a `BrokerProcess` on `disk.folder.parent`."""
     mounted = SmallDisk(tmp_path / "data", mib=8, ballast_mib=BALLAST_MIB)
     try:
         yield mounted

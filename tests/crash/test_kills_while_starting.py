@@ -1,4 +1,4 @@
-"""`kill -9` in the middle of a start: recovery, too, may be cut off anywhere, and again."""
+"""`kill -9` during a start: recovery, too, may be interrupted at any point, and repeatedly."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""`kill -9` while the heads of logs go away: retention by size, DeleteRecords. What is gone stays gone, nothing else goes."""
+"""`kill -9` while the heads of logs are deleted: retention by size, DeleteRecords. Deleted data stays deleted, and nothing
+else is lost.
+"""
 
 import random
 import struct
@@ -15,7 +17,7 @@ KILLS = 25
 
 
 class Deleter(threading.Thread):
-    """Deletes the older half of one partition after another, and remembers what it was told."""
+    """Deletes the older half of one partition after another, and remembers the responses."""
 
     def __init__(self, tale: Episode, senders: list[Sender]) -> None:
         super().__init__(daemon=True)

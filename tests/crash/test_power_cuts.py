@@ -1,5 +1,5 @@
-"""Power cuts: a small log's whole life, cut after every single operation on the disk. All that was reported flushed is there byte
-for byte, nothing is served that was never appended, and the log opens.
+"""Power cuts after every single disk operation of a small log's life. All that was reported as flushed is there byte for byte,
+nothing is served that was never appended, and the log opens.
 
 A failure names the operation and the fate; both follow from the seed in the test's name.
 """

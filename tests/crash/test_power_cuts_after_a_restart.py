@@ -1,4 +1,4 @@
-"""What a process had begun when it was killed, and its successor takes for done: a power cut later must not tell otherwise."""
+"""Work that a killed process had begun and that its successor takes as done: it must hold after a later power cut."""
 
 import os
 import stat
@@ -18,7 +18,7 @@ class Killed(Exception):
 
 
 def note_a_start_and_die(story: Story, offset: int) -> None:
-    """The process is killed when the note has its name, and before that is on disk."""
+    """Kill the process after the note has its name, and before the name is on disk."""
 
     sync = os.fsync
 

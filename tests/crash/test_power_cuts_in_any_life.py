@@ -1,5 +1,5 @@
-"""Power cuts in the middle of lives that nobody thought up: appends, flushes that run beside them or fail, checkpoints,
-retention, deleted records, stops and kills in any order. What follows from a seed is the same each time.
+"""Power cuts during random lives of a log: appends, flushes that run beside them or fail, checkpoints, retention, deleted
+records, stops and kills in any order. The same seed gives the same life.
 """
 
 import random

@@ -1,6 +1,6 @@
-"""Power cuts of a serving broker: whatever a client was told, on a topic that waits for the disk, is there after a cut at any
-moment, and whatever a consumer saw, on every topic that shows only what is flushed. Real sockets, threads and logs on a recorded
-disk.
+"""Power cuts of a serving broker. On a topic that waits for the disk, every acknowledged batch is there after a cut at any
+moment. On every topic that shows only flushed data, so is every batch that a consumer saw. Real sockets, threads and logs on a
+recorded disk.
 """
 
 import shutil

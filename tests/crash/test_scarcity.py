@@ -1,5 +1,5 @@
-"""A disk without room, a folder that may not be written, no descriptor left, and no ZooKeeper to ask: the broker goes on serving
-what it has, says what is wrong, and goes on writing when it can.
+"""A full disk, a read-only folder, no free descriptor, no ZooKeeper: the broker keeps serving what it has, reports the fault,
+and writes again when it can.
 """
 
 import os
@@ -24,7 +24,7 @@ TOPICS = {"durable": {"flush.ack": "always", "segment.bytes": "200000"}, "plain"
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    """Where a `BrokerProcess` on `disk.folder.parent` keeps its data."""
+    """The disk for the data of a `BrokerProcess` on `disk.folder.parent`."""
     mounted = SmallDisk(tmp_path / "data", mib=4)
     try:
         yield mounted
@@ -33,7 +33,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 class Writer:
-    """Writes one batch after the other to a topic, and remembers what was acknowledged."""
+    """Writes one batch after another to a topic, and remembers the acknowledged ones."""
 
     def __init__(self, broker: BrokerProcess, topic: str) -> None:
         self.broker = broker
@@ -57,7 +57,9 @@ class Writer:
         raise AssertionError(f"{most} batches were taken")
 
     def all_is_there(self, *, and_more: bool = False) -> None:
-        """`and_more`: what was refused because nobody knew whether it was on disk may be there as well."""
+        """Assert that everything acknowledged is there. `and_more`: batches refused because their fate was unknown may be
+        there as well.
+        """
         _, found = read_all(self.broker.port, self.topic, 0)
         if and_more:
             found = {offset: data for offset, data in found.items() if offset in self.acknowledged}
@@ -196,7 +198,7 @@ def test_without_zookeeper_a_full_disk_is_dealt_with_all_the_same_and_a_start_sa
 
 
 def starts(broker: BrokerProcess) -> bool:
-    """Return whether the broker came up this time: ZooKeeper may still be on its way."""
+    """Return whether the broker came up this time: ZooKeeper may still be starting."""
     try:
         broker.restart()
     except RuntimeError:

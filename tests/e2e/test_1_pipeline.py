@@ -25,7 +25,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
 
 
 def balanced(report: list[dict[str, Any]], file_counts: Counter[int], bad_window: int, times: int) -> None:
-    """Each window of the file is in the report, COMPLETE, and each tier's count is the file's less what was quarantined."""
+    """Assert that each window of the file is in the report and COMPLETE, and that each tier counts the file's usable lines."""
     by_start = {window["window_start_ms"]: window for window in report}
     assert by_start.keys() >= file_counts.keys()
     for start, lines in file_counts.items():

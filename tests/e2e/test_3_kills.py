@@ -1,4 +1,4 @@
-"""Kills that provably landed: every process is killed with -9 in the middle of its work, and nothing is lost or doubled."""
+"""Kills that provably landed: every process is killed with -9 while it works, and nothing is lost or doubled."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ def ends(platform: Platform) -> tuple[int, int]:
 
 
 def freeze_mirror_behind(platform: Platform, began_at: int) -> int:
-    """Stop the mirror in its tracks while the offline log is longer than at the start and shorter than the live one."""
+    """Freeze the mirror while the offline log is longer than at the start and shorter than the live one."""
     eventually(lambda: ends(platform)[1] > began_at, what="the mirror under way")
     pid = platform.signal("mirror", signal.SIGSTOP)
 

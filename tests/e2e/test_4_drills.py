@@ -1,4 +1,4 @@
-"""Planted loss and planted silence: the audit names what is missing and who is silent, and the gate stays shut."""
+"""Planted loss and planted silence: the audit reports what is missing and who is silent, and the gate stays shut."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A second platform with another shift and another home beside the first: neither knows of the other."""
+"""A second platform with another shift and another home beside the first: neither disturbs the other."""
 
 import tomllib
 from pathlib import Path
@@ -14,7 +14,7 @@ PARTS = ("zookeeper-live", "broker-live", "registry", "consumer-1")
 
 
 def without_airflow(path: Path) -> Path:
-    """Write a process table of a few of the real one's entries, word for word: two whole platforms are too much for two cores."""
+    """Write a process table with a few of the real one's entries, unchanged: two whole platforms are too much for two cores."""
     text = (DEPLOY / "processes.toml").read_text()
     entries = text.split("[[process]]")[1:]
     kept = [entry for entry in entries if tomllib.loads(entry)["name"] in PARTS]

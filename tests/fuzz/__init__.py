@@ -1,1 +1,1 @@
-"""Whatever reads bytes of strangers, given bytes of strangers. `python -m tests.fuzz TARGET` searches with atheris."""
+"""Every decoder of foreign bytes, given foreign bytes. `python -m tests.fuzz TARGET` searches with atheris."""

@@ -1,5 +1,6 @@
-"""Searches with atheris: `python -m tests.fuzz TARGET [--seconds N]`. Without TARGET it lists them. A crash ends the search; its
-input is written as `crash-…` into the working folder: put it into tests/fuzz/corpus/TARGET/ under a name that says what it was.
+"""Searches with atheris: `python -m tests.fuzz TARGET [--seconds N]`. Without TARGET it lists the targets. A crash ends the
+search and writes its input as `crash-…` into the working folder. Put it into tests/fuzz/corpus/TARGET/ under a name that
+describes it.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What real clients send in a short life: confluent-kafka and kafka-python, all codecs, a group, admin calls. For recording."""
+"""A short life of real clients: confluent-kafka and kafka-python, all codecs, a group, admin calls. For recording."""
 
 import contextlib
 import uuid
@@ -12,7 +12,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def live(bootstrap: str) -> str:
-    """Do a bit of everything through `bootstrap`; return the topic that was used."""
+    """Use most requests once through `bootstrap`; return the topic."""
     topic = f"fuzzed-{uuid.uuid4().hex[:8]}"
     _confluent(bootstrap, topic)
     _kafka_python(bootstrap, topic)

@@ -1,7 +1,8 @@
 """Records what real clients send to a real broker and writes it into the corpus: `python -m tests.fuzz.record ZOOKEEPER_ADDRESS`.
 
-One frame for each API, version and client; `corpus/frames` keeps whole requests for the whole broker, other folders what their
-decoders get."""
+One frame for each API, version and client. `corpus/frames` holds whole requests for the whole broker, other folders the inputs of
+their decoders.
+"""
 
 import sys
 import tempfile

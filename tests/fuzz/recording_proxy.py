@@ -1,4 +1,4 @@
-"""A proxy on loopback that writes down what goes through it, frame by frame: how real clients' frames come into the corpus."""
+"""A proxy on loopback that records each frame that passes: the source of real clients' frames in the corpus."""
 
 import socket
 import struct
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class RecordingProxy:
-    """Passes connections on to `to_port` while entered. `requests` and `responses` are whole frames, with their sizes."""
+    """Forwards connections to `to_port` while entered. `requests` and `responses` are whole frames, with their sizes."""
 
     def __init__(self, to_port: int) -> None:
         self._to_port = to_port

@@ -1,8 +1,9 @@
 """One target for each decoder: a plain function that takes bytes and returns, whatever they are.
 
-Refusing is allowed, in the decoder's own words (`WireError` and its kin); any other exception is a finding, and so is an answer
-that breaks what the decoder promises. The first bytes choose version or codec, so that one search covers all of them. The same
-functions are run by hypothesis (`test_targets`), by atheris (`__main__`) and over the corpus. They keep nothing between calls.
+A decoder may refuse with its own errors (`WireError` and its kin). Any other exception is a finding, and so is a result that
+breaks the decoder's promises. The first bytes choose version or codec, so that one search covers all of them. hypothesis
+(`test_targets`) and atheris (`__main__`) run the same functions, and so do the tests over the corpus. The functions keep nothing
+between calls.
 """
 
 import shutil
@@ -63,7 +64,7 @@ def fetch_request(data: bytes) -> None:
         return
     known = recognise(version, body, request)
     if known is not None:
-        # What is recognised by its bytes is what reading it gives, at its own and at any other offset.
+        # A batch that is recognised by its bytes equals the decoded one, at its own and at any other offset.
         offset = offset_in(version, body)
         assert known.at(offset) == request
         other = fetch.encode_request(version, known.at(offset ^ 0x5A5A5A5A))
@@ -152,7 +153,7 @@ def value_frames(data: bytes) -> None:
 
 
 def sidecar(data: bytes) -> None:
-    """As it is, and with the CRC that its maker would have put: else no search ever gets past it."""
+    """Decode the bytes as they are, and with a correct CRC: otherwise no search gets past it."""
     for whole in (data, data[:-4] + crc32c(data[:-4]).to_bytes(4, "little")):
         try:
             decoded = decode_sidecar(whole)
@@ -162,7 +163,7 @@ def sidecar(data: bytes) -> None:
 
 
 def log_recovery(data: bytes) -> None:
-    """Open a log whose one segment is these bytes: what is served is whole batches, and appending goes on."""
+    """Open a log whose one segment is these bytes: it serves whole batches, and appending continues."""
     folder = Path(tempfile.mkdtemp(prefix="fuzz-log-"))
     try:
         (folder / LOG_NAME).write_bytes(data)
@@ -192,7 +193,7 @@ def log_recovery(data: bytes) -> None:
 
 
 def _control(data: bytes) -> tuple[int, int]:
-    """Return the key and version that the first two bytes name, or some others."""
+    """Return the key and version in the first two bytes, or others if these do not exist."""
     named = (data[0], data[1]) if len(data) > 1 else CONTROL[0]
     return named if named in _CONTROL_SET else CONTROL[(named[0] << 8 | named[1]) % len(CONTROL)]
 
@@ -236,4 +237,4 @@ TARGETS: Mapping[str, Target] = {
         log_recovery,
     )
 }
-"""By name, which is also the name of its folder in the corpus."""
+"""By name, which is also the name of the folder in the corpus."""

@@ -1,6 +1,7 @@
-"""A null in the place of every array of every request that is served: an answer or the connection's end, never a fault of ours.
+"""A null in place of every array of every served request: the broker responds or closes the connection, without a fault of ours.
 
-kio reads a null where the schema has none without complaint, so that each handler has to look."""
+kio accepts a null where the schema allows none, so each handler must check.
+"""
 
 from collections.abc import Iterator
 from dataclasses import fields
@@ -17,7 +18,7 @@ from tests.support.serving_broker import ServingBroker
 
 TOPIC = "clicks"
 BY_HAND = (0, 1)
-"""Produce and Fetch: no kio there."""
+"""Produce and Fetch, which kio does not decode."""
 PLAIN: dict[str, object] = {"string": TOPIC, "bytes": b"", "records": b"", "bool": False, "float64": 0.0, "uuid": None}
 
 
@@ -32,7 +33,7 @@ def plain(kafka_type: str) -> object:
 
 
 def message(entity_type: Any, empty: str, path: str = "") -> dict[str, object]:
-    """Return a message with one element in each array but the one at the path `empty`."""
+    """Return a message with one element in each array except the one at the path `empty`."""
     values: dict[str, object] = {}
     for field in fields(entity_type):
         if get_field_tag(field) is not None:
@@ -66,7 +67,7 @@ def arrays(entity_type: Any, path: str = "") -> Iterator[str]:
 
 
 def with_null(api_key: int, version: int, array: str) -> bytes:
-    """Return a request's body with a null in the place of the array's count."""
+    """Return a request's body with a null in place of the array's count."""
     entity_type = control.message_type("request", api_key, version)
     full = control.encode_request(api_key, version, message(entity_type, ""))
     body = bytearray(control.encode_request(api_key, version, message(entity_type, array)))
@@ -98,7 +99,7 @@ def test_a_null_in_the_place_of_any_array_is_no_fault_of_ours(broker: ServingBro
             try:
                 client.socket.recv(1)
             except ConnectionError:
-                pass  # closed on us
+                pass  # the broker closed the connection
         faults = [record for record in caplog.records if record.getMessage().startswith("loop_")]
         assert not faults, (TABLE[api_key].name, version, array, faults[0].exc_info)
         tried += 1

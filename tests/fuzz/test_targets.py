@@ -1,4 +1,4 @@
-"""Each decoder over its corpus, and over what hypothesis makes of it: garbage, and real frames with a few bytes changed."""
+"""Each decoder over its corpus, and over hypothesis's inputs: garbage, and real frames with a few bytes changed."""
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ INTERESTING = st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF])
 
 @st.composite
 def mutated(draw: st.DrawFn, originals: list[bytes]) -> bytes:
-    """Return one of `originals` with bytes changed, taken out or doubled."""
+    """Return one of `originals` with bytes changed, removed or doubled."""
     data = bytearray(draw(st.sampled_from(originals)))
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(0, len(data) - 1)))

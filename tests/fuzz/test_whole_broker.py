@@ -1,6 +1,8 @@
-"""A real broker under thousands of changed real frames: it lives, memory is bounded, honest clients are served, the log is sound.
+"""A real broker under thousands of mutated real frames: it survives, memory is bounded, honest clients are served, the log is
+sound.
 
-The frames are those of `corpus/frames`, recorded from confluent-kafka and kafka-python."""
+The frames are those of `corpus/frames`, recorded from confluent-kafka and kafka-python.
+"""
 
 import itertools
 import random
@@ -26,11 +28,13 @@ FRAMES = [data for _, data in seeds.inputs("frames")]
 COUNT = 4_000
 PARTIES = 8
 GROWTH_BYTES = 200 << 20
-"""What the broker may take beyond its size at rest while it is fuzzed: generous, a leak of 50 KB a frame would show."""
+"""The broker's growth above its idle size during fuzzing: generous, but a leak of 50 KB a frame would show."""
 HONEST = "honest"
 HONEST_COUNT = 20
 HONEST_WITHIN_MS = 120_000
-"""The fuzzing goes on until an honest client was served so often beside it, or this is over: a slow machine fails nothing."""
+"""Fuzzing continues until an honest client was served this often beside it, or this time is over: a slow machine fails
+nothing.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +126,7 @@ def test_record_counts_that_cannot_be_are_refused(broker: BrokerProcess, codec: 
 
 
 class HonestClient(threading.Thread):
-    """Produces and reads back all the while."""
+    """Produces and reads back during the fuzzing."""
 
     def __init__(self, port: int) -> None:
         super().__init__(daemon=True)
@@ -145,7 +149,7 @@ class HonestClient(threading.Thread):
 
     @property
     def is_content(self) -> bool:
-        """Was served often enough, or never will be."""
+        """Return whether the client was served often enough, or never will be."""
         return self.count >= HONEST_COUNT or not self.is_alive()
 
     def end(self) -> None:
@@ -168,7 +172,7 @@ class HonestClient(threading.Thread):
 
 
 def fuzz(port: int, seed: int, honest: HonestClient, deadline: float) -> None:
-    """Send changed frames, a few a connection, and read what comes for a moment; go on until `honest` is content."""
+    """Send mutated frames, a few on each connection, and read responses for a moment; continue until `honest` is content."""
     chance = random.Random(seed)
     for turn in itertools.count():
         if turn >= COUNT // PARTIES // 4 and (honest.is_content or time.monotonic() > deadline):
@@ -181,11 +185,11 @@ def fuzz(port: int, seed: int, honest: HonestClient, deadline: float) -> None:
                 while one.recv(1 << 16):
                     pass
         except (OSError, TimeoutError):
-            pass  # closed on us, or nothing more came
+            pass  # the broker closed the connection, or sent nothing more
 
 
 def changed(chance: random.Random) -> bytes:
-    """Return a real frame with some bytes changed, mostly with a size that is true again."""
+    """Return a real frame with some bytes changed, mostly with a corrected size."""
     data = bytearray(chance.choice(FRAMES))
     for _ in range(chance.choice([0, 1, 1, 2, 5])):
         at = chance.randrange(4, len(data))
@@ -210,7 +214,7 @@ def changed(chance: random.Random) -> bytes:
 
 
 def with_records(records: bytes, codec: Codec, *, record_count: int) -> bytes:
-    """Return a batch with a sound CRC that claims `record_count` records in `records`, which are packed already."""
+    """Return a batch with a valid CRC that claims `record_count` records in `records`, which are compressed already."""
     whole = bytearray(batch(b"x")[:HEADER_SIZE] + records)
     whole[8:12] = (len(whole) - 12).to_bytes(4, "big")
     whole[21:23] = int(codec).to_bytes(2, "big")

@@ -1,4 +1,4 @@
-"""A broker and a registry for each module of tests, in a chroot of the module's own. A test that kills one starts it again."""
+"""A broker and a registry for each module of tests, in the module's own chroot. A test that kills one restarts it."""
 
 import uuid
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def broker_settings() -> dict[str, object]:
 def broker(
     tmp_path_factory: pytest.TempPathFactory, zookeeper: str, broker_settings: dict[str, object]
 ) -> Iterator[BrokerProcess]:
-    """A running broker that the tests of a module share: each test uses topics of its own."""
+    """A running broker, shared by the tests of a module: each test uses its own topics."""
     with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper, settings=broker_settings) as running:
         yield running
 

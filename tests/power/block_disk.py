@@ -1,7 +1,7 @@
-"""A real file system (ext4) on a block device whose every write and flush is on record: the power of a disk under a running
-broker can then be cut at any of them.
+"""A real file system (ext4) on a block device that records every write and flush: the power of a disk under a running broker can
+then be cut at any of them.
 
-A loop device on the one file of `recorder.py`. Wants root, /dev/fuse and loop devices.
+A loop device on the one file of `recorder.py`. Needs root, /dev/fuse and loop devices.
 """
 
 import mmap
@@ -23,22 +23,22 @@ from tests.support.processes import Process, eventually
 
 MIB = 32
 SECTOR_BYTES = 4096
-"""What a disk of today writes whole or not at all; ext4 itself does not outlive less."""
+"""The unit that a current disk writes whole or not at all; ext4 itself does not survive less."""
 _MAKE_EXT4 = ("mkfs.ext4", "-q", "-b", str(SECTOR_BYTES), "-E", "lazy_itable_init=0,lazy_journal_init=0", "-J", "size=4")
 
 
 class Marked(NamedTuple):
-    """Something that was known when so many operations had reached the disk."""
+    """A fact that was known when this many operations had reached the disk."""
 
     count: int
     fact: Any
 
 
 class BlockDisk:
-    """Mounted at `mounted` while entered; `operations` and `marks` then tell what happened."""
+    """Mounted at `mounted` while entered; afterwards `operations` and `marks` tell what happened."""
 
     def __init__(self, folder: Path, mounted: Path, image: Path | None = None) -> None:
-        """`folder` is for its files; with `image` it begins as that one does, else blank."""
+        """`folder` is for its files. With `image` it begins with that content, else blank."""
         self.mounted = mounted
         self.beginning = folder / "beginning"
         """What it held before the first operation."""
@@ -79,12 +79,12 @@ class BlockDisk:
         assert error is not None or not refused, f"still mounted: {refused}"
 
     def mark(self, fact: object) -> None:
-        """Note what is known now. From any thread."""
+        """Record what is known now. From any thread."""
         with self._lock:
             self.marks.append(Marked(recorder.COUNT.unpack_from(self._counted)[0], fact))
 
     def operations(self) -> Iterator[recorder.Operation]:
-        """Yield all that the disk was told."""
+        """Yield all operations of the disk."""
         return recorder.operations(self._journal)
 
     def _is_served(self) -> bool:
@@ -94,20 +94,20 @@ class BlockDisk:
 
 
 class PowerCuts:
-    """What is left of a disk after cuts at one operation after the other, at `image`."""
+    """The disk's content after cuts at one operation after another, written to `image`."""
 
     def __init__(self, disk: BlockDisk, image: Path) -> None:
         self.image = image
         self._operations = disk.operations()
         self._count = 0
         self._sure = bytearray(disk.beginning.read_bytes())
-        """What no cut takes any more."""
+        """What no later cut removes."""
         self._pending: list[tuple[int, bytes]] = []
 
     def cut(self, count: int, chance: random.Random | None) -> None:
-        """Write the image as it is after a cut behind `count` operations, which never decrease.
+        """Write the image after a cut behind `count` operations; `count` never decreases between calls.
 
-        Of what came since the last flush nothing is there; with `chance` some of it, in any order, torn between sectors.
+        Nothing since the last flush is there; with `chance` some of it is, in any order, torn between sectors.
         """
         while self._count < count:
             position, data = next(self._operations)
@@ -127,7 +127,7 @@ class PowerCuts:
 
 @contextmanager
 def mounted(image: Path, at: Path) -> Iterator[Path]:
-    """Have the file system in `image` at the folder `at`."""
+    """Mount the file system in `image` at the folder `at`."""
     at.mkdir(parents=True, exist_ok=True)
     _mount(image, at)
     try:

@@ -1,7 +1,7 @@
-"""A file system of one file, given to the kernel through /dev/fuse, that writes down every write and sync of it in their order:
-what a disk is told, when a loop device lies on that file. A process: `python -m tests.power.recorder MOUNT FILE JOURNAL COUNT`.
+"""A file system with one file, served to the kernel through /dev/fuse, that records every write and sync of it in order. With a
+loop device on that file, this is what a disk receives. A process: `python -m tests.power.recorder MOUNT FILE JOURNAL COUNT`.
 
-Speaks the kernel's protocol (linux/fuse.h, 7.31) as far as one file needs it, which is too little to be worth a package.
+Implements the kernel's protocol (linux/fuse.h, 7.31) as far as one file needs it: too little to be worth a package.
 """
 
 import errno
@@ -22,7 +22,7 @@ ENTRY = struct.Struct("<QI")
 """Before each write in the journal: position and length. A sync has SYNC as position and no length."""
 SYNC = (1 << 64) - 1
 COUNT = struct.Struct("<Q")
-"""How much there is in the journal, for whoever maps the file."""
+"""The length of the journal, for processes that map the file."""
 
 
 class _Call(IntEnum):
@@ -60,7 +60,7 @@ _STATFS = struct.Struct("<QQQQQIIII24x")
 _ROOT, _FILE = 1, 2
 _LONG_WRITES = 1 << 5 | 1 << 22
 _UNCACHED = 1
-"""A write comes here before it counts as done."""
+"""A write reaches this process before it counts as done."""
 _FOR_EVER_S = 3_600
 _PAGE = 4_096
 
@@ -81,7 +81,7 @@ def operations(journal: Path) -> Iterator[Operation]:
 
 
 class _Recorder:
-    """Answers the kernel."""
+    """Answers the kernel's requests."""
 
     def __init__(self, kernel: int, file: Path, journal: Path, count: Path) -> None:
         self._kernel = kernel
@@ -100,7 +100,7 @@ class _Recorder:
             except OSError as error:
                 if error.errno == errno.ENODEV:
                     return
-                if error.errno == errno.ENOENT:  # asked, and taken back
+                if error.errno == errno.ENOENT:  # requested, and cancelled
                     continue
                 raise
             _, call, number, node = _REQUEST.unpack_from(request)
@@ -111,7 +111,7 @@ class _Recorder:
                 os.write(self._kernel, _ANSWER.pack(_ANSWER.size + len(answer), 0, number) + answer)
 
     def _answer(self, call: int, node: int, body: memoryview) -> bytes | int | None:
-        """Return an answer, the number of an error, or None where nothing is waited for."""
+        """Return a response, the number of an error, or None if the kernel expects no response."""
         match call:
             case _Call.INIT:
                 _, _, ahead, flags = struct.unpack_from("<4I", body)

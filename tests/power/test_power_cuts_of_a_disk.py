@@ -1,6 +1,7 @@
-"""A broker on a real file system, the power of its disk cut, the broker started again on what is left, and that cut, too: what a
-client was told on a topic that waits for the disk is there after a cut at any write of the block device, and so is what a
-consumer saw where only what is flushed is shown. All of it is real: process, kernel, ext4 and its journal, but for the cut.
+"""A broker on a real file system. The power of its disk is cut, the broker restarts on what is left, and the power is cut
+again. After a cut at any write of the block device, every batch acknowledged on a topic that waits for the disk is there, and
+so is every batch that a consumer saw on a topic that shows only flushed data. Process, kernel, ext4 and its journal are real;
+only the cut is simulated.
 """
 
 import random
@@ -44,7 +45,7 @@ def test_what_a_client_was_told_outlives_power_cuts_of_the_disk(zookeeper_chroot
 
 
 def live(port: int, disk: BlockDisk, life: int) -> None:
-    """Have clients write to every topic and read from it."""
+    """Let clients write to every topic and read from it."""
     if life == 0:
         for name, (partitions, settings) in TOPICS.items():
             create_topic(port, name, partitions, settings)
@@ -53,7 +54,7 @@ def live(port: int, disk: BlockDisk, life: int) -> None:
 
 
 def told_by(disk: BlockDisk, count: int, before: Promised) -> Promised:
-    """Return what somebody had been told when so many operations had reached the disk."""
+    """Return the promises made before this many operations had reached the disk."""
     promised = {topic: dict(batches) for topic, batches in before.items()}
     for mark in disk.marks:
         if mark.count <= count:

@@ -83,11 +83,11 @@ def _of_partition(
                 if not start <= record.offset < end:
                     continue
                 try:
-                    told = QuarantineRecord.from_json(record.value or b"")
+                    parsed = QuarantineRecord.from_json(record.value or b"")
                 except NotAQuarantineRecord as error:
                     report(record.offset, str(error))
                     continue
-                if seen.is_new(bytes(record.key) if record.key is not None else told.key()):
-                    yield told
+                if seen.is_new(bytes(record.key) if record.key is not None else parsed.key()):
+                    yield parsed
         except CorruptBatch as error:
             report(header.base_offset, str(error))

@@ -119,16 +119,20 @@ class Cluster:
 
     def _leaders(self, topic: str, *, may_create: bool) -> dict[int, int]:
         with self._lock:
-            known = self._topics.get(topic)
-        if known is not None and self._clock.monotonic_ms() - known[1] < METADATA_MAX_AGE_MS:
-            return known[0]
+            cached = self._topics.get(topic)
+        if cached is not None and self._clock.monotonic_ms() - cached[1] < METADATA_MAX_AGE_MS:
+            return cached[0]
         facts = self._ask([topic], may_create=may_create)
-        told = facts.topics.get(topic)
-        if told is None or told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or (not told.error_code and not told.leaders):
+        described = facts.topics.get(topic)
+        if (
+            described is None
+            or described.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            or (not described.error_code and not described.leaders)
+        ):
             raise UnknownTopic(topic, self.bootstrap)
-        if told.error_code:
-            raise broker_error(f"topic {topic!r} on {self.bootstrap}", told.error_code)
-        return dict(told.leaders)
+        if described.error_code:
+            raise broker_error(f"topic {topic!r} on {self.bootstrap}", described.error_code)
+        return dict(described.leaders)
 
     def _ask(self, topics: list[str] | None, *, may_create: bool) -> control_plane.ClusterFacts:
         """Request metadata from one broker after another until one answers, and store the answer."""

@@ -58,10 +58,10 @@ class StreamState:
         If the application does not ask for its next message in time, it loses the partitions anyway and is notified later.
         """
         with self._condition:
-            told = self._withdraw_unseen(partitions)
-            if not told:
+            announced = self._withdraw_unseen(partitions)
+            if not announced:
                 return True
-            notice = Notice(kind=NoticeKind.REVOKED, partitions=told)
+            notice = Notice(kind=NoticeKind.REVOKED, partitions=announced)
             self._notices.append(notice)
             self._condition.notify_all()
         if notice.done.wait(timeout_ms / 1000):
@@ -69,7 +69,7 @@ class StreamState:
         with self._condition:
             if notice.done.is_set():
                 return True
-            self._drop(told)
+            self._drop(announced)
             if notice.taken:
                 return False  # its callback runs at this moment; no other notice is needed
             notice.kind = NoticeKind.LOST
@@ -78,15 +78,15 @@ class StreamState:
     def lose_all(self) -> None:
         """Mark every partition as lost, because the session is lost."""
         with self._condition:
-            told = self._withdraw_unseen(list(self._owned))
-            if told:
-                self._drop(told)
+            announced = self._withdraw_unseen(list(self._owned))
+            if announced:
+                self._drop(announced)
                 for waiting in self._notices:
                     if waiting.kind is NoticeKind.REVOKED and not waiting.taken:
                         waiting.kind = NoticeKind.LOST
-                        told = {name: at for name, at in told.items() if name not in waiting.partitions}
-                if told:
-                    self._notices.append(Notice(kind=NoticeKind.LOST, partitions=told))
+                        announced = {name: at for name, at in announced.items() if name not in waiting.partitions}
+                if announced:
+                    self._notices.append(Notice(kind=NoticeKind.LOST, partitions=announced))
             self._condition.notify_all()
 
     def await_quiet(self, timeout_ms: int) -> bool:

@@ -133,15 +133,15 @@ class Fetcher:
     ) -> FetchedPartition:
         records = part.records if isinstance(part.records, memoryview) else memoryview(b"")
         batches, corrupt, tail = parse(records, offset)
-        stands_still = tail is not None and not batches and not corrupt
-        if corrupt or stands_still:
+        is_stuck = tail is not None and not batches and not corrupt
+        if corrupt or is_stuck:
             is_first_look = partition_bytes == self.partition_max_bytes
             bigger = partition_bytes * 4
-            if (is_first_look or (stands_still and len(records) >= partition_bytes)) and bigger <= LARGEST_PARTITION_BYTES:
+            if (is_first_look or (is_stuck and len(records) >= partition_bytes)) and bigger <= LARGEST_PARTITION_BYTES:
                 # Fetch again, and further. The damage may have happened on the network and not in the log, and only the bytes
                 # after it show where it ends.
                 return self._fetch({name: offset}, 0, bigger)[0]
-        if tail is not None and stands_still:
+        if tail is not None and is_stuck:
             believable = tail.from_offset < tail.to_offset <= part.high_watermark
             end = tail.to_offset if believable else max(part.high_watermark, tail.from_offset + 1)
             corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=end, reason=tail.reason)]

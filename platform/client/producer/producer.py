@@ -227,7 +227,7 @@ class Producer:
             raise BufferFull(topic, self.buffer_bytes, max_block_ms)
         self._check_usable()
 
-    def _tell_given_up(self, batch: PendingBatch, error: ClientError) -> None:
+    def _log_given_up(self, batch: PendingBatch, error: ClientError) -> None:
         # If a topic is refused permanently, all its batches are given up, one after another, for the same reason.
         kind = (batch.topic, type(error), getattr(error, "code", None))
         with self._lock:
@@ -244,7 +244,7 @@ class Producer:
         """Report the end of a batch to `on_delivery`, then free its room in the buffer."""
         count = len(batch.records)
         if error is not None:
-            self._tell_given_up(batch, error)
+            self._log_given_up(batch, error)
         if self._on_delivery is not None:
             delivery = Delivery(
                 topic=batch.topic,

@@ -70,7 +70,7 @@ class Demo:
         self._log = log
         self._topic = topic
         self._keep = keep
-        self._tell = say
+        self._print_progress = say
         self._show = show
         self._began = time.monotonic()
 
@@ -119,7 +119,7 @@ class Demo:
             raise DemoError(preflight.in_lines(faults))
 
     def _say(self, line: str) -> None:
-        self._tell(f"[{time.monotonic() - self._began:5.1f} s] {line}")
+        self._print_progress(f"[{time.monotonic() - self._began:5.1f} s] {line}")
 
     def _headrace(self, *words: str, output: int | None = None) -> tuple[int, str]:
         """Run one Headrace command to its end; return its exit code and, with `output` PIPE, its output."""

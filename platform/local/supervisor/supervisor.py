@@ -53,7 +53,7 @@ class Supervisor:
         log.info("platform_stopping")
         while any(child.is_alive for child in self._children):
             self._stop_in_reverse()
-            self._tell()
+            self._write_state()
             time.sleep(TURN_MS / 1000)
         self._pool.shutdown(wait=False, cancel_futures=True)
         left = descendants.end_descendants(term_ms=LEFT_TERM_MS, kill_ms=LEFT_KILL_MS)
@@ -74,7 +74,7 @@ class Supervisor:
                 child.start(self._clock.monotonic_ms())
             self._look(child, now_ms)
         descendants.reap_adopted([child.pid for child in self._children if child.pid is not None])
-        self._tell()
+        self._write_state()
 
     def _needs_are_ready(self, child: Child) -> bool:
         """Return True once each needed process has been ready. A later restart of one does not delay the others' own restarts."""
@@ -104,7 +104,7 @@ class Supervisor:
             if child.is_alive and not dependants:
                 child.stop(now_ms)
 
-    def _tell(self) -> None:
+    def _write_state(self) -> None:
         facts = [child.facts() for child in self._children]
         words = repr(facts)
         if words != self._written:

@@ -1,1 +1,1 @@
-"""The same requests to two servers, their answers made plain and laid side by side. See ../test_same_answers.py."""
+"""The same requests to two servers, with responses as tables that can be compared. See ../test_same_answers.py."""

@@ -1,8 +1,9 @@
-"""Where our answers differ from Apache Kafka's on purpose, and why. Whatever differs and is not here fails the test, and so does
-what is here and no longer differs.
+"""Intended differences between our responses and Apache Kafka's, with reasons. A difference that is not listed fails the test,
+and so does a listed one that no longer exists.
 
-By sequence, then by `step | field`, both as patterns; a field is a path without the names of list items, and ends in `:item`
-where only one of the two has the item at all."""
+By sequence, then by `step | field`, both as patterns. A field is a path without the names of list items; it ends in `:item` if
+only one server has the item at all.
+"""
 
 from collections.abc import Mapping
 

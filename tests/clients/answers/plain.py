@@ -1,7 +1,8 @@
-"""Answers as flat tables of path and value, so that two servers' can be compared field by field. Pure.
+"""Responses as flat tables of path and value, so that two servers' can be compared field by field. Pure.
 
-Left out is what never says anything about behaviour: throttle times, the words of messages (that there is one where all is well
-would be shown), and the order of lists, whose items are named by what they are about."""
+Left out is what says nothing about behaviour: throttle times, the text of messages (only their presence beside success is shown),
+and the order of lists, whose items are named by their subject.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -32,7 +33,7 @@ _NAMES = (
 
 
 class Difference(NamedTuple):
-    """One field that two servers give differently."""
+    """One field in which two servers differ."""
 
     path: str
     theirs: Any
@@ -40,7 +41,7 @@ class Difference(NamedTuple):
 
 
 def flat(answer: Any) -> Table:
-    """Return every value in an answer (kio's dataclasses, named tuples, mappings, plain values) by its path."""
+    """Return every value in a response (kio's dataclasses, named tuples, mappings, plain values) by its path."""
     table: Table = {}
     _flatten("", _plain(answer), table)
     return table

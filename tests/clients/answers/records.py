@@ -17,13 +17,13 @@ SPECIAL_TIMES = (-1, -2, -3, -4, -5, -6, -7)
 
 
 def patched(records: bytes, at: int, layout: str, value: int) -> bytes:
-    """Return the batch with a field changed and its CRC as it was."""
+    """Return the batch with one field changed and its old CRC."""
     size = struct.calcsize(layout)
     return records[:at] + struct.pack(layout, value) + records[at + size :]
 
 
 def sealed(records: bytes) -> bytes:
-    """Return the batch with the CRC that its bytes have."""
+    """Return the batch with the CRC of its bytes."""
     return records[:17] + struct.pack(">I", crc32c(records[21:])) + records[21:]
 
 
@@ -34,7 +34,7 @@ def produce_faults(side: Side, version: int, own: str) -> Iterator[Step]:
     def ask(records: bytes | None, name: str = topic, **words: Any) -> Table:
         body = produce_body(name, records, version=version, **words)
         answer = side.ask_raw(produce.API_KEY, version, body, lambda answer: produce.decode_response(version, answer))
-        # Kafka's own words, but for those of single records, are left aside; offsets are named by `fill`, not here.
+        # Kafka's error messages are left out, except those of single records. Offsets get their names from `fill`, not here.
         return {path: value for path, value in answer.items() if not path.endswith(("base_offset", "error_message"))} | {
             "has an offset": any(value != -1 for path, value in answer.items() if path.endswith("base_offset"))
         }

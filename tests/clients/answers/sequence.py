@@ -1,5 +1,6 @@
-"""What is asked, as functions that yield (step, answer): the same function runs against both servers, once for each version that
-both serve."""
+"""Requests as functions that yield (step, response). The same function runs against both servers, once for each version that
+both serve.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -24,7 +25,7 @@ SEQUENCES: list[Sequence] = []
 
 
 def about(api_key: int) -> Callable[[Ask], Ask]:
-    """Enter the function below into the list."""
+    """Register the decorated function."""
 
     def enter(ask: Ask) -> Ask:
         SEQUENCES.append(Sequence(ask.__name__, api_key, ask))

@@ -21,7 +21,7 @@ def described(
 
 
 def shown(side: Side, topic: str, has: Mapping[str, str | None]) -> Table:
-    """Return the settings of `has`, once they have these values: a change reaches Kafka's broker a little later."""
+    """Return the settings in `has`, once they have these values: Kafka's broker learns of a change a little later."""
     request = described((TOPIC, topic, list(has)))
     paths = {f"results[{TOPIC}/{topic}].configs[{name}].value": value for name, value in has.items()}
     return side.until(

@@ -1,7 +1,8 @@
-"""One of the two servers: asked over the wire, with what must differ between servers taken out of its answers.
+"""One of the two servers, asked over the wire; values that must differ between servers are replaced in its responses.
 
-Offsets are positions in bytes here and numbers of records in Kafka: `produce` remembers what each of them is called, and answers
-then say 'record 2' or 'end' instead of numbers."""
+Offsets are byte positions in our server and record numbers in Kafka. `produce` gives each offset a name; responses then contain
+'record 2' or 'end' instead of numbers.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,26 +17,26 @@ _OFFSETS = ("offset", "base_offset", "end_offset", "low_watermark", "high_waterm
 
 
 class Side:
-    """A server, by the name that differences are told under."""
+    """A server, with its name for the list of differences."""
 
     def __init__(self, name: str, port: int) -> None:
         self.name = name
         self.port = port
         self.called: dict[int, str] = {}
-        """What a number is called where it is an offset."""
+        """Offset → its name."""
 
     def versions(self) -> dict[int, tuple[int, int]]:
-        """Return what it says it serves."""
+        """Return the versions that it advertises."""
         with RawClient(self.port) as client:
             return control.decode_api_versions(3, client.request(18, 3, control.encode_request(18, 3, _SOFTWARE)))[1]
 
     def ask(self, api_key: int, version: int, message: Mapping[str, Any]) -> Table:
-        """Return its answer as a table; `connection: closed` where it has none."""
+        """Return its response as a table; `connection: closed` if it sends none."""
         body = control.encode_request(api_key, version, message)
         return self.ask_raw(api_key, version, body, lambda answer: control.decode_response(api_key, version, answer))
 
     def ask_raw(self, api_key: int, version: int, body: bytes, read: Callable[[memoryview], Any]) -> Table:
-        """Send these bytes and return what `read` makes of the answer, as a table."""
+        """Send these bytes and return the response, read by `read`, as a table."""
         with RawClient(self.port, timeout_ms=5_000) as client:
             try:
                 answer = client.request(api_key, version, body)
@@ -46,7 +47,7 @@ class Side:
             return self.told(read(answer))
 
     def told(self, answer: Any) -> Table:
-        """Return an answer as a table without this server's own port, ids and kind of offsets."""
+        """Return a response as a table without this server's own port, ids and kind of offsets."""
         table = flat(answer)
         for path, value in table.items():
             field = path.rsplit(".", 1)[-1]
@@ -57,7 +58,7 @@ class Side:
         return table
 
     def until(self, ask: Callable[[], Table], has: Callable[[Table], bool]) -> Table:
-        """Return the first answer that `has` takes, else the last one: Kafka's broker learns of changes a little later."""
+        """Return the first response that `has` accepts, else the last one: Kafka's broker learns of changes a little later."""
         last: list[Table] = []
 
         def good() -> bool:
@@ -71,7 +72,7 @@ class Side:
         return last[0]
 
     def make(self, topic: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        """Create a topic, wait until its partitions are led, and return its name."""
+        """Create a topic, wait until its partitions have leaders, and return its name."""
         configs = [{"name": name, "value": value} for name, value in (config or {}).items()]
         wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": configs}
         with RawClient(self.port) as client:
@@ -90,7 +91,7 @@ class Side:
         return topic
 
     def fill(self, topic: str, count: int, *, first_ms: int = 1_700_000_000_000) -> list[int]:
-        """Append so many records, a batch each, a second of event time apart; return their offsets, which get names."""
+        """Append this many records, a batch each, a second of event time apart; return their offsets, which get names."""
         offsets = []
         with RawClient(self.port) as client:
             for number in range(count):
@@ -98,7 +99,7 @@ class Side:
                 assert done.error_code == 0, done
                 offsets.append(done.base_offset)
             (answer,) = client.ask(LIST_OFFSETS, 5, list_offsets(topic, -1)).topics
-        # A log begins at 0; in Kafka, and in Kafka only, that is its first record's offset as well.
+        # A log begins at 0. Only in Kafka this is also its first record's offset.
         called = {offset: f"record {number}" for number, offset in enumerate(offsets)}
         self.called = {0: called[offsets[0]]} | called | {int(answer.partitions[0].offset): "end"}
         return [*offsets, int(answer.partitions[0].offset)]

@@ -1,12 +1,13 @@
-"""A reader: a client in a process of its own, asked in lines and answering in lines.
+"""A reader: a client in its own process, with commands and responses as lines.
 
     ends TOPIC                  begin and end of partition 0
-    read TOPIC FROM TO          assign, seek, and read until the client itself says that it stands at TO
-    group TOPIC GROUP MOST TO   go on where the group stands, until MOST records came or it stands at TO, and commit
-    idle TOPIC FROM TO MS       read, then poll on for so long
+    read TOPIC FROM TO          assign, seek, and read until the client's own position is TO
+    group TOPIC GROUP MOST TO   continue at the group's offset until MOST records came or the position is TO, and commit
+    idle TOPIC FROM TO MS       read, then keep polling for MS
 
-Answers: `record OFFSET VALUE`; `begin`, `end`, `position`, `committed`, `lag` with a number; `idle` and `over` as it happens; at
-last `done` or `failed WHY`."""
+Responses: `record OFFSET VALUE`; `begin`, `end`, `position`, `committed`, `lag` with a number; `idle` and `over` when they
+happen; finally `done` or `failed WHY`.
+"""
 
 import subprocess
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 LONGEST_S = 60
-"""A command takes: readers give up after 20 s by themselves."""
+"""The longest time of a command: readers give up after 20 s."""
 _SHOWN = ("begin", "end", "position", "committed", "lag")
 
 
@@ -25,11 +26,11 @@ class Answer(NamedTuple):
 
 
 class ReaderFailed(AssertionError):
-    """The client did not do what it was asked."""
+    """The client did not do what the command said."""
 
 
 class Reader:
-    """Constructed, it only knows; the first command starts the program."""
+    """The constructor only stores; the first command starts the program."""
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str], log: Path) -> None:
         self.name = name
@@ -50,7 +51,7 @@ class Reader:
         return self._ask("group", topic, group, most, to)
 
     def idle(self, topic: str, from_: int, to: int, for_ms: int, **on: Callable[[], object]) -> Answer:
-        """`on`: what to call when the reader says `idle`, and when it says `over`."""
+        """`on`: functions to call when the reader says `idle`, and when it says `over`."""
         return self._ask("idle", topic, from_, to, for_ms, on=on)
 
     def stop(self) -> None:

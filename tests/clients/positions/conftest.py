@@ -1,4 +1,4 @@
-"""A quiet server of this suite's own: ours, or Apache Kafka when `CLIENTS_AGAINST=kafka` is set, to see what holds there."""
+"""This suite's own idle server: ours, or Apache Kafka if `CLIENTS_AGAINST=kafka` is set, to compare."""
 
 import os
 import uuid
@@ -20,7 +20,7 @@ IS_OURS = os.environ.get("CLIENTS_AGAINST") != "kafka"
 
 
 class Server:
-    """Where the topics are, and what it says of fetches."""
+    """The server with the topics, and its metrics of fetches."""
 
     def __init__(self, port: int, http_port: int | None) -> None:
         self.side = Side("server", port)
@@ -39,7 +39,7 @@ class Server:
         return filled(self.side, f"{which}-{uuid.uuid4().hex[:8]}", which, config)
 
     def fetched(self, topic: Topic) -> tuple[int, int]:
-        """Return how many fetches were answered so far, and how many bytes of the topic went out; of Apache Kafka 0, 0."""
+        """Return how many fetches were answered so far, and how many bytes of the topic were sent; for Apache Kafka 0, 0."""
         if self._http_port is None:
             return 0, 0
         page = Scrape(self._http_port)
@@ -68,7 +68,7 @@ def server(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> 
 def reader_of(
     server: Server, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Reader]]:
-    """Begins a reader by its name, once."""
+    """Starts a reader by its name, once."""
     readers: dict[str, Reader] = {}
 
     def reader(name: str) -> Reader:

@@ -1,4 +1,4 @@
-"""The readers: how each is built and begun, and what it reads. What is not installed here is left out by name."""
+"""The readers: how each is built and started, and what it reads. Readers that are not installed are skipped by name."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ ROOT = HERE.parents[1]
 AIOKAFKA = "0.14.0"
 EVERY_CODEC = frozenset(Codec)
 Fixture = Callable[[str], object]
-"""Brings a fixture by its name, only when it is asked for."""
+"""Returns a fixture by its name, and creates it only on request."""
 
 
 class Program(NamedTuple):
@@ -30,7 +30,7 @@ class Program(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A client. `built` returns its program, for a bootstrap address to follow."""
+    """A client. `built` returns its command line, without the bootstrap address."""
 
     built: Callable[[Fixture], Program]
     codecs: frozenset[Codec] = EVERY_CODEC
@@ -73,7 +73,7 @@ def _kcat(_: Fixture) -> Program:
 
 
 def _aiokafka() -> str:
-    """Return a Python that has aiokafka: this one, or one of an environment of its own in the bench's cache."""
+    """Return a Python that has aiokafka: this one, or one in its own environment in the bench's cache."""
     if importlib.util.find_spec("aiokafka"):
         return sys.executable
     folder = cache_folder() / f"aiokafka-{AIOKAFKA}"
@@ -101,9 +101,10 @@ KINDS = {
     "aiokafka": Kind(_python("aiokafka_", _aiokafka)),
     "kcat": Kind(_kcat),
 }
-"""By name. The codecs are those that a client has without packages beside it (Node has zstd since 22.15), but for what fails
-against Apache Kafka too. Sarama 1.61 takes a batch with more records than bytes for one that is cut off, when little follows it
-in the answer (`getArrayLength`). @platformatic/kafka 1.35 cannot unpack snappy in the Java client's framing."""
+"""By name. The codecs are those of a client without further packages (Node has zstd since 22.15), except those that fail
+against Apache Kafka too. Sarama 1.61 treats a batch with more records than bytes as truncated if little follows it in the
+response (`getArrayLength`). @platformatic/kafka 1.35 cannot decompress snappy in the Java client's framing.
+"""
 
 
 def begun(name: str, bootstrap: str, fixture: Fixture, log: Path) -> Reader:

@@ -1,5 +1,6 @@
-"""Offsets that are no plain numbers of records, seen by clients that know nothing of it: every record once, from any offset on; a
-position that arrives at the end that was told; commits that leave no lag; and quiet at the end."""
+"""Offsets that do not count records, read by clients that do not know this. Each record is read once, from any offset on; the
+final position is the announced end; commits leave no lag; and no requests spin at the end.
+"""
 
 import uuid
 from collections.abc import Callable

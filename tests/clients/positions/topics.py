@@ -1,7 +1,8 @@
-"""Topics to read: what was written into them batch by batch, and the offsets that readers begin at.
+"""Topics to read: what was written into them batch by batch, and the offsets at which readers begin.
 
-Nothing is presumed of offsets but that the answer to a produce request names the first record's, that those within a batch are
-consecutive, and that they ascend: it holds of Apache Kafka as of ours."""
+Three properties of offsets are assumed, which hold for Apache Kafka and for our server: a produce response names the first
+record's, those within a batch are consecutive, and they ascend.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ _TIME_MS = 1_700_000_000_000
 
 
 class Values:
-    """Gives each record a value of its own, of a length from 8 to 408 bytes that looks random and is not."""
+    """Gives each record its own value of 8 to 408 bytes, which looks random and is deterministic."""
 
     def __init__(self, bytes_more: int = 0) -> None:
         self._count = 0
@@ -32,7 +33,7 @@ class Values:
 
 
 DENSE = [b"y" * 20] * 3_000
-"""More records than bytes, once zstd has them (gzip needs 1.9 bytes a record at least)."""
+"""More records than bytes after zstd (gzip needs at least 1.9 bytes a record)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Topic:
-    """A topic of one partition. `begin` and `end` are what the broker says."""
+    """A topic of one partition. `begin` and `end` are the broker's own."""
 
     name: str
     side: Side
@@ -63,7 +64,7 @@ class Topic:
         self.look()
 
     def cut(self, offset: int) -> None:
-        """Delete the records in front of `offset`."""
+        """Delete the records before `offset`."""
         wanted = [{"name": self.name, "partitions": [{"partition_index": 0, "offset": offset}]}]
         with RawClient(self.side.port) as client:
             (done,) = client.ask(DELETE_RECORDS, 1, {"topics": wanted, "timeout_ms": 10_000}).topics
@@ -79,18 +80,18 @@ class Topic:
                 self.begin, self.end = (offset, self.end) if time == EARLIEST else (self.begin, offset)
 
     def records(self, from_: int = 0) -> list[tuple[int, bytes]]:
-        """Return (offset, value) of the records from an offset on, those deleted left out."""
+        """Return (offset, value) of the records from an offset on, without the deleted ones."""
         first = max(from_, self.begin)
         numbered = ((one.base_offset + at, value) for one in self.batches for at, value in enumerate(one.values))
         return [(offset, value) for offset, value in numbered if offset >= first]
 
     def starts(self) -> Mapping[str, int]:
-        """Return offsets to begin at by what they are, each offset once."""
+        """Return offsets to begin at, by description, each offset once."""
         found = {offset: name for name, offset in self._starts() if self.begin <= offset <= self.end}
         return {name: offset for offset, name in sorted(found.items())}
 
     def start(self, what: str) -> int:
-        """Return one of them by its name, wherever it is."""
+        """Return one of them by its description."""
         return dict(self._starts())[what]
 
     def _starts(self) -> Iterator[tuple[str, int]]:
@@ -149,7 +150,7 @@ def segments(topic: Topic) -> None:
 
 
 def large(topic: Topic) -> None:
-    """More than one fetch answer takes."""
+    """More than one fetch response can hold."""
     values = Values(3_000)
     for _ in range(25):
         topic.append(values(30))
@@ -157,10 +158,10 @@ def large(topic: Topic) -> None:
 
 FILLED = {one.__name__: one for one in (sizes, cut, dense, codecs, segments, large)}
 IN_CODECS = {"dense": {Codec.ZSTD}, "codecs": {Codec.SNAPPY, Codec.LZ4}}
-"""Beyond none and gzip, which every client has."""
+"""Codecs besides none and gzip, which every client has."""
 SMALL_SEGMENTS = {"segments": {"segment.bytes": "1000"}}
 KEPT = {"retention.ms": "-1"}
-"""Apache Kafka would delete what is from 2023."""
+"""Apache Kafka would delete records of 2023."""
 
 
 def filled(side: Side, name: str, which: str, config: Mapping[str, str]) -> Topic:

@@ -1,1 +1,1 @@
-"""Apache Spark's own Kafka source, as one that knows nothing of us reads topics with it."""
+"""Apache Spark's own Kafka source reads our topics."""

@@ -1,7 +1,8 @@
-"""What Spark reads, in an environment of its own: run with that Python, `job.py BOOTSTRAP JARS OUT ASKED`.
+"""Runs Spark's reads, in its own environment: run with that Python, `job.py BOOTSTRAP JARS OUT ASKED`.
 
-`ASKED` is JSON: a list of reads. Each has `topics`, and `options` of Spark's Kafka source; `stream` has it read as a stream with
-`availableNow`, `avro` (a schema) has the values decoded. `OUT` gets JSON: of each read its rows, and their number of parts."""
+`ASKED` is JSON: a list of reads. Each has `topics`, and `options` of Spark's Kafka source. `stream` makes it a stream with
+`availableNow`; `avro` (a schema) decodes the values. `OUT` receives JSON: each read's rows, and their number of parts.
+"""
 
 import json
 import sys
@@ -34,7 +35,7 @@ def main(bootstrap: str, jars: str, out: str, asked: str) -> None:
 def read(session: SparkSession, bootstrap: str, asked: dict[str, Any]) -> dict[str, Any]:
     try:
         return streamed(session, bootstrap, asked) if asked.get("stream") else batch(session, bootstrap, asked)
-    except Exception as error:  # what one read meets is told beside the others' rows
+    except Exception as error:  # one read's error is reported beside the others' rows
         return {"failed": str(error)[:2000]}
 
 

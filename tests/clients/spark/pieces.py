@@ -1,6 +1,7 @@
-"""PySpark in a virtual environment of its own and its Kafka and Avro jars, fetched once into the bench's cache folder.
+"""PySpark in its own virtual environment and its Kafka and Avro jars, downloaded once into the bench's cache folder.
 
-Ours is another PySpark (pyproject.toml), whose Kafka source is not on Maven Central yet."""
+The project's own PySpark (pyproject.toml) is another version, whose Kafka source is not on Maven Central yet.
+"""
 
 import shutil
 import subprocess
@@ -17,7 +18,7 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0
 """
 _DEPENDENCY = "<dependency><groupId>org.apache.spark</groupId><artifactId>{}_2.13</artifactId><version>{}</version></dependency>"
 _OF_SPARK_ITSELF = "org.scala-lang,org.slf4j,org.apache.logging.log4j,org.apache.hadoop"
-"""Groups whose jars PySpark brings."""
+"""Groups whose jars PySpark includes."""
 
 
 def python() -> Path:

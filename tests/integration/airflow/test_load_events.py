@@ -21,7 +21,7 @@ from tests.support.processes import Process, accepts, eventually
 
 PORTS = (8080, 8081, 8090, 9092, 9192)
 RUN_MS = 240_000
-"""Patience with a machine that does much else at the same time; alone a run takes ten seconds."""
+"""For a machine that is busy with other work; alone a run takes ten seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_run_without_topics_and_one_with_an_empty_topic_succeed(running: Layou
 
 
 def test_a_task_whose_supervisor_is_killed_is_tried_again_by_itself(running: Layout, offline_broker: BrokerProcess) -> None:
-    # The broker stands still, so the task's question to it waits and the task is provably running when the kill lands.
+    # The broker is stopped, so the task's request to it waits and the task is provably running when the kill lands.
     os.kill(offline_broker.pid, signal.SIGSTOP)
     try:
         run_id = processes.trigger(running, "load_events")
@@ -108,7 +108,7 @@ def test_a_task_whose_supervisor_is_killed_is_tried_again_by_itself(running: Lay
             return next((task["pid"] for task in tasks if task["task_id"] == "topics" and task["state"] == "running"), None)
 
         task = eventually(task_process, within_ms=60_000, what="the task runs")
-        # Airflow names the task's own process; its parent, a worker of the executor, watches over it and beats for it.
+        # Airflow names the task's own process. Its parent, a worker of the executor, watches over it and sends its heartbeats.
         supervisor = int(Path(f"/proc/{task}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(supervisor, signal.SIGKILL)
     finally:

@@ -14,7 +14,7 @@ W = 600_000
 
 
 class AuditedApplication:
-    """Our producer with a reporter beside it; both may be asked what they know."""
+    """Our producer with a reporter beside it; a test may read the counts of both."""
 
     def __init__(self, bootstrap: str, topic: str, instance: str = "host/app/1", cluster_topics: Iterable[str] = ()) -> None:
         self.topic = topic
@@ -49,7 +49,7 @@ class AuditedApplication:
 
 
 def log_unaudited(bootstrap: str, topic: str, timestamps: Iterable[int]) -> Counter[int]:
-    """Send with a client that nobody here wrote; return how many fell in each window."""
+    """Send with a client from another project; return how many fell in each window."""
     producer = ForeignProducer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     counts: Counter[int] = Counter()
     for at in timestamps:

@@ -1,4 +1,4 @@
-"""The audit service against real brokers: counts what is there, survives kill -9 and absent clusters, finds what is damaged."""
+"""The audit service against real brokers: counts what is there, survives kill -9 and absent clusters, finds damage."""
 
 import json
 import random
@@ -104,7 +104,7 @@ def test_a_killed_producer_is_retired_by_name_and_reason_and_only_then(live: Bro
     application = AuditedApplication(live.address, "clicks", instance="host/killed/1")
     application.log([5, 6, 7])
     application.reporter.beat()
-    application.log([8])  # acknowledged, and it dies before it tells
+    application.log([8])  # acknowledged, and it dies before it reports
     application.close()
     retire = ["retire-producer", "host/killed/1", "--reason", "its host burned", "--by", "anna", "--live", live.address]
     eventually(lambda: service.windows("clicks").get(0, {}).get("verdict") == "UNKNOWN", what="UNKNOWN")
@@ -162,7 +162,7 @@ def test_what_is_no_report_on_the_audit_topic_is_counted_and_skipped(live: Broke
 def test_damaged_batches_on_the_offline_side_are_missed_to_the_record_after_a_recount(
     live: BrokerProcess, offline: BrokerProcess, audit: Start
 ) -> None:
-    """Both sides get the same batches at the same offsets, as a mirror would have it."""
+    """Both sides get the same batches at the same offsets, as from a mirror."""
     service = audit(
         live.address,
         offline=offline.address,

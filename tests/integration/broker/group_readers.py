@@ -1,4 +1,4 @@
-"""Members of consumer groups, of clients that nobody here wrote, each on a thread or in a process of its own."""
+"""Members of consumer groups, from other projects' clients, each on its own thread or in its own process."""
 
 import threading
 import uuid
@@ -34,7 +34,7 @@ def texts(prefix: str, number: int) -> list[str]:
 
 
 class Reader:
-    """A librdkafka consumer on a thread of its own; `values` is what it got, `partitions` what it has now."""
+    """A librdkafka consumer on its own thread; `values` is what it received, `partitions` its current assignment."""
 
     def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: Any) -> None:
         self.values: list[str] = []
@@ -85,7 +85,7 @@ class Reader:
 
 
 class KafkaPythonReader:
-    """A kafka-python consumer on a thread of its own; `values` is what it got, `partitions` what it has now."""
+    """A kafka-python consumer on its own thread; `values` is what it received, `partitions` its current assignment."""
 
     def __init__(self, broker: BrokerProcess, group: str, topic: str, **config: Any) -> None:
         self.values: list[str] = []
@@ -114,7 +114,7 @@ class KafkaPythonReader:
         while not self._stop.is_set():
             try:
                 polled = client.poll(timeout_ms=100)
-            except KafkaConnectionError:  # let out by its poll when it looks for the coordinator of a broker that is down
+            except KafkaConnectionError:  # its poll raises this when it looks for the coordinator of a broker that is down
                 self._stop.wait(0.1)
                 continue
             for records in polled.values():
@@ -124,7 +124,7 @@ class KafkaPythonReader:
 
 
 def shared(*readers: Reader) -> Callable[[], bool]:
-    """Return a question: whether the readers have all partitions between them, each at least one, none twice."""
+    """Return a condition: the readers own all partitions between them, each at least one, none twice."""
 
     def ask() -> bool:
         held = [partition for reader in readers for partition in reader.partitions]
@@ -134,7 +134,7 @@ def shared(*readers: Reader) -> Callable[[], bool]:
 
 
 def described(broker: BrokerProcess, group: str) -> Any:
-    """Return what the broker says of the group now: asked anew, so that no client's patience with a dead broker counts."""
+    """Return the broker's description of the group, from a new client: an old one's timeout with a dead broker does not count."""
     with RawClient(broker.port) as client:
         return client.ask(15, 5, {"groups": [group], "include_authorized_operations": False}).groups[0]
 
@@ -150,7 +150,7 @@ def read_all(values: Sequence[str], *readers: Reader) -> Callable[[], bool]:
 
 
 def kcat_member(broker: BrokerProcess, group: str, topic: str, folder: Path, *config: str) -> Process:
-    """Return a running kcat that reads the topic as a member of the group, a process of its own that outlives a broker."""
+    """Return a running kcat that reads the topic as a member of the group, in its own process, which outlives a broker."""
     words = [word for name, value in QUICK.items() for word in ("-X", f"{name}={value}")]
     extra = [word for one in config for word in ("-X", one)]
     command = ["kcat", "-b", broker.address, "-u", "-q", "-E", *words, *extra, "-G", group, topic]

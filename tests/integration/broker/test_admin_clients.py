@@ -1,5 +1,5 @@
-"""Admin calls of clients that nobody here wrote, against a real broker process on a real ZooKeeper; what they change takes effect
-at once, survives a restart and is seen by every broker.
+"""Admin calls of other projects' clients, against a real broker process and a real ZooKeeper. Their changes take effect at
+once, survive a restart and are visible to every broker.
 """
 
 import struct
@@ -214,7 +214,9 @@ def test_kafka_python_administers_topics(python: KafkaAdminClient, broker: Broke
 
 
 def test_deleting_what_can_be_no_topics_name_says_that_there_is_none(broker: BrokerProcess) -> None:
-    """It was tried on ZooKeeper, whose paths cannot be made of it, and answered with a timeout that clients take up again."""
+    """A fault of before: the name was tried on ZooKeeper, where it is not a valid path; the broker answered with a retriable
+    timeout.
+    """
     names = ["", ".", "..", "a/b", "../../brokers", "a b"]
     with RawClient(broker.port) as client:
         answer = client.ask(20, 5, {"topic_names": names, "timeout_ms": 5_000})
@@ -234,7 +236,7 @@ def test_kcat_lists_a_topic_with_its_new_partitions(confluent: AdminClient, brok
     assert "partition 2, leader 1, replicas: 1, isrs: 1" in listed
 
 
-# -- nobody's client ----------------------------------------
+# -- requests by hand ----------------------------------------
 
 
 def test_every_advertised_version_of_every_api_is_answered_on_one_connection(broker: BrokerProcess, topic: str) -> None:

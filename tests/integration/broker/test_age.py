@@ -1,4 +1,4 @@
-"""Age is the time in this broker: events of years ago survive restart, segment roll and retention passes that delete others."""
+"""Age is the time since arrival at this broker: old events survive restart, segment roll and retention that deletes others."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""Topics that stamp records with the broker's time (`message.timestamp.type=LogAppendTime`), as confluent-kafka and kafka-python
-set them up, write to them and read them. A real broker process on a real ZooKeeper.
+"""Topics that stamp records with the broker's time (`message.timestamp.type=LogAppendTime`): confluent-kafka and kafka-python
+create, write and read them. A real broker process and a real ZooKeeper.
 """
 
 import time
@@ -21,7 +21,7 @@ from kafka import TopicPartition as KafkaPythonPartition
 from tests.support.broker import BrokerProcess
 
 CREATED_MS = 1_000_000_000_000
-"""What producers say, long ago."""
+"""The producers' timestamp, long ago."""
 SETTING = "message.timestamp.type"
 
 
@@ -48,7 +48,7 @@ def change(admin: AdminClient, topic: str, **settings: str) -> None:
 
 
 def written(broker: BrokerProcess, topic: str, codec: str) -> list[Any]:
-    """Write three records and return them as their delivery reports tell of them."""
+    """Write three records and return them as in their delivery reports."""
     producer = confluent_kafka.Producer(
         {"bootstrap.servers": broker.address, "compression.codec": codec, "linger.ms": 20, "enable.idempotence": True}
     )

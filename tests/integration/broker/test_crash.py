@@ -1,4 +1,4 @@
-"""kill -9 of a real broker under load, and what must be true after it has started again."""
+"""kill -9 of a real broker under load, and what must hold after its restart."""
 
 import threading
 import time

@@ -1,6 +1,4 @@
-"""Clients that nobody here wrote: confluent-kafka (librdkafka) and kafka-python, against a real broker process on a real
-ZooKeeper.
-"""
+"""Other projects' clients: confluent-kafka (librdkafka) and kafka-python, against a real broker process and a real ZooKeeper."""
 
 import time
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""Groups while everything around them breaks: members killed and frozen, the broker killed in the middle of a rebalance, commits
-under a ZooKeeper that hangs. Whatever happens each record is read by somebody, and no committed offset ever goes back.
+"""Groups under faults: members killed and frozen, the broker killed during a rebalance, commits while ZooKeeper hangs. In
+every case some member reads each record, and no committed offset goes back.
 """
 
 import os
@@ -51,7 +51,7 @@ def broker(chroot: str, tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 class Watch:
-    """Looks at the group's offsets in ZooKeeper again and again; `steps_back` is what must stay empty."""
+    """Reads the group's offsets in ZooKeeper repeatedly; `steps_back` must stay empty."""
 
     def __init__(self, zookeeper: str) -> None:
         self.offsets: dict[tuple[str, int], int] = {}
@@ -62,8 +62,8 @@ class Watch:
         self._thread.start()
 
     def is_beyond(self, ends: Mapping[tuple[str, int], int]) -> bool:
-        """Return whether something behind each of these offsets is committed. librdkafka commits the last record's offset plus
-        one, which in a log of byte positions lies before the end.
+        """Return whether an offset after each of these is committed. librdkafka commits the last record's offset plus one,
+        which is before the end in a log of byte positions.
         """
         return all(self.offsets.get(position, 0) > end for position, end in ends.items())
 
@@ -98,7 +98,7 @@ def test_whoever_dies_or_freezes_each_record_is_read_and_no_offset_goes_back(
     kcats: list[Process] = []
     written: list[str] = []
     before: dict[tuple[str, int], int] = {}
-    """Where the logs ended before the last writing."""
+    """Where the logs ended before the last writes."""
 
     def all_is_read() -> bool:
         got = {value for reader in readers for value in reader.values}
@@ -247,7 +247,7 @@ def join(name: str) -> dict[str, Any]:
 
 
 def joined(client: RawClient) -> tuple[str, int]:
-    """Have whoever is in the group leave, join and sync alone; return member id and generation."""
+    """Make all members leave, join and sync alone; return member id and generation."""
     for one in client.ask(15, 5, {"groups": [GROUP], "include_authorized_operations": False}).groups[0].members:
         leaver = {"member_id": one.member_id, "group_instance_id": None, "reason": None}
         client.ask(13, 5, {"group_id": GROUP, "members": [leaver]})

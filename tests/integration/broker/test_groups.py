@@ -1,5 +1,5 @@
-"""Consumer groups of clients that nobody here wrote, against a real broker process on a real ZooKeeper: members come, leave, die,
-fall silent; the broker dies; administrators look and delete.
+"""Consumer groups of other projects' clients, against a real broker process and a real ZooKeeper: members join, leave, die,
+fall silent; the broker dies; administrators describe and delete.
 """
 
 import os
@@ -157,7 +157,7 @@ def test_a_group_survives_the_brokers_death_and_loses_nothing_above_what_it_comm
         with Reader(broker, "g", "t", **config) as a, Reader(broker, "g", "t", **config) as b:
             produce(broker, "t", before)
             eventually(read_all(before, a, b), what="everything read before the death")
-            # Before there are commits there is nothing to go on from.
+            # Without commits the group has no offset to continue from.
             asked = [ConsumerGroupTopicPartitions("g")]
             eventually(
                 lambda: len(admin.list_consumer_group_offsets(asked)["g"].result(10).topic_partitions) == PARTITIONS,
@@ -165,7 +165,8 @@ def test_a_group_survives_the_brokers_death_and_loses_nothing_above_what_it_comm
             )
             broker.kill()
             broker.restart()
-            # Asked of the broker: readers use their old assignments, which nobody may commit for, until they hear of its death.
+            # Asked of the broker. The readers keep their old assignments, for which no commit is accepted, until they notice its
+            # death.
             eventually(lambda: len(members(broker, "g")) == 2, what="two members again")
             produce(broker, "t", after)
             eventually(read_all(after, a, b), what="everything read after the death")

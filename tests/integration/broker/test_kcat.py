@@ -1,4 +1,4 @@
-"""kcat, the tool that people debug with, against a real broker process: every codec, ends, seeks, its `-e` at byte offsets."""
+"""kcat, the usual debugging tool, against a real broker process: every codec, ends, seeks, its `-e` at byte offsets."""
 
 import json
 import subprocess

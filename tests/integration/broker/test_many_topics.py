@@ -1,4 +1,6 @@
-"""A thousand topics and more: made and deleted by one request, listed, subscribed to by a pattern. Real clients and servers."""
+"""A thousand topics and more: created and deleted by one request, listed, subscribed to by a pattern. Real clients and
+servers.
+"""
 
 import re
 import threading
@@ -26,19 +28,19 @@ def admin(broker: BrokerProcess) -> AdminClient:
 
 @pytest.fixture(scope="module")
 def numbered(admin: AdminClient) -> list[str]:
-    """Fifteen hundred topics with the shortest names and one partition each, made by one request."""
+    """Fifteen hundred topics with the shortest names and one partition each, created by one request."""
     finish(admin.create_topics([NewTopic(name, 1, 1) for name in NUMBERED], **PATIENCE))
     return NUMBERED
 
 
 def finish(futures: Mapping[str, "Future[Any]"]) -> None:
-    """Wait for all; raises the first that has failed."""
+    """Wait for all; raise the first error."""
     for future in futures.values():
         future.result(120)
 
 
 class Bystander:
-    """A client that sends one small request after the other, and counts the answers."""
+    """A client that sends one small request after another, and counts the responses."""
 
     def __init__(self, broker: BrokerProcess, topic: str) -> None:
         self._broker, self._topic = broker, topic
@@ -73,7 +75,7 @@ def test_a_thousand_topics_are_made_and_deleted_by_one_request_each_and_others_a
     finish(admin.create_topics([NewTopic(topic, 1, 1)]))
 
     def beside(futures: Callable[[], Mapping[str, "Future[Any]"]]) -> int:
-        """Return how many answers another client got while all this was done."""
+        """Return how many responses another client received meanwhile."""
         before = other.answered
         finish(futures())
         return other.answered - before
@@ -88,7 +90,7 @@ def test_a_thousand_topics_are_made_and_deleted_by_one_request_each_and_others_a
 
 
 def test_librdkafka_lists_all_topics_however_short_their_names(broker: BrokerProcess, numbered: list[str]) -> None:
-    """Its buffer for an answer is four times the answer's bytes: too small for version 9, where a topic has no id."""
+    """Its buffer is four times the response's size: too small for version 9, where a topic has no id."""
     listed = AdminClient({"bootstrap.servers": broker.address}).list_topics(timeout=20).topics
     assert {name for name in listed if re.fullmatch(r"t\d+", name)} == set(numbered)
     assert {len(listed[name].partitions) for name in numbered} == {1}

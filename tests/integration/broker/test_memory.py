@@ -1,4 +1,4 @@
-"""What a burst of connections took goes back to the system. A real broker process, real sockets."""
+"""The memory of a burst of connections returns to the system. A real broker process, real sockets."""
 
 import resource
 import uuid
@@ -23,7 +23,7 @@ def resident_mb(pid: int) -> float:
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """This process may open as many files as there are connections."""
+    """Allow this process as many open files as there are connections."""
     usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     yield

@@ -1,5 +1,5 @@
-"""Committed offsets expire: a real broker in this process on a real ZooKeeper, real clients; the wall clock alone is played. It
-stands as many days ahead of ZooKeeper's as a test says, and the broker is started anew in between.
+"""Committed offsets expire: a real broker in this process with a real ZooKeeper and real clients; only the wall clock is a
+double. It runs as many days ahead of ZooKeeper's as a test says, and the broker is restarted in between.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ QUICK = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 200, "enable.auto
 
 
 class AheadClock(SystemClock):
-    """The machine's clock, and some days."""
+    """The machine's clock plus some days."""
 
     def __init__(self) -> None:
         self.ahead_ms = 0
@@ -32,7 +32,7 @@ class AheadClock(SystemClock):
 
 
 class Scene:
-    """One broker's lives on one folder, and what is in ZooKeeper."""
+    """The runs of one broker on one folder, and the contents of ZooKeeper."""
 
     def __init__(self, folder: Path, zookeeper: str) -> None:
         self.zookeeper = zookeeper
@@ -66,7 +66,7 @@ class Scene:
         self.session.close()
 
     def later(self, days: float) -> None:
-        """Have it so many days after now, and return when the broker has looked at all groups since."""
+        """Move the clock this many days ahead; return when the broker has checked all groups since."""
         self.clock.ahead_ms = int(days * DAY_MS)
         assert days >= 7
         OffsetRegistry(self.session).put("zzz-the-last-one-looked-at", "old", 0, 1)

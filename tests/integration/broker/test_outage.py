@@ -1,4 +1,4 @@
-"""ZooKeeper goes away under a running broker and comes back; strangers attack it meanwhile. Real processes."""
+"""ZooKeeper goes away under a running broker and returns; hostile clients attack the broker meanwhile. Real processes."""
 
 import random
 import socket
@@ -95,7 +95,7 @@ def hostile(chance: random.Random) -> bytes:
         return struct.pack(">i", chance.choice([0, -1, -(2**31), 2**31 - 1, 5])) + chance.randbytes(50)
     if kind == 1:
         return chance.randbytes(chance.choice([3, 14, 500, 100_000]))
-    if kind == 2:  # an honest Produce frame of 90 MiB, of which 300 KB ever come
+    if kind == 2:  # an honest Produce frame of 90 MiB, of which only 300 KB are sent
         return struct.pack(">ihhih", 90 << 20, 0, 9, 1, -1) + bytes(300_000)
     if kind == 3:  # huge arrays in small frames
         return frame(chance.choice([0, 1, 2, 3, 8, 9, 19, 20, 32]), chance.randrange(10), 1, b"\xff\xff\xff\xff\x0f" * 20)

@@ -1,8 +1,9 @@
-"""Offsets as the wire shows them, byte for byte.
+"""Offsets on the wire, checked byte for byte.
 
-A batch at position P takes advance = max(bytes, records) offsets, and its base offset is P + advance - records: the gap is in
-front, its last record stands right before the next batch's position. A fetch anywhere in [P, P + advance) is answered with that
-very batch, as it was sent."""
+A batch at position P takes advance = max(bytes, records) offsets, and its base offset is P + advance - records. The gap is before
+the batch; its last record is directly before the next batch's position. A fetch anywhere in [P, P + advance) returns this batch,
+as it was sent.
+"""
 
 import itertools
 from collections.abc import Sequence
@@ -21,11 +22,11 @@ CREATE_TOPICS, LIST_OFFSETS, DELETE_RECORDS, LEADER_EPOCH = 19, 2, 21, 23
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 TIME_MS = 1_700_000_000_000
 DENSE = [b"y" * 20] * 3_000
-"""More records than bytes, once zstd has them."""
+"""More records than bytes after zstd."""
 
 
 class Placed(NamedTuple):
-    """What was sent, and where it must be."""
+    """What was sent, and its expected position."""
 
     sent: bytes
     position: int
@@ -61,7 +62,7 @@ SENT = [
 
 
 def placed(sent: Sequence[bytes], first: int = 0) -> list[Placed]:
-    """Return where batches must be that are sent one after the other."""
+    """Return the expected positions of batches that are sent one after another."""
     found, position = [], first
     for one in sent:
         found.append(Placed(one, position, read_header(one).record_count))
@@ -77,7 +78,7 @@ def make(client: RawClient, topic: str, **config: str) -> None:
 
 
 def send(client: RawClient, topic: str, sent: Sequence[bytes] = SENT, first: int = 0) -> list[Placed]:
-    """Send batches one by one, hold the answers against where they must be, and return that."""
+    """Send batches one by one, compare the responses with the expected positions, and return these."""
     batches = placed(sent, first)
     for one in batches:
         done = client.produce(topic, one.sent)
@@ -86,7 +87,7 @@ def send(client: RawClient, topic: str, sent: Sequence[bytes] = SENT, first: int
 
 
 def fetched(client: RawClient, topic: str, offset: int, max_bytes: int = 1, version: int = 12) -> tuple[bytes, int, int]:
-    """Return records, high watermark and log start of an answer without an error."""
+    """Return records, high watermark and log start of a response without an error."""
     answer = client.fetch_many([(topic, 0, offset)], max_bytes=max_bytes, version=version)[topic, 0]
     assert answer.error_code == 0, (offset, answer)
     assert answer.last_stable_offset == answer.high_watermark
@@ -98,7 +99,9 @@ def error_at(client: RawClient, topic: str, offset: int) -> int:
 
 
 def check_as_sent(found: bytes, one: Placed) -> None:
-    """What a broker may set is the base offset and the leader epoch: neither is under the CRC."""
+    """Assert that the batch is as sent, except for base offset and leader epoch, which the broker may set: the CRC covers
+    neither.
+    """
     header = read_header(found)
     assert header.base_offset == one.base_offset
     assert header.last_offset_delta == one.record_count - 1
@@ -108,7 +111,7 @@ def check_as_sent(found: bytes, one: Placed) -> None:
 
 
 def listed(client: RawClient, topic: str, timestamp: int, version: int = 7) -> tuple[int, int]:
-    """Return (offset, timestamp) that ListOffsets answers."""
+    """Return (offset, timestamp) of a ListOffsets response."""
     partition = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
     asked = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [partition]}]}
     (found,) = client.ask(LIST_OFFSETS, version, asked).topics
@@ -117,12 +120,12 @@ def listed(client: RawClient, topic: str, timestamp: int, version: int = 7) -> t
 
 
 def _ms(timestamp: Any) -> int:
-    """kio reads times as datetimes, and none as None."""
+    """Return kio's datetime in ms; it reads no time as None."""
     return -1 if timestamp is None else timestamp if isinstance(timestamp, int) else round(timestamp.timestamp() * 1000)
 
 
 def delete(client: RawClient, topic: str, offset: int) -> int:
-    """Delete the records in front of `offset` and return the low watermark that is answered."""
+    """Delete the records before `offset` and return the low watermark of the response."""
     wanted = [{"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}]
     (done,) = client.ask(DELETE_RECORDS, 2, {"topics": wanted, "timeout_ms": 10_000}).topics
     assert int(done.partitions[0].error_code) == 0, done
@@ -158,7 +161,7 @@ def test_every_offset_that_a_batch_takes_is_answered_with_that_batch_as_it_was_s
 
 @pytest.mark.parametrize("version", range(4, 13))
 def test_what_is_fetched_on_is_every_batch_once(broker: BrokerProcess, topic: str, version: int) -> None:
-    """A client's own arithmetic, last offset + 1, walks the log in every version, whatever an answer holds."""
+    """A client's own arithmetic, last offset + 1, walks the log in every version, whatever a response holds."""
     with RawClient(broker.port) as client:
         make(client, topic)
         batches = send(client, topic)
@@ -190,7 +193,7 @@ def test_the_end_is_the_end(broker: BrokerProcess, topic: str, sent: list[bytes]
 
 
 def test_an_empty_answer_says_where_the_partition_really_ends(broker: BrokerProcess, topic: str) -> None:
-    """Empty because others used up the bytes, or because its reader is at the end."""
+    """Empty because other partitions used up the bytes, or because its reader is at the end."""
     names = [f"{topic}-{number}" for number in range(20)]
     with RawClient(broker.port) as client:
         ends = {}
@@ -206,7 +209,7 @@ def test_an_empty_answer_says_where_the_partition_really_ends(broker: BrokerProc
 
 
 def test_requests_in_flight_are_placed_as_those_that_come_one_by_one(broker: BrokerProcess, topic: str) -> None:
-    """Many that lie in one read are written as a run."""
+    """Requests that arrive in one read are written as one run."""
     sent = SENT * 6
     with RawClient(broker.port) as client:
         make(client, topic)
@@ -276,7 +279,9 @@ def test_a_time_inside_a_batch_is_found_at_its_record(broker: BrokerProcess, top
 
 
 def test_records_are_deleted_up_to_any_offset(broker: BrokerProcess, topic: str) -> None:
-    """In a gap, in the middle of a batch, at its last record, at the end: the log begins there, with the batch that holds it."""
+    """In a gap, in a batch's middle, at its last record, at the end: the log then begins there, with the batch that holds the
+    offset.
+    """
     with RawClient(broker.port) as client:
         make(client, topic, segment_bytes="400")
         batches = send(client, topic)
@@ -316,7 +321,7 @@ def test_the_end_of_an_epoch_is_the_logs_end(broker: BrokerProcess, topic: str) 
 @pytest.mark.parametrize("last", [0, 3, 5])
 @pytest.mark.parametrize("segment_bytes", [1 << 30, 400])
 def test_a_killed_broker_finds_every_place_again(broker: BrokerProcess, topic: str, last: int, segment_bytes: int) -> None:
-    """Whatever batch is the last: behind one with more records than bytes the log ends where no file does."""
+    """For any last batch: after one with more records than bytes, the log's end is not the file's end."""
     sent = [*SENT[last + 1 :], *SENT[: last + 1]]
     with RawClient(broker.port) as client:
         make(client, topic, segment_bytes=str(segment_bytes))

@@ -34,7 +34,7 @@ def produced(broker: BrokerProcess, topic: str, value: bytes) -> int:
 
 
 def fails_to_start(broker: BrokerProcess, exit_code: int = 1) -> str:
-    """Launch it and return what it said when it ended by itself."""
+    """Launch it and return its output once it has ended with this exit code."""
     broker.launch()
     eventually(lambda: not broker.process.is_running(), what="the broker ended")
     assert broker.stop() == exit_code

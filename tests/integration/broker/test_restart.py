@@ -1,4 +1,4 @@
-"""A restart after kill -9 reads only what came after the last checkpoint; what it takes on trust is verified afterwards."""
+"""A restart after kill -9 reads only what was written after the last checkpoint; the rest is verified afterwards."""
 
 import json
 import os
@@ -20,7 +20,7 @@ COUNT = 300
 
 
 def offsets(broker: BrokerProcess) -> list[int]:
-    """Return where each batch ends that is served, its CRC holding."""
+    """Return where each served batch ends; every CRC matches."""
     found: list[int] = []
     with RawClient(broker.port) as client:
         offset = 0

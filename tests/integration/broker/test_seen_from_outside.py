@@ -1,4 +1,4 @@
-"""Metrics, health and settings of a real broker, held against what an independent client did and what lies on disk."""
+"""Metrics, health and settings of a real broker, compared with an independent client's counts and with the files on disk."""
 
 import subprocess
 import sys

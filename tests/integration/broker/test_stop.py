@@ -1,4 +1,4 @@
-"""A stop: what is under way is finished, nothing acknowledged is lost, and it ends within its bound. Real processes."""
+"""A stop finishes the requests in flight, loses nothing acknowledged, and ends within its bound. Real processes."""
 
 import json
 import os
@@ -113,7 +113,7 @@ def test_ready_says_no_from_the_first_moment_of_a_stop_and_alive_says_yes_to_its
     with BrokerProcess(tmp_path, zookeeper_chroot, settings={"http.port": http, "shutdown.timeout.ms": 3_000}) as broker:
         create(broker)
         with RawClient(broker.port, timeout_ms=20_000) as slow:
-            # A peer that leaves its answer unread keeps the stop waiting, up to its bound.
+            # A peer that does not read its response delays the stop, up to its bound.
             for _ in range(40):
                 slow.produce(TOPIC, batch(bytes(1_000_000)))
             slow.send(1, 12, fetch_body([(TOPIC, 0, 0)], max_bytes=50_000_000, partition_max_bytes=50_000_000))
@@ -154,7 +154,7 @@ def test_a_stop_that_runs_out_of_time_says_what_it_was_at_and_ends_with_3(
         create(broker)
         with RawClient(broker.port) as client:
             assert client.produce(TOPIC, batch(b"x")).error_code == 0
-        os.kill(own_zookeeper.pid, signal.SIGSTOP)  # it hangs, and with it whoever asks it
+        os.kill(own_zookeeper.pid, signal.SIGSTOP)  # ZooKeeper hangs, and with it every request to it
         os.kill(broker.pid, signal.SIGTERM)
         assert broker.process.wait(10_000) == 3
         (line,) = [one for one in map(json.loads, broker.log.splitlines()) if one["event"] == "stop_ran_out_of_time"]

@@ -1,4 +1,4 @@
-"""`headrace topic …` against a real broker, seen with another client's eyes where it changes something."""
+"""`headrace topic …` against a real broker; another client checks the changes."""
 
 import json
 from typing import Any

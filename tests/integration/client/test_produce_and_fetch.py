@@ -1,4 +1,4 @@
-"""Our client against our broker, with clients of other houses as witnesses."""
+"""Our client against our broker, with other projects' clients as witnesses."""
 
 import threading
 import time
@@ -107,7 +107,7 @@ def test_what_other_clients_send_we_read(broker: BrokerProcess, cluster: Cluster
     for number in range(300):
         rdkafka.produce(topic, b"rd %d" % number, partition=number % 3, timestamp=5_000 + number)
     assert rdkafka.flush(20) == 0
-    # kafka-python brings no library for the other codecs; librdkafka does.
+    # kafka-python has no library for the other codecs; librdkafka has.
     theirs = KafkaProducer(bootstrap_servers=broker.address, compression_type="gzip" if codec == "gzip" else None)
     for number in range(300):
         theirs.send(topic, b"kp %d" % number, partition=number % 3)

@@ -1,4 +1,4 @@
-"""An independent producer, and consumers that iterate on threads of their own."""
+"""An independent producer, and consumers that iterate on their own threads."""
 
 import threading
 import uuid
@@ -43,7 +43,7 @@ def produce(bootstrap: str, topic: str, values: list[bytes], *, partitions: int 
 
 
 class Reader:
-    """A consumer and the thread that iterates it; keeps what it was handed, in order."""
+    """A consumer and the thread that iterates it; keeps the messages in order."""
 
     def __init__(self, consumer: ZooKeeperConsumer, act: Callable[[Message], None] | None = None) -> None:
         self.consumer = consumer
@@ -83,7 +83,7 @@ MakeReader = Callable[..., Reader]
 
 @pytest.fixture
 def reader(broker: BrokerProcess, zookeeper: str) -> Iterator[MakeReader]:
-    """Make readers of this module's cluster; close what is still open at the end."""
+    """Make readers of this module's cluster; close the open ones at the end."""
     made: list[Reader] = []
 
     def make(

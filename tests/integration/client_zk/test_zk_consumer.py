@@ -1,4 +1,4 @@
-"""The paper's consumer against a real broker and a real ZooKeeper; what it must find is written and counted by librdkafka."""
+"""The paper's consumer against a real broker and a real ZooKeeper; librdkafka writes and counts the expected records."""
 
 import threading
 import time

@@ -1,4 +1,6 @@
-"""What groups leave in a real ZooKeeper: offsets with notes, listing, describing, deleting; the paper's consumers among them."""
+"""What groups leave in a real ZooKeeper: offsets with metadata, listing, describing, deleting; the paper's consumers among
+them.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Expiry of committed offsets in a real ZooKeeper. The nodes are of now; the clock held against them goes as tests say."""
+"""Expiry of committed offsets in a real ZooKeeper. The nodes are new; the test's clock is ahead of them."""
 
 import time
 
@@ -31,7 +31,7 @@ def commit(session: Session, group: str, *positions: tuple[str, int]) -> None:
 
 
 def sweep(session: Session, days: float, readers: Readers = NOBODY, group: str = "g", *, after: str = "") -> Swept:
-    """One look at one group, so many days from now."""
+    """Check one group once, this many days from now."""
     now_ms = time.time_ns() // 1_000_000 + int(days * DAY_MS) + 1_000
     return OffsetExpiry(session).expire({group: readers}, now_ms=now_ms, retention_ms=WEEK_MS, after=after)
 

@@ -84,7 +84,7 @@ def test_a_broker_learns_when_a_stranger_took_its_id_while_its_session_was_lost(
 
     thread = threading.Thread(target=take)
     thread.start()
-    # The stranger needs the gap between loss and renewal: hold the renewal back by taking the node away under the broker first.
+    # The other client needs the gap between loss and renewal. Delay the renewal: first delete the node under the broker.
     stranger.tree.delete(path)
     thread.join(10)
     expire(session)

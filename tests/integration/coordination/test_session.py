@@ -1,4 +1,4 @@
-"""The session against a real ZooKeeper: opened, doubted, lost, renewed."""
+"""The session against a real ZooKeeper: opened, unsure, lost, renewed."""
 
 import subprocess
 import sys

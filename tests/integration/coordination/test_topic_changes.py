@@ -1,4 +1,4 @@
-"""Changes of registered topics by several at once, and watches that say which topic it was; on a real ZooKeeper."""
+"""Concurrent changes of registered topics, and watches that name the changed topic; on a real ZooKeeper."""
 
 import threading
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Ctrl-C, as a terminal sends it: SIGINT to the whole foreground group, at several moments. Nothing that was started is left."""
+"""Ctrl-C as a terminal sends it: SIGINT to the whole foreground group, at several moments. No started process is left."""
 
 import os
 import signal
@@ -39,7 +39,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 def headrace(home: Path, table: str, *words: str) -> Process:
-    """Return a running command in a process group of its own, as a shell starts one."""
+    """Return a running command in its own process group, as a shell starts one."""
     path = home / "table.toml"
     path.write_text(table)
     environment = {"HEADRACE_HOME": str(home), "PORT_SHIFT": "0", "HEADRACE_PROCESS_TABLE": str(path), "KEEP": ""}

@@ -1,4 +1,4 @@
-"""One pair of clusters with a mirror for tests that leave it standing, and fresh ones for tests that do not."""
+"""One pair of clusters with a mirror for tests that leave it running, and fresh ones for tests that do not."""
 
 import uuid
 from collections.abc import Iterator

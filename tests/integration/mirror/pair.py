@@ -1,4 +1,4 @@
-"""Two real brokers and a real mirror between them, each its own process; and ways to look at both logs byte by byte."""
+"""Two real brokers and a real mirror between them, each in its own process; and comparisons of both logs byte by byte."""
 
 import os
 import signal
@@ -92,7 +92,7 @@ class Pair:
         return cluster.partitions(topic)
 
     def offset(self, broker: BrokerProcess, topic: str, partition: int, which: int = LATEST) -> int:
-        """Return where a partition ends (or begins); a broker that has just been restarted is asked again."""
+        """Return where a partition ends (or begins); ask again while a broker is restarting."""
         name = TopicPartition(topic, partition)
         cluster = self.cluster(broker)
 
@@ -112,11 +112,11 @@ class Pair:
             yield header, bytes(batch)
 
     def content(self, broker: BrokerProcess, topic: str, partition: int) -> list[bytes]:
-        """Return a partition's batches as bytes, the leader epoch taken out."""
+        """Return a partition's batches as bytes, without the leader epoch."""
         return [batch[:12] + batch[16:] for _, batch in self.batches(broker, topic, partition)]
 
     def all_values(self, broker: BrokerProcess, topic: str) -> list[bytes]:
-        """Return every record's value, partition by partition; none when there is no such topic yet."""
+        """Return every record's value, partition by partition; empty if the topic does not exist yet."""
         try:
             partitions = self.partitions(broker, topic)
         except UnknownTopic:
@@ -129,11 +129,11 @@ class Pair:
         ]
 
     def values(self, broker: BrokerProcess, topic: str) -> Counter[bytes]:
-        """Return how often each record's value stands in a topic."""
+        """Return how often each record's value is in a topic."""
         return Counter(self.all_values(broker, topic))
 
     def end_or_zero(self, broker: BrokerProcess, topic: str, partition: int) -> int:
-        """Return where a partition ends at this moment, 0 when there is no such topic yet or nobody who says."""
+        """Return where a partition ends now; 0 if the topic does not exist yet or no broker answers."""
         name = TopicPartition(topic, partition)
         try:
             return log_offsets(self.cluster(broker), {name: LATEST})[name]
@@ -158,12 +158,12 @@ class Pair:
         eventually(ask, within_ms=40_000, what=f"{topic} level; mirror says {self.status()}")
 
     def assert_same(self, topic: str) -> None:
-        """Both logs hold the same bytes at the same offsets."""
+        """Assert that both logs hold the same bytes at the same offsets."""
         for partition in self.partitions(self.live, topic):
             live, offline = (self.content(broker, topic, partition) for broker in (self.live, self.offline))
             assert live == offline, f"{topic}-{partition}: {len(live)} and {len(offline)} batches"
 
-    # -- what is sent and told
+    # -- what was sent and reported
 
     def producer(self, **settings: object) -> Producer:
         return Producer({"bootstrap.servers": self.live.address, "linger.ms": 5, "log_level": 0, **settings})

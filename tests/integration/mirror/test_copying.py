@@ -49,7 +49,7 @@ def test_a_producers_crc_is_the_same_on_the_offline_cluster(standing: Pair) -> N
     standing.await_level("untouched")
     with RawClient(standing.offline.port) as client:
         copied = [bytes(one) for _, one in iter_batches(client.fetch("untouched", 0).records)]  # type: ignore[arg-type]
-    # Twelve bytes belong to the broker: base offset and leader epoch. Between them stands the length.
+    # Twelve bytes belong to the broker: base offset and leader epoch. The length is between them.
     assert [one[8:12] + one[16:] for one in copied] == [one[8:12] + one[16:] for one in sent]
     assert all(crc_matches(one, 0, len(one)) for one in copied)
 

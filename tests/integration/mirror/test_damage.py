@@ -1,4 +1,4 @@
-"""Sources that cannot give everything: expired heads, lost tails, rewritten ends, unreadable middles."""
+"""Sources that cannot serve everything: expired heads, lost tails, rewritten ends, unreadable middles."""
 
 from confluent_kafka.admin import AdminClient
 
@@ -81,7 +81,7 @@ def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fre
     eventually(lambda: state() == ["diverged"], what="a new mirror to tell it too")
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
 
-    # What the error advises: delete the copy, and it is made anew.
+    # The advice of the error: delete the copy, and it is made anew.
     administrator = AdminClient({"bootstrap.servers": fresh.offline.address})
     administrator.delete_topics([TOPIC])[TOPIC].result(20)
     fresh.await_level(TOPIC)

@@ -1,4 +1,4 @@
-"""Kills that provably land in between: the destination holds something and not everything. Afterwards both logs are equal."""
+"""Kills that provably land during the copy: the destination holds a part. Afterwards both logs are equal."""
 
 import time
 from collections import Counter
@@ -35,7 +35,7 @@ def end(pair: Pair) -> int:
 
 
 def freeze_between(pair: Pair, above: int) -> None:
-    """Let the mirror run a few milliseconds at a time until the destination holds more than `above`: it then lies frozen, and has
+    """Run the mirror for a few milliseconds at a time until the destination holds more than `above`. It is then frozen and has
     not copied everything.
     """
 
@@ -69,7 +69,7 @@ def test_killed_mirrors_and_killed_destinations_lose_and_double_nothing(fresh: P
     fresh.assert_same(TOPIC)
     eventually(lambda: fresh.counted(TOPIC) == windows, what="the mirror's counts, each record once")
 
-    # The last request of a mirror that died long ago arrives now, and one from ahead of its time.
+    # The last request of a mirror that died long ago arrives now, and one from the future.
     name = TopicPartition(TOPIC, 0)
     stop = end(fresh)
     batches = Fetcher(fresh.cluster(fresh.live)).fetch({name: killed_at})[0].batches

@@ -1,4 +1,4 @@
-"""A mirror that makes no progress while its source grows says so, and why, and is ready again by itself."""
+"""A mirror that makes no progress while its source grows reports this with the reason, and becomes ready again without help."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ STALL_MS = 1_500
 
 @pytest.fixture
 def hasty(zookeeper_chroot: str, tmp_path: Path) -> Iterator[Pair]:
-    """A mirror that says soon that it stands still."""
+    """A mirror that soon reports that it stands still."""
     with Pair(tmp_path, zookeeper_chroot) as pair:
         pair.mirror.command += ["--stall-after-ms", str(STALL_MS)]
         yield pair
@@ -31,7 +31,7 @@ def send(pair: Pair, topic: str, count: int) -> None:
 
 
 def looked(pair: Pair) -> str:
-    """Return what `headrace status` shows of the mirror; empty when it is well."""
+    """Return what `headrace status` shows of the mirror; empty if it is well."""
     return probes.look(Probe(status_file=pair._status), pair.mirror.pid) or ""
 
 

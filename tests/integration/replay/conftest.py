@@ -12,7 +12,7 @@ Background = Callable[[Process], Process]
 
 @pytest.fixture
 def background() -> Iterator[Background]:
-    """Ends, whatever happens, the processes that it is given."""
+    """Ends the processes that it is given, in every case."""
     running: list[Process] = []
 
     def note(process: Process) -> Process:

@@ -1,4 +1,6 @@
-"""`headrace replay` and `headrace quarantine list` against a real broker and a real registry, counted from the file alone."""
+"""`headrace replay` and `headrace quarantine list` against a real broker and a real registry, compared with counts from the
+file.
+"""
 
 import io
 import json
@@ -60,7 +62,7 @@ def records(live: LiveSide, topic: str) -> list[Record]:
 
 
 def has_begun(live: LiveSide, topic: str) -> bool:
-    """Return whether some events are in the log. (Reading them would follow a log that grows, to the replay's very end.)"""
+    """Return whether some events are in the log. (Reading them would follow a growing log to the replay's end.)"""
     cluster = Cluster(live.broker.address)
     try:
         names = [TopicPartition(topic, partition) for partition in cluster.partitions(topic)]
@@ -76,7 +78,7 @@ def windows(found: list[Record]) -> Counter[int]:
 
 
 def books(live: LiveSide, topic: str) -> dict[str, Any]:
-    """Return what the producers said in the end: counts and losses per window over all instances, and whether each is sealed."""
+    """Return the producers' final reports: counts and losses per window over all instances, and whether each is sealed."""
     counts: Counter[int] = Counter()
     quarantined: Counter[int] = Counter()
     latest: dict[tuple[str, int], dict[str, Any]] = {}
@@ -160,7 +162,7 @@ def test_a_replay_that_is_interrupted_seals_what_it_sent_and_says_where_it_stopp
     log = access_logs.generate(tmp_path / "some.log", lines=5_000, hours=3, seed=6)
     running = background(Process(command(live, topic, log, "--rate", "500"), tmp_path / "replay.log").start())
     eventually(lambda: has_begun(live, topic), what="some events sent")
-    assert running.stop() == 1  # one signal: a second one would meet an interpreter on its way out, without handlers
+    assert running.stop() == 1  # one signal: a second one would meet an interpreter that is ending, without handlers
     told = json.loads(next(line for line in running.output().splitlines() if line.startswith("{")))
     assert told["stopped_at_line"] == told["sent"] < 5_000
     assert told["sealed"] is True
@@ -199,7 +201,7 @@ def test_what_a_stranger_wrote_to_a_quarantine_topic_is_named_and_hides_nothing(
 
 
 def refused(live: LiveSide, topic: str, log: Path, *words: str) -> str:
-    """Replay what is refused, and return what was said: nothing to stdout, nothing to the audit, exit code 2."""
+    """Run a replay that is refused; return its message. Nothing on stdout, nothing to the audit, exit code 2."""
     heard = len(records(live, AUDIT_TOPIC))
     done = subprocess.run(command(live, topic, log, *words), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr

@@ -1,4 +1,4 @@
-"""Processes of the service, which a test may kill, and readers of what they wrote."""
+"""Processes of the service, which a test may kill, and readers of their files."""
 
 import json
 import sys
@@ -41,13 +41,13 @@ class Members:
         return process
 
     def _status(self, consumer_id: str) -> Path:
-        # Where a platform's consumers have theirs: `headrace rates` looks there for the topics that are counted.
+        # The consumers of a platform have theirs here: `headrace rates` looks here for the counted topics.
         folder = self.home / "run"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / f"{consumer_id}.json"
 
     def status(self, consumer_id: str) -> dict[str, Any]:
-        """Return the status file's words, for a process that runs; fail with its log when it has ended."""
+        """Return the status file's content, for a running process; fail with its log if it has ended."""
         process = self.processes[consumer_id]
         assert process.is_running(), process.output()[-4000:]
         return read_status(self._status(consumer_id)) or {}
@@ -84,7 +84,7 @@ def members(tmp_path: Path, zookeeper: str, broker: BrokerProcess, registry: Reg
 
 
 class Books:
-    """What the service's tier has told the audit about one topic, united by the audit's own rule."""
+    """The reports of the service's tier about one topic, merged by the audit's own rule."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self.ranges: dict[int, Ranges] = {}
@@ -102,7 +102,7 @@ class Books:
             self.redelivered += sum(window.redelivered for window in report.windows.values()) + sum(change.redelivered.values())
 
     def windows(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Return window start -> counted, and window start -> quarantined, over all partitions."""
+        """Return window start → counted, and window start → quarantined, over all partitions."""
         counted: Counter[int] = Counter()
         quarantined: Counter[int] = Counter()
         for ranges in self.ranges.values():
@@ -114,7 +114,7 @@ class Books:
         return dict(+counted), dict(+quarantined)
 
     def ends(self) -> dict[int, int]:
-        """Return partition -> the offset up to which everything from the log's start is reported."""
+        """Return partition → the offset up to which everything from the log's start is reported."""
         return {
             partition: ranges.coverage()[0][1]
             for partition, ranges in self.ranges.items()

@@ -1,4 +1,4 @@
-"""The service as real processes on a real broker, registry and ZooKeeper; what it must have counted is counted by librdkafka."""
+"""The service as real processes with a real broker, registry and ZooKeeper; librdkafka counts the expected records."""
 
 import io
 import json
@@ -79,7 +79,7 @@ class Traffic:
 
 
 def is_usable(payload: bytes) -> bool:
-    """Judge a payload independently of the service: framed, under 1000, and the whole body one event."""
+    """Judge a payload independently of the service: framed, status under 1000, and the whole body is one event."""
     if len(payload) < 5 or payload[0] != 0 or int.from_bytes(payload[1:5], "big") >= 1_000:
         return False
     source = io.BytesIO(payload[5:])
@@ -125,7 +125,7 @@ def await_end(members: Members, topic: str) -> None:
 
 
 def assert_counted_exactly(members: Members, topic: str) -> Books:
-    """Assert that minutes, books and quarantine are those of the topic as librdkafka reads it; return the books."""
+    """Assert that minutes, reports and quarantine agree with the topic as librdkafka reads it; return the reports."""
     messages = read_all(members.bootstrap, topic)
     assert members.minutes(topic) == by(messages, MINUTE_MS, usable=True)
     books = Books(members.bootstrap, topic)

@@ -1,4 +1,4 @@
-"""Clients nobody here wrote: `confluent_kafka.schema_registry` asks the registry, and its serializers exchange our payloads."""
+"""Other projects' clients: `confluent_kafka.schema_registry` uses the registry, and its serializers exchange our payloads."""
 
 import io
 import json
@@ -32,7 +32,7 @@ CONTEXT = SerializationContext("clicks", MessageField.VALUE)
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess) -> Iterator[RegistryProcess]:
-    """One for all tests here: each uses subjects of its own."""
+    """One for all tests here: each uses its own subjects."""
     registry = RegistryProcess(tmp_path_factory.mktemp("foreign"), broker.address).start()
     try:
         yield registry

@@ -1,4 +1,4 @@
-"""Modes over a real broker: they are in the topic, so they outlive the registry; and Confluent's own client imports with them."""
+"""Modes over a real broker: the topic stores them, so they outlive the registry; and Confluent's own client imports with them."""
 
 import json
 

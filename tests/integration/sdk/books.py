@@ -1,4 +1,4 @@
-"""What a test needs to know of a topic and of the producers' books, read with the client alone."""
+"""Reads a topic and the producers' reports about it, with the client alone."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ def reports_of(cluster: Cluster, topic: str) -> list[ProducerReport]:
 
 
 def acknowledged(reports: list[ProducerReport]) -> dict[tuple[int, int], int]:
-    """Return (window start, partition) → acknowledged, a later report of one run replacing an earlier."""
+    """Return (window start, partition) → acknowledged; a later report of a run replaces an earlier one."""
     newest: dict[tuple[str, int, str, int], dict[int, int]] = {}
     for report in reports:
         for window in report.windows:

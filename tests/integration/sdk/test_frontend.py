@@ -1,4 +1,4 @@
-"""The sample frontend as a user runs it: a process, real HTTP, SIGTERM, sealed books."""
+"""The sample frontend as a user runs it: a process, real HTTP, SIGTERM, sealed windows."""
 
 import io
 import json

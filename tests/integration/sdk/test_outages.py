@@ -1,5 +1,5 @@
-"""What an application that has set up no logging of its own reads while the cluster is away: the address and the reason, once,
-and once that it is back.
+"""The log of an application without its own logging setup while the cluster is away: the address and the reason once, and one
+line when the cluster is back.
 """
 
 import subprocess
@@ -52,7 +52,7 @@ class Application:
 
 @pytest.fixture
 def broker_away(live: LiveSide) -> Iterator[None]:
-    """The broker is up again behind the test, whatever happens in it."""
+    """The broker runs again after the block, in every case."""
     yield
     if not live.broker.process.is_running():
         live.broker.restart()

@@ -1,4 +1,4 @@
-"""Topics of framed Avro events, written by a client that nobody here wrote, and the loads of them."""
+"""Topics of framed Avro events, written by another project's client, and the loads of them."""
 
 import io
 import sys
@@ -63,7 +63,7 @@ class Stage:
         assert not failed
 
     def register(self, schema: Any, *, subject: str | None = None) -> int:
-        """Return the schema's id, under `<topic>-value` unless a subject is named; compatibility is not asked for."""
+        """Return the schema's id, under `<topic>-value` unless a subject is named; compatibility is not checked."""
         subject = subject or f"{self.topic}-value"
         assert self.registry.ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})[0] == 200
         status, words = self.registry.register(subject, schema)
@@ -96,12 +96,12 @@ class Stage:
         return self._processes[-1]
 
     def close(self) -> None:
-        """End what is left of the loads; their JVMs are in their process groups."""
+        """End the remaining loads; their JVMs are in their process groups."""
         for process in self._processes:
             process.kill()
 
     def stored(self, columns: str = "*") -> list[Any]:
-        """Return the rows that the table names, read by DuckDB from the raw files."""
+        """Return the rows of the files that the table names, read by DuckDB from the raw files."""
         table = self.warehouse.table(self.topic)
         files = [file.file_path for file in table.files()] if table is not None else []
         if not files:
@@ -117,7 +117,7 @@ class Stage:
         ]
 
     def quarantined(self) -> dict[bytes, QuarantineRecord]:
-        """Return the quarantine by key, as its readers count it."""
+        """Return the quarantine's records by key, as its readers count them."""
         return {
             message.key(): QuarantineRecord.from_json(message.value())
             for message in read_all(self.broker.address, f"{self.topic}.quarantine")

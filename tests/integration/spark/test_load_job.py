@@ -1,4 +1,4 @@
-"""A real load: librdkafka's batches through a real broker and a real Spark into Iceberg, counted by readers of their own."""
+"""A real load: librdkafka's batches through a real broker and a real Spark into Iceberg, counted by independent readers."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tests.support.processes import eventually
 from .conftest import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click, event
 
 LOAD_MS = 240_000
-"""Patience with a machine that does much else at the same time; alone a load takes ten seconds."""
+"""For a machine that is busy with other work; alone a load takes ten seconds."""
 
 
 def addresses(stage: Stage) -> list[tuple[int, int, int]]:
@@ -145,7 +145,7 @@ def test_a_batch_that_rots_in_the_log_goes_aside_and_the_others_are_loaded(stage
     stage.create(1)
     for n in range(3):
         stage.send([(0, LONG_AGO_MS + n, click(schema_id, n))])
-    # Batches of one record: each ends right behind it, where the next one begins.
+    # Batches of one record: each ends directly after it, where the next one begins.
     ends = [offset + 1 for _, offset, _ in stage.in_the_log()]
     (segment,) = [path for path in (stage.broker.data).rglob(f"*{stage.topic}*0/*.log") if path.stat().st_size]
     with segment.open("r+b") as file:

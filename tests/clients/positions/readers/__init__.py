@@ -1,1 +1,1 @@
-"""Python's clients and kcat as readers: each a program that carries out a command a line and answers in lines."""
+"""Python's clients and kcat as readers: each is a program that reads a command a line and responds in lines."""

@@ -1,4 +1,4 @@
-"""aiokafka, in an environment of its own. Run as a module with the bootstrap address."""
+"""aiokafka, in its own environment. Run as a module with the bootstrap address."""
 
 import asyncio
 import sys

@@ -14,9 +14,9 @@ class _Consumer:
         self._consumer = consumer
         self._topic = topic
         self._position = begin
-        """Until the client knows one."""
+        """Until the client has a position."""
         self._early: list[Record] = []
-        """What came while it was joining."""
+        """Records that arrived while it was joining."""
 
     def poll(self) -> list[Record]:
         found, self._early = self._early, []

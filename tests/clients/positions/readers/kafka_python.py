@@ -15,7 +15,7 @@ class _Consumer:
         self._consumer = consumer
         self._partition = TopicPartition(topic, 0)
         self._early: list[Record] = []
-        """What came while it was joining."""
+        """Records that arrived while it was joining."""
 
     def poll(self) -> list[Record]:
         found, self._early = self._early, []
@@ -55,7 +55,7 @@ class KafkaPython:
         self._bootstrap = bootstrap
 
     def _made(self, group: str | None = None, reset: str = "none") -> Any:
-        # A member that was closed is at times not seen to leave, by Apache Kafka neither: it is then waited for so long.
+        # Sometimes a closed member is not seen to leave, by Apache Kafka neither: this is how long to wait for it then.
         return KafkaConsumer(
             bootstrap_servers=self._bootstrap,
             group_id=group,
@@ -80,7 +80,9 @@ class KafkaPython:
         return _Consumer(consumer, topic)
 
     def member(self, topic: str, group: str) -> _Consumer:
-        """At times kafka-python 3.0 does not finish joining, with Apache Kafka neither: a second consumer does."""
+        """Return a consumer that has joined. Sometimes kafka-python 3.0 does not finish joining, with Apache Kafka neither; a
+        second consumer does.
+        """
         for is_last in (False, True):
             consumer = self._made(group, "earliest")
             consumer.subscribe([topic])

@@ -1,6 +1,8 @@
-"""kcat: a run of it is a read. It ends at the end of the partition, or after so many records; with -G it commits when it ends.
+"""kcat: one run is one read. It ends at the end of the partition, or after the given number of records; with -G it commits at its
+end.
 
-Run as a module with the bootstrap address."""
+Run as a module with the bootstrap address.
+"""
 
 import subprocess
 import sys
@@ -18,7 +20,7 @@ def kcat(*words: str) -> str:
 
 
 def tell(lines: Sequence[str]) -> int:
-    """Tell kcat's lines and return the offset behind the last one, -1 for none."""
+    """Print kcat's lines and return the offset after the last one, -1 for none."""
     for line in lines:
         say("record", line)
     return int(lines[-1].split()[0]) + 1 if lines else -1
@@ -62,5 +64,5 @@ if __name__ == "__main__":
         try:
             carry_out(sys.argv[1], asked.split())
             say("done")
-        except Exception as error:  # the test is told of every one
+        except Exception as error:  # the test receives every error
             say("failed", repr(error).replace("\n", " "))

@@ -1,4 +1,4 @@
-"""What the programs of this folder share: commands from stdin, answers to stdout."""
+"""Shared by the programs of this folder: commands from stdin, responses to stdout."""
 
 import sys
 import time
@@ -17,18 +17,18 @@ class Consumer(Protocol):
     """A client's consumer of partition 0, as far as it is used here."""
 
     def poll(self) -> list[Record]:
-        """Return what has come within about 100 ms."""
+        """Return what arrived within about 100 ms."""
 
     def position(self) -> int:
-        """Return the offset that is read next."""
+        """Return the next offset to read."""
 
     def commit(self, offset: int) -> None: ...
 
     def committed(self) -> int:
-        """Return what the server has for its group."""
+        """Return the server's offset for its group."""
 
     def lag(self) -> int | None:
-        """Return how far the group is behind in the client's own words, None where it has none."""
+        """Return the group's lag as the client computes it, None if it does not."""
 
     def close(self) -> None: ...
 
@@ -39,10 +39,10 @@ class Reader(Protocol):
     def ends(self, topic: str) -> tuple[int, int]: ...
 
     def at(self, topic: str, offset: int) -> Consumer:
-        """Return a consumer of no group that begins at `offset`."""
+        """Return a consumer without a group that begins at `offset`."""
 
     def member(self, topic: str, group: str) -> Consumer:
-        """Return a consumer that has joined and goes on at the group's offset, at the begin when there is none."""
+        """Return a consumer that has joined and continues at the group's offset, or at the begin if there is none."""
 
 
 def say(*words: object) -> None:
@@ -54,7 +54,7 @@ def serve(reader: Reader) -> None:
         try:
             _carry_out(reader, line.split())
             say("done")
-        except Exception as error:  # each client has errors of its own; the test is told of every one
+        except Exception as error:  # each client has its own errors; the test receives every one
             say("failed", repr(error).replace("\n", " "))
 
 
@@ -101,7 +101,7 @@ def _read_and_commit(consumer: Consumer, most: int, to: int) -> None:
 
 
 def _until(consumer: Consumer, to: int, most: int | None = None, commit: Callable[[int], None] | None = None) -> None:
-    """Tell records until the position is `to` or `most` have come; the client may have read more than is told then."""
+    """Print records until the position is `to` or `most` have come; the client may have read more than is printed then."""
     deadline_s = time.monotonic() + PATIENCE_S
     count, at = 0, consumer.position()
     while at < to and (most is None or count < most):

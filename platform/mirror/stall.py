@@ -38,7 +38,7 @@ class Progress:
         return sum(one.lag_bytes for one in self.partitions.values())
 
     @property
-    def stands_since_ms(self) -> int | None:
+    def stalled_since_ms(self) -> int | None:
         """Return since when the longest waiting partition has not moved; None if no partition is behind."""
         return min((one.moved_at_ms for one in self.partitions.values() if one.lag_bytes), default=None)
 
@@ -68,7 +68,7 @@ def observed(
     return Progress(partitions=found)
 
 
-def standing(progress: Progress, *, now_ms: int, stall_after_ms: int) -> list[TopicPartition]:
+def stalled(progress: Progress, *, now_ms: int, stall_after_ms: int) -> list[TopicPartition]:
     """Return the partitions that are behind and have not moved for `stall_after_ms`, the longest waiting first."""
     late = [
         (one.moved_at_ms, name)
@@ -80,8 +80,8 @@ def standing(progress: Progress, *, now_ms: int, stall_after_ms: int) -> list[To
 
 def last_error(copies: Mapping[TopicPartition, PartitionCopy], names: list[TopicPartition], trouble: str | None) -> str | None:
     """Return the last error, of these partitions first; None if there is none."""
-    told = [copy.trouble for name in names if (copy := copies.get(name)) is not None and copy.trouble is not None]
-    return next(iter(told), trouble)
+    errors = [copy.trouble for name in names if (copy := copies.get(name)) is not None and copy.trouble is not None]
+    return next(iter(errors), trouble)
 
 
 def why_stalled(progress: Progress, names: list[TopicPartition], error: str) -> str | None:
@@ -102,7 +102,7 @@ def facts(progress: Progress, *, source: str, destination: str, source_error: st
         "destination": {
             "bootstrap": destination,
             "lag_bytes": progress.lag_bytes,
-            "no_progress_since_ms": progress.stands_since_ms,
+            "no_progress_since_ms": progress.stalled_since_ms,
             "last_error": error,
         },
     }

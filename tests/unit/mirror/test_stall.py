@@ -1,9 +1,9 @@
 """When a mirror stands still: behind, and not moved for too long. Values in, values out."""
 
 from headrace.client.fetch.fetched import TopicPartition
-from headrace.mirror import standstill
+from headrace.mirror import stall
 from headrace.mirror.partition_copy import PartitionCopy, Phase
-from headrace.mirror.standstill import Progress, observed, standing, why_stalled
+from headrace.mirror.stall import Progress, observed, stalled, why_stalled
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 STALL_MS = 1_000
@@ -14,14 +14,14 @@ def copy(to: int, trouble: str | None = None, source_end: int = 0) -> PartitionC
 
 
 def late(progress: Progress, now_ms: int) -> list[TopicPartition]:
-    return standing(progress, now_ms=now_ms, stall_after_ms=STALL_MS)
+    return stalled(progress, now_ms=now_ms, stall_after_ms=STALL_MS)
 
 
 def test_a_level_mirror_never_stands_still_however_long_nothing_comes() -> None:
     progress = observed(Progress(), {A: copy(100)}, {A: (0, 100)}, 0)
     progress = observed(progress, {A: copy(100)}, {A: (0, 100)}, 10 * STALL_MS)
     assert late(progress, 10 * STALL_MS) == []
-    assert (progress.lag_bytes, progress.stands_since_ms) == (0, None)
+    assert (progress.lag_bytes, progress.stalled_since_ms) == (0, None)
 
 
 def test_the_time_counts_from_when_the_source_grew_and_not_from_the_last_copy() -> None:
@@ -31,7 +31,7 @@ def test_the_time_counts_from_when_the_source_grew_and_not_from_the_last_copy() 
     assert late(progress, 5_100) == []
     progress = observed(progress, {A: copy(100, "no answer")}, {A: (0, 180)}, 6_000)
     assert late(progress, 6_000) == [A]
-    assert (progress.lag_bytes, progress.stands_since_ms) == (80, 5_000)
+    assert (progress.lag_bytes, progress.stalled_since_ms) == (80, 5_000)
 
 
 def test_slow_is_not_still_and_moving_once_begins_the_time_anew() -> None:
@@ -47,7 +47,7 @@ def test_one_partition_that_stands_among_others_that_move_is_named() -> None:
     progress = observed(progress, {A: copy(10, "refused"), B: copy(40)}, {A: (0, 50), B: (0, 90)}, STALL_MS)
     names = late(progress, STALL_MS)
     assert names == [A]
-    error = standstill.last_error({A: copy(10, "refused"), B: copy(40)}, names, "no topics")
+    error = stall.last_error({A: copy(10, "refused"), B: copy(40)}, names, "no topics")
     assert error is not None
     assert why_stalled(progress, names, error) == "stands still since 1970-01-01T00:00:00Z: refused (clicks-0, 40 bytes behind)"
 
@@ -78,7 +78,7 @@ def test_a_partition_that_is_gone_is_forgotten() -> None:
 
 
 def test_thousands_of_partitions_are_not_all_named() -> None:
-    ends = {TopicPartition("many", number): (0, 1) for number in range(standstill.NAMED + 4)}
+    ends = {TopicPartition("many", number): (0, 1) for number in range(stall.NAMED + 4)}
     progress = observed(Progress(), {}, ends, 0)
     reason = why_stalled(progress, late(progress, STALL_MS), "no room")
     assert reason is not None
@@ -89,7 +89,7 @@ def test_thousands_of_partitions_are_not_all_named() -> None:
 
 def test_the_status_file_tells_lag_time_and_error_by_cluster() -> None:
     progress = observed(Progress(), {A: copy(10)}, {A: (0, 50)}, 7)
-    said = standstill.facts(progress, source="live:1", destination="offline:2", source_error="gone", error="full")
+    said = stall.facts(progress, source="live:1", destination="offline:2", source_error="gone", error="full")
     assert said == {
         "source": {"bootstrap": "live:1", "last_error": "gone"},
         "destination": {"bootstrap": "offline:2", "lag_bytes": 40, "no_progress_since_ms": 7, "last_error": "full"},
