@@ -7,7 +7,6 @@ does not replace another folder's node."""
 
 import gc
 import os
-import sys
 import threading
 from functools import partial
 
@@ -54,9 +53,6 @@ from .settings.broker_settings import BrokerSettings
 log = get_logger(__name__)
 
 WATCH_EVERY_MS = 500
-SWITCH_EVERY_MS = 0.5
-"""How long another thread (a scrape, a job of the disk worker) may keep the interpreter from the loop. With Python's own 5 ms the
-loop answered beside a computing thread after 5.5 ms in the middle, with this after 0.6 ms."""
 
 
 class BrokerProcess:
@@ -221,7 +217,6 @@ class BrokerProcess:
         loop.post(producer_ids.stock_up)
         retention.start()
         _spare_the_collector()
-        sys.setswitchinterval(SWITCH_EVERY_MS / 1000)
         self._loop_thread.start()
         started("loop", lambda: self._stop_loop(server))
 
