@@ -60,7 +60,7 @@ class ColdReads:
             self._read_ahead(region)
         return copied
 
-    def bring(self, regions: Sequence[Slice], done: Callable[[], None]) -> bool:
+    def prefetch(self, regions: Sequence[Slice], done: Callable[[], None]) -> bool:
         """Read the regions into the page cache, then call `done` on the loop, even after a fault. Return False when too many
         wait: nothing will happen then.
         """
