@@ -1,6 +1,5 @@
-"""What can go wrong with a broker as a whole, and how a request ends its connection. Any other fault of a request is an error
-code on the wire.
-"""
+"""The errors of a broker as a whole, and the one that makes a request close its connection. Any other fault of a request is an
+error code on the wire."""
 
 import errno
 import socket
@@ -12,11 +11,11 @@ from ..errors import HeadraceError
 
 
 class BrokerError(HeadraceError):
-    """The broker cannot start or go on."""
+    """The broker cannot start, or must stop."""
 
 
 class SettingsRefused(BrokerError):
-    """The settings are wrong; `faults` names every one of them."""
+    """The settings are wrong. `faults` has every fault."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
@@ -65,7 +64,7 @@ class FolderOfAnotherBroker(BrokerError):
 
 
 class FolderOfOldFormat(BrokerError):
-    """The data folder was written by a release whose logs are laid out otherwise."""
+    """The data folder was written by a release with another log format."""
 
     def __init__(self, folder: Path, found: int, known: int) -> None:
         super().__init__(
@@ -76,29 +75,31 @@ class FolderOfOldFormat(BrokerError):
 
 
 class FolderDamaged(BrokerError):
-    """The data folder's own description cannot be read."""
+    """The data folder's `broker.json` cannot be read."""
 
 
 class AddressInUse(BrokerError):
-    """The address cannot be listened on."""
+    """The process cannot listen on the address."""
 
     @classmethod
-    def because(
-        cls, what: str, address: tuple[str, int], error: OSError, *, host_said_by: str, port_said_by: str
+    def from_os_error(
+        cls, what: str, address: tuple[str, int], error: OSError, *, host_setting: str, port_setting: str
     ) -> "AddressInUse":
-        """Return the error with the advice that fits: `what` could not be done on `address` (host, port)."""
+        """Return the error with advice for its cause. `what` failed on `address` (host, port); the two settings are the names by
+        which the user gave host and port.
+        """
         host, port = address
         if error.errno in (errno.EACCES, errno.EPERM):
-            advice = f"this user may not listen on port {port}: give another with {port_said_by}"
+            advice = f"this user may not listen on port {port}: give another with {port_setting}"
         elif isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-            advice = f"{host} is no address of this machine: give another with {host_said_by}"
+            advice = f"{host} is no address of this machine: give another with {host_setting}"
         else:
-            advice = f"stop what listens there or give another {port_said_by}"
+            advice = f"stop what listens there or give another {port_setting}"
         return cls(f"{what} on {host}:{port}: {error}: {advice}")
 
 
 class Overloaded(BrokerError):
-    """Too much waits for ZooKeeper already."""
+    """Too many calls of ZooKeeper wait already."""
 
     retriable: ClassVar[bool] = True
 
@@ -107,7 +108,7 @@ class Overloaded(BrokerError):
 
 
 class BeingDeleted(BrokerError):
-    """A topic is to be made while one of its name is still being deleted."""
+    """A topic of this name is still being deleted, so it cannot be created yet."""
 
     retriable: ClassVar[bool] = True
 
@@ -117,7 +118,7 @@ class BeingDeleted(BrokerError):
 
 
 class NotMorePartitions(BrokerError):
-    """A topic is to get partitions, and has as many already."""
+    """A topic has as many partitions already as it should get."""
 
     def __init__(self, topic: str, present: int, wanted: int) -> None:
         self.topic, self.present, self.wanted = topic, present, wanted
@@ -127,9 +128,9 @@ class NotMorePartitions(BrokerError):
 
 
 class FrameRefused(Exception):
-    """A frame that has no response in the protocol. The connection is closed, and the message goes to the log.
+    """A frame to which the protocol has no response. The connection is closed, and the message goes to the log.
 
-    `reason` is what metrics count it under: one of few words, never one of the peer's own.
+    `reason` is the label in the metrics: one of a few words, never text from the peer.
     """
 
     def __init__(self, why: str, reason: str = "refused") -> None:

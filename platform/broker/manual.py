@@ -1,7 +1,7 @@
-"""The tables of `docs/BROKER.md`, from the tables of the code: `python -m headrace.broker.manual docs/BROKER.md` puts them in.
+"""Prints the code's tables into `docs/BROKER.md`: `python -m headrace.broker.manual docs/BROKER.md`.
 
-A test compares the document with the code. Each table stands between `<!-- name -->` and `<!-- end -->`. What an API does is the
-first sentence of its handler's file. Pure, but for `main`."""
+A test compares the document with the code. Each table is between `<!-- name -->` and `<!-- end -->`. The description of an API is
+the first sentence of its handler's file. Pure, except `main`."""
 
 import re
 import sys
@@ -13,13 +13,13 @@ from .monitoring import metrics_page
 from .settings import topic_settings
 from .settings.definitions import NUMBERS, SYNONYMS, WORDS
 
-_PLACE = re.compile(r"(<!-- (?!end)(?P<name>[a-z ]+) -->\n)(?:.*?\n)??(<!-- end -->)", re.DOTALL)
+_MARKED = re.compile(r"(<!-- (?!end)(?P<name>[a-z ]+) -->\n)(?:.*?\n)??(<!-- end -->)", re.DOTALL)
 _ASIDE_FIRST = re.compile(r"^(\([^)]*\))[:,]? *(.*)$")
 _LARGEST = {str(topic_settings.LARGEST_INT64): "never", str(topic_settings.LARGEST_INT32): "2³¹−1"}
 
 
 def tables() -> Mapping[str, str]:
-    """Return each table by the name of its place."""
+    """Return the tables by name."""
     return {
         "settings": _settings(),
         "other names": _other_names(),
@@ -30,13 +30,13 @@ def tables() -> Mapping[str, str]:
 
 
 def filled(text: str) -> str:
-    """Return the text with every table in its place. Raises KeyError for a place that no table belongs to."""
+    """Return the text with every table filled in. Raises: KeyError for a mark without a table."""
     known = tables()
-    return _PLACE.sub(lambda found: f"{found[1]}{known[found['name']]}\n{found[3]}", text)
+    return _MARKED.sub(lambda found: f"{found[1]}{known[found['name']]}\n{found[3]}", text)
 
 
 def versions_in_file(api: Api) -> dict[int, tuple[int, int]]:
-    """Return the versions that the handler's file names in its first paragraph, by key."""
+    """Return the lowest and highest versions that the handler's file names in its first paragraph, by API key."""
     paragraph = _paragraph(api)
     return {
         int(key): (int(lowest), int(highest or lowest))

@@ -1,17 +1,17 @@
-"""What the loop counts as it goes: plain numbers that only the loop's thread adds to and any thread may read.
+"""The loop's counters: plain numbers that only the loop thread changes and any thread may read.
 
-No labels, locks or objects of a metrics library here: `metrics_page` turns the numbers into what Prometheus reads, when it asks.
-What a partition takes in and gives out is counted on the partition itself. Durations are sorted into powers of two of a
-nanosecond: a bucket is found by one `bit_length`. A request costs 0.4 µs of it, two clock readings included."""
+No labels, locks or objects of a metrics library: on each scrape `metrics_page` turns the numbers into what Prometheus reads. The
+messages and bytes of a partition are counted on the partition itself. Durations are counted in buckets of powers of two
+nanoseconds, found by one `bit_length`. It costs 0.4 µs a request, with two clock readings."""
 
 from collections.abc import Iterable
 from time import perf_counter_ns
 
 LARGEST_BUCKET = 36
-"""2**36 ns is 69 s; what takes longer is in the last bucket too, and only there."""
+"""2**36 ns is 69 s. Longer durations are in the last bucket too, and only there."""
 
 clock_ns = perf_counter_ns
-"""What durations are measured with. A name of our own, so that all measure alike."""
+"""The clock of all durations. It has a name here so that all code measures with the same one."""
 
 
 class Durations:
@@ -25,7 +25,7 @@ class Durations:
         self.sum_ns = 0
 
     def add(self, duration_ns: int, times: int = 1) -> None:
-        """Count a duration, `times` of the same at once. Hot: once a request or a run of them."""
+        """Count a duration `times` times. Hot: once a request or a run of them."""
         self.count += times
         self.sum_ns += duration_ns * times
         at = duration_ns.bit_length()
@@ -33,7 +33,7 @@ class Durations:
 
 
 UNKNOWN_API = -1
-"""Stands for all keys that are not served."""
+"""The key under which all requests for unserved APIs are counted."""
 
 
 class ApiMetrics:
@@ -43,9 +43,9 @@ class ApiMetrics:
 
     def __init__(self) -> None:
         self.latency = Durations()
-        """From a request's being there whole to its answer's being ready to be sent."""
+        """Time from the last byte of the request to the complete response."""
         self.errors: dict[int, int] = {}
-        """By error code, each time it stands in an answer."""
+        """How often each error code was in a response. Each code of a response counts."""
 
     def error(self, code: int, times: int = 1) -> None:
         self.errors[code] = self.errors.get(code, 0) + times
@@ -56,18 +56,18 @@ class ApiMetrics:
 
 
 class BrokerMetrics:
-    """What is counted of requests and the loop. Written on the loop's thread only."""
+    """Counters of requests and of the loop. Only the loop thread writes them."""
 
     __slots__ = ("apis", "loop_lag", "parked_fetches")
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiMetrics] = {}
-        """By API key: those that are served, so bounded by the router's table."""
+        """By API key, served ones only: bounded by the API table."""
         self.loop_lag = Durations()
-        """How late the loop came to what was due."""
+        """Delay of the loop's timers."""
         self.parked_fetches = 0
-        """Fetches that wait for more to be shown, now."""
+        """Fetches that wait for data now."""
 
     def api(self, api_key: int) -> ApiMetrics:
-        """Return what is counted of an API. For the start of things: a handler keeps what it gets."""
+        """Return the counters of an API. Called at the start: handlers keep the result."""
         return self.apis.setdefault(api_key, ApiMetrics())

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..broker.errors import SettingsRefused
 from ..broker.settings import broker_settings as broker_settings
 from ..broker.settings.broker_settings import BrokerSettings
-from ..broker.settings.sources import Said
+from ..broker.settings.sources import Given
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal, end_at_latest
@@ -101,8 +101,8 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         environment=os.environ,
         file=file,
         defaults={
-            "listeners": Said(f"PLAINTEXT://{layout.address(9092)}", shifted),
-            "zookeeper.connect": Said(layout.live_zookeeper, shifted),
+            "listeners": Given(f"PLAINTEXT://{layout.address(9092)}", shifted),
+            "zookeeper.connect": Given(layout.live_zookeeper, shifted),
         },
     )
 

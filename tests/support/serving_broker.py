@@ -18,7 +18,7 @@ from headrace.broker.handlers.broker import Broker
 from headrace.broker.handlers.router import Router
 from headrace.broker.log import PartitionLog
 from headrace.broker.network.server import Server
-from headrace.broker.partitions.catalog import Catalog, Places, TopicEntry, extension
+from headrace.broker.partitions.catalog import Catalog, ReplicaAssignment, TopicEntry, extension
 from headrace.broker.partitions.cold_reads import ColdReads
 from headrace.broker.partitions.flusher import FLUSHES_AT_ONCE, ThreadFlush
 from headrace.broker.partitions.maintenance import Maintenance
@@ -49,21 +49,21 @@ class MemoryTopics:
         partition_count: int,
         config: Mapping[str, str],
         done: Callable[[bool | Exception], None],
-        places: Places | None = None,
+        replicas: ReplicaAssignment | None = None,
     ) -> None:
         if self._is_away(done):
             return
         if topic in self.catalog.topics:
             done(False)
             return
-        self._put(topic, places or {index: (1,) for index in range(partition_count)}, config)
+        self._put(topic, replicas or {index: (1,) for index in range(partition_count)}, config)
         done(True)
 
     def extend(
         self,
         topic: str,
         partition_count: int,
-        places: Sequence[tuple[int, ...]] | None,
+        replicas: Sequence[tuple[int, ...]] | None,
         done: Callable[[bool | Exception], None],
     ) -> None:
         if self._is_away(done):
@@ -73,7 +73,7 @@ class MemoryTopics:
             done(False)
             return
         try:
-            more = extension(topic, entry.partitions, partition_count, [1], places)
+            more = extension(topic, entry.partitions, partition_count, [1], replicas)
         except NotMorePartitions as error:
             done(error)
             return
@@ -100,13 +100,13 @@ class MemoryTopics:
             done(ConnectionError("ZooKeeper is away"))
         return self.never_answers or self.is_down
 
-    def _put(self, topic: str, places: Places, config: Mapping[str, str]) -> None:
+    def _put(self, topic: str, replicas: ReplicaAssignment, config: Mapping[str, str]) -> None:
         present = self.catalog.topics.get(topic)
         topic_id = uuid4() if present is None else present.topic_id
-        entry = TopicEntry(name=topic, partitions=places, config=config, topic_id=topic_id)
+        entry = TopicEntry(name=topic, partitions=replicas, config=config, topic_id=topic_id)
         self.catalog = replace(self.catalog, topics={**self.catalog.topics, topic: entry})
         settings = topic_settings.settings_of(config, self._defaults)
-        for index in places:
+        for index in replicas:
             present = self._table.get(topic, index)
             if present is not None:
                 present.log.config = log_config(settings)

@@ -21,7 +21,7 @@ from ..groups.group_service import GroupService
 from ..groups.offset_commits import OffsetCommits
 from ..groups.stored_groups import StoredGroups
 from ..metrics import BrokerMetrics
-from ..partitions.catalog import Catalog, Places
+from ..partitions.catalog import Catalog, ReplicaAssignment
 from ..partitions.cold_reads import ColdReads
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
@@ -43,16 +43,16 @@ class Topics(Protocol):
         ...
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, places: Places | None = None
+        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
     ) -> None:
-        """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `places` says which
+        """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `replicas` says which
         brokers keep which partition.
         """
         ...
 
-    def extend(self, topic: str, partition_count: int, places: Sequence[tuple[int, ...]] | None, done: Done) -> None:
+    def extend(self, topic: str, partition_count: int, replicas: Sequence[tuple[int, ...]] | None, done: Done) -> None:
         """Add partitions until there are `partition_count`. `done` gets True, False when there is no such topic, or the error.
-        `places` has the brokers of each new partition.
+        `replicas` has the brokers of each new partition.
         """
         ...
 

@@ -40,12 +40,12 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
 
     def begin(name: str) -> None:
         topic = to_extend[name]
-        places = None if topic.assignments is None else [tuple(map(int, one.broker_ids)) for one in topic.assignments]
+        replicas = None if topic.assignments is None else [tuple(map(int, one.broker_ids)) for one in topic.assignments]
 
         def done(outcome: bool | Exception) -> None:
             fan_in.put(name, outcome_of(outcome, name, not_done="got no more partitions"))
 
-        broker.topics.extend(name, int(topic.count), places, done)
+        broker.topics.extend(name, int(topic.count), replicas, done)
 
     return fan_in.start(begin)
 

@@ -12,7 +12,7 @@ from ...wire import topic_name
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..event_loop.response_generators import ResponseGenerator
-from ..partitions.catalog import Places
+from ..partitions.catalog import ReplicaAssignment
 from ..settings import topic_settings
 from . import replica_assignment
 from .broker import Broker, required
@@ -32,7 +32,7 @@ Result = Mapping[str, Any]
 class _Wanted(NamedTuple):
     partition_count: int
     config: dict[str, str]
-    places: Places | None
+    replicas: ReplicaAssignment | None
 
 
 def handle(broker: Broker, request: Request) -> ResponseGenerator:
@@ -64,7 +64,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         def done(outcome: bool | Exception) -> None:
             fan_in.put(name, _outcome(broker, name, wanted, outcome))
 
-        broker.topics.create(name, wanted.partition_count, wanted.config, done, wanted.places)
+        broker.topics.create(name, wanted.partition_count, wanted.config, done, wanted.replicas)
 
     return fan_in.start(begin)
 
@@ -78,8 +78,8 @@ def _outcome(broker: Broker, name: str, wanted: _Wanted, outcome: bool | Excepti
 
 
 def _wanted(broker: Broker, topic: Any) -> _Wanted:
-    places = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
-    return _Wanted(_partition_count(broker, topic), topic_settings.kept(_given(topic)), dict(sorted(places.items())) or None)
+    replicas = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
+    return _Wanted(_partition_count(broker, topic), topic_settings.kept(_given(topic)), dict(sorted(replicas.items())) or None)
 
 
 def _partition_count(broker: Broker, topic: Any) -> int:

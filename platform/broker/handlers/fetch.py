@@ -180,7 +180,7 @@ class _Parked:
     def bring(self, cold: Sequence[Slice]) -> bool:
         """Have `cold` read into memory, then try again. Return False where nobody can read it now."""
         cold_reads = self._broker.cold_reads
-        self._is_cold = cold_reads is not None and cold_reads.bring(cold, self._is_warm)
+        self._is_cold = cold_reads is not None and cold_reads.prefetch(cold, self._is_warm)
         return self._is_cold
 
     def shown(self, bytes_more: int) -> None:

@@ -52,9 +52,9 @@ def too_many(partition_count: int) -> Refusal:
     return ErrorCode.POLICY_VIOLATION, f"{partition_count} partitions: give at most {MOST_PARTITIONS}"
 
 
-def fault_of(places: Sequence[Sequence[int]], broker_ids: Collection[int]) -> Refusal | None:
+def fault_of(replicas: Sequence[Sequence[int]], broker_ids: Collection[int]) -> Refusal | None:
     """Return the fault of an assignment (the brokers of each partition), or None."""
-    for at, brokers in enumerate(places):
+    for at, brokers in enumerate(replicas):
         if len(set(brokers)) != len(brokers) or not brokers:
             why = f"assignment {at} names brokers {list(brokers)}: name one broker, once"
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why

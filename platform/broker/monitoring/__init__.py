@@ -1,1 +1,1 @@
-"""What a running broker shows: metrics, health and the HTTP pages."""
+"""Metrics, health and the HTTP server of a running broker."""

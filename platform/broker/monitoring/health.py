@@ -1,7 +1,7 @@
 """Whether a broker lives and whether it is ready, with the reasons. Pure: facts in, reasons out.
 
-A broker that is not alive must be restarted. A broker that is not ready gets no new work for a while. Without ZooKeeper a broker
-serves what it knows, so it is alive; clients may not find it, or another may have its place, so it is not ready."""
+A broker that is not alive must be restarted. A broker that is not ready should get no new work for now. Without ZooKeeper it
+still serves its partitions, so it is alive. But clients may not find it, or another broker may have its id: it is not ready."""
 
 import json
 from dataclasses import dataclass
@@ -13,37 +13,37 @@ STILL_MS = 10_000
 """The loop turns at least once a second. It hangs when it has not turned for this long."""
 NAMED_LOGS = 10
 REFUSED_MS = 5_000
-"""How long a broker is not ready after its file system refused an append. A producer tries again sooner."""
+"""How long a broker is not ready after its file system has refused an append. Producers retry sooner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a broker at one moment."""
+    """The state of a broker at one moment."""
 
     phase: str
     """`starting`, `ready` or `stopping`."""
     doing: str
-    """What a start is at."""
+    """The present step of the start."""
     loop_turned_ms_ago: int | None
     """None before the loop runs."""
     loop_lives: bool
-    """Its thread has not ended by itself."""
+    """The loop's thread has not ended unexpectedly."""
     zookeeper: str
-    """The session's state, or that there is none yet."""
+    """The session's state, or that it has not begun."""
     is_sure: bool
-    """The session provably lives now, and this broker is registered in it."""
+    """The session is certainly alive, and this broker is registered in it."""
     fatal: str | None
     """Why the broker is about to end."""
     failed_logs: tuple[str, ...] = ()
-    """`topic-partition` of logs that take no more appends."""
+    """`topic-partition` of logs that accept no more appends."""
     room: DiskRoom | str | None = None
-    """The room where the logs are, or why it is unknown; None before the broker is built."""
+    """The room of the data folder's file system, or why it is unknown; None before the broker is built."""
     append_refused_ms_ago: int | None = None
-    """When the last append was answered with KAFKA_STORAGE_ERROR; None for never."""
+    """How long ago an append was last answered with KAFKA_STORAGE_ERROR; None: never."""
 
 
 def why_dead(facts: Facts) -> list[str]:
-    """Return why the broker must be restarted; nothing when it lives."""
+    """Return why the broker must be restarted; an empty list when it is alive."""
     reasons = []
     if not facts.loop_lives:
         reasons.append("the loop has ended by itself: the log says why")
@@ -55,7 +55,7 @@ def why_dead(facts: Facts) -> list[str]:
 
 
 def why_not_ready(facts: Facts) -> list[str]:
-    """Return why the broker should get no work now; nothing when it should."""
+    """Return why the broker should get no work now; an empty list when it is ready."""
     reasons = why_dead(facts)
     if facts.phase == "starting":
         reasons.append(f"starting: {facts.doing}")

@@ -1,8 +1,9 @@
 """A very small HTTP server for metrics and health: a few pages, GET and HEAD, one thread.
 
 Bounds: `CONNECTIONS`, `REQUEST_BYTES`, `DEADLINE_MS` a connection. When all connections are taken, the oldest is closed for a new
-one, so that idle peers never keep a health check out. Each response ends its connection. Knows no page's content. Source: RFC
-9112, the part that this needs. The standard library's server imports a mail parser and starts a thread a peer."""
+one, so that idle peers never block a health check. Each response ends its connection. Knows no page's content. The standard
+library's server was not used: it imports a mail parser and starts a thread for each peer. Source: RFC 9112, the part that this
+needs."""
 
 import os
 import selectors
@@ -28,7 +29,7 @@ _REASONS |= {500: "Internal Server Error", 503: "Service Unavailable"}
 
 
 class Page(NamedTuple):
-    """What is answered."""
+    """A page's response."""
 
     status: int
     content_type: str
@@ -36,7 +37,7 @@ class Page(NamedTuple):
 
 
 Pages = Mapping[str, Callable[[], Page]]
-"""By path. Called on the server's thread."""
+"""The function that makes each page, by path. Called on the server's thread."""
 
 
 class _Connection:
@@ -70,7 +71,7 @@ class HttpServer:
         return port
 
     def start(self) -> None:
-        """Listen, and answer from now on. Raises: AddressInUse."""
+        """Listen and begin to answer. Raises: AddressInUse."""
         try:
             family = socket.getaddrinfo(self._host, self._wanted_port, type=socket.SOCK_STREAM)[0][0]
             self._listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -78,19 +79,19 @@ class HttpServer:
             self._listener.bind((self._host, self._wanted_port))
             self._listener.listen(CONNECTIONS)
         except OSError as error:
-            raise AddressInUse.because(
+            raise AddressInUse.from_os_error(
                 "cannot serve metrics and health",
                 (self._host, self._wanted_port),
                 error,
-                host_said_by="http.host",
-                port_said_by="--http-port",
+                host_setting="http.host",
+                port_setting="--http-port",
             ) from error
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer no more and close everything."""
+        """Stop answering and close everything."""
         self._is_stopping = True
         os.eventfd_write(self._wake, 1)
         self._thread.join(DEADLINE_MS / 1000)
@@ -154,7 +155,7 @@ class HttpServer:
             self._close(connection)
 
     def _answer(self, request: bytes) -> bytes | None:
-        """Return the answer to a whole request, None while more of it must come."""
+        """Return the response to a complete request, None while the request is incomplete."""
         if b"\r\n\r\n" not in request and b"\n\n" not in request:
             return None if len(request) <= REQUEST_BYTES else _response(_text(431, "the request's header is too long"), "GET")
         words = request.split(b"\n", 1)[0].decode("latin-1").split()

@@ -1,9 +1,9 @@
-"""The `/metrics` page: every metric of the broker with its name and meaning, made from the loop's numbers when somebody asks.
+"""The `/metrics` page: every metric of the broker with its name and description, made from the counters on each scrape.
 
-Names follow Prometheus' rules: one prefix, base units, `_total` on counters, what is summed over means something. The words are
-Kafka's (`docs/BROKER.md` says which JMX name is which). Bounded: beyond so many partitions only topics are told apart, beyond so
-many topics only the first ones; the rest is summed under an empty label. The library is imported with the first page: it is
-no part of what a start waits for."""
+Names follow Prometheus' rules: one prefix, base units, `_total` on counters, sums over labels have a meaning. The terms are
+Kafka's (`docs/BROKER.md` lists the JMX names). Bounded: above `metrics.partitions.max` partitions, metrics are per topic; above
+as many topics, the remaining ones are summed under an empty label. The library is imported with the first page, so that a start
+does not wait for it."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PREFIX = "headrace_broker_"
 CONNECTION_REASONS = ("accept_failed", "no_descriptors_left", "too_many_connections")
-"""Events under which a connection is turned away; every other refusal is of something that came over one."""
+"""Events in which a connection is refused when it is opened. Every other event is about a frame or an open connection."""
 FRAME_REASONS = (
     "acks_0",
     "answer_cut",
@@ -33,7 +33,7 @@ FRAME_REASONS = (
     "unfinished_requests_too_large",
     "unread_answers_too_large",
 )
-"""Shown from the start, at 0, so that a rate can be taken of the first. Others may come besides."""
+"""Shown from the start, at 0, so that the first event shows in a rate. Other reasons may be added."""
 _FINEST, _COARSEST = 13, 34
 """Buckets shown: from 2**13 ns (8 µs) to 2**34 ns (17 s)."""
 
@@ -87,11 +87,11 @@ TABLE: Mapping[str, Family] = {
     "zookeeper_session": Family("gauge", ("state",), "1 for the state of the session: sure, unsure or lost."),
     "zookeeper_sessions_lost_total": Family("counter", (), "Sessions that ended unexpectedly."),
 }
-"""Every metric but the process's own (`process_*`, of the library), without the prefix."""
+"""Every metric except the library's own for the process (`process_*`), without the prefix."""
 
 
 class Source(NamedTuple):
-    """Where the page gets its numbers."""
+    """The sources of the page's numbers."""
 
     broker_id: int
     data: Path
@@ -101,9 +101,9 @@ class Source(NamedTuple):
     accepted: Callable[[], int]
     rejections: Callable[[], Mapping[str, int]]
     flushes: Callable[[], tuple[Durations, int]]
-    """How long they took, and how many failed."""
+    """Durations of flushes, and how many failed."""
     cold_reads: Callable[[], tuple[int, int]]
-    """Fetches and bytes."""
+    """Cold fetches, and their bytes."""
     session: Callable[[], tuple[str, int]]
     """The ZooKeeper session's state, and how many were lost."""
     is_ready: Callable[[], bool]
@@ -115,7 +115,7 @@ Samples = Mapping[str, list[tuple[tuple[str, ...], float | Durations]]]
 
 
 class MetricsPage:
-    """Made once, asked on one thread."""
+    """Made once, called on one thread."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -132,7 +132,7 @@ class MetricsPage:
         return Page(200, CONTENT_TYPE_LATEST, generate_latest(self._registry))
 
     def describe(self) -> list["Metric"]:
-        """What the library asks for at registration: nothing, or it would take a scrape to find out."""
+        """Return an empty list to the library, which calls this at registration and would otherwise make a scrape."""
         return []
 
     def collect(self) -> Iterator["Metric"]:
@@ -159,7 +159,7 @@ class MetricsPage:
 
 
 def of_process(source: Source) -> Samples:
-    """Return what may be read at any time, whatever the loop does."""
+    """Return the metrics that may be read at any time, even while the loop hangs."""
     metrics = source.metrics
     asked = [(source.api_names.get(key, str(key)), api) for key, api in list(metrics.apis.items()) if api.latency.count]
     refusals = dict(source.rejections())
@@ -194,7 +194,7 @@ def of_process(source: Source) -> Samples:
 
 
 def of_snapshot(snapshot: Snapshot | None, partitions_max: int) -> Samples:
-    """Return what the loop told. Pure."""
+    """Return the metrics in a snapshot of the loop's state. Pure."""
     if snapshot is None:
         return {"loop_answered": [((), 0)]}
     partitions = snapshot.partitions
@@ -235,7 +235,7 @@ def of_snapshot(snapshot: Snapshot | None, partitions_max: int) -> Samples:
 
 
 def grouped(partitions: Iterable[PartitionReading], topics_max: int) -> dict[str, list[PartitionReading]]:
-    """Return the partitions by topic, those of topics beyond the first so many together under no name."""
+    """Return the partitions by topic. Beyond the first `topics_max` topics, the others are together under an empty name."""
     by_topic: dict[str, list[PartitionReading]] = {}
     for one in partitions:
         topic = one.topic if one.topic in by_topic or len(by_topic) < topics_max else ""
@@ -248,7 +248,7 @@ def by_partition(partitions: Iterable[PartitionReading]) -> list[tuple[tuple[str
 
 
 def buckets(durations: Durations) -> list[tuple[str, float]]:
-    """Return upper bounds in seconds and cumulative counts, as the exposition format has them."""
+    """Return upper bounds in seconds and cumulative counts, as in the exposition format."""
     counts = list(durations.buckets)
     shown, so_far = [], sum(counts[:_FINEST])
     for power in range(_FINEST, _COARSEST + 1):

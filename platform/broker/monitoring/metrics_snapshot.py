@@ -1,7 +1,6 @@
-"""One reading of the loop's own state: partitions, connections, groups. For another thread, which waits a bounded time.
+"""Reads the loop's state (partitions, connections, groups) for another thread, which waits a bounded time.
 
-The loop owns this state, so the reading runs on the loop's thread, a part each turn. Each partition costs a microsecond or
-two."""
+The loop owns this state, so the reading runs on the loop thread, a part each turn. A partition takes one or two microseconds."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ PARTITIONS_A_TURN = 100
 
 
 class PartitionReading(NamedTuple):
-    """One partition as it was."""
+    """One partition at the moment of the reading."""
 
     topic: str
     partition: int
@@ -33,7 +32,7 @@ class PartitionReading(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What was there."""
+    """One reading."""
 
     partitions: list[PartitionReading]
     connections: int
@@ -42,11 +41,11 @@ class Snapshot(NamedTuple):
     groups: list[tuple[str, int]]
     """State and number of members of each consumer group."""
     loop_ms: int
-    """How long the loop took to begin."""
+    """How long the loop took to begin the reading."""
 
 
 class Connections(Protocol):
-    """What is used of the server."""
+    """The part of the server that is used here."""
 
     @property
     def connection_count(self) -> int: ...
@@ -62,7 +61,7 @@ Groups = Callable[[], Iterable[tuple[str, int]]]
 
 
 def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups, *, within_ms: int) -> Snapshot | None:
-    """Return a snapshot, None when the loop does not answer in time. From any thread but the loop's."""
+    """Return a snapshot, None when the loop does not finish in time. Call it on any thread except the loop's."""
     taken: list[Snapshot] = []
     done = threading.Event()
     asked_ms = monotonic_ms()
@@ -76,7 +75,7 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
     def go_on(partitions: list[Partition]) -> None:
         readings.extend(map(_reading, partitions[:PARTITIONS_A_TURN]))
         if rest := partitions[PARTITIONS_A_TURN:]:
-            if monotonic_ms() - asked_ms <= within_ms:  # after that nobody waits
+            if monotonic_ms() - asked_ms <= within_ms:  # the caller waits no longer
                 loop.post(lambda: go_on(rest))
             return
         taken.append(

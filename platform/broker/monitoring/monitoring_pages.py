@@ -1,8 +1,8 @@
-"""The pages `/metrics`, `/healthz` and `/readyz` of a running broker, from the numbers that its parts give.
+"""The pages `/metrics`, `/healthz` and `/readyz` of a running broker.
 
-The observer is made before anything has started, so that a long start can say what it is doing. Its pages run on the HTTP
-server's thread. They ask the loop for the loop's own state, and wait `ANSWER_MS` at most. The observer knows no part of the
-broker: `app` hands in what each one gives."""
+The pages exist before anything else has started, so that they show the progress of a long start. They run on the HTTP server's
+thread, ask the loop for the loop's own state, and wait `ANSWER_MS` at most. Knows no part of the broker: `app` passes in where
+the numbers come from."""
 
 import threading
 import time
@@ -23,20 +23,20 @@ from .http_server import Page, Pages
 from .metrics_page import MetricsPage, Source
 
 ANSWER_MS = 1_000
-"""Those who check health or scrape metrics give up after a few seconds."""
+"""Health checks and scrapers give up after a few seconds."""
 BEAT_EVERY_MS = 250
 """How often the loop's lag is measured."""
 
 
 class WatchedSession(Protocol):
-    """The ZooKeeper session."""
+    """The part of the ZooKeeper session that is used here."""
 
     @property
     def state(self) -> SessionState: ...
 
     @property
     def generation(self) -> int:
-        """Grows by one with every session that was lost."""
+        """Grows by one with every lost session."""
         ...
 
     def is_sure(self) -> bool: ...
@@ -46,17 +46,17 @@ class WatchedSession(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Where the numbers come from. The callables may be called on any thread, but for `groups`."""
+    """The sources of the numbers. The callables may be called on any thread; `groups` only on the loop thread."""
 
     metrics: BrokerMetrics
     partitions: PartitionTable
     connections: metrics_snapshot.Connections
     accepted: Callable[[], int]
-    """Connections taken so far."""
+    """Connections accepted so far."""
     rejections: Callable[[], Mapping[str, int]]
     """Connections and frames that were refused, by reason."""
     flushes: Callable[[], tuple[Durations, int]]
-    """How long flushes took, and how many failed."""
+    """Durations of flushes, and how many failed."""
     cold_reads: Callable[[], tuple[int, int]]
     """Fetches that waited for the disk, and the bytes read for them."""
     groups: metrics_snapshot.Groups
@@ -70,16 +70,16 @@ class MonitoringPages:
     def __init__(self, settings: BrokerSettings, loop: Loop, loop_lives: Callable[[], bool]) -> None:
         self.phase = "starting"
         self.doing = "nothing yet"
-        """What the start is at. Both are written by the thread that starts and stops the broker."""
+        """The present step of the start. The thread that starts and stops the broker writes this and `phase`."""
         self.fatal: str | None = None
         self._settings = settings
         self._loop = loop
         self._loop_lives = loop_lives
         self._loop_began = False
-        self._told = SessionState.SURE
+        self._session_state = SessionState.SURE
         self._refused_count = 0
         self._refused_ms: int | None = None
-        """When an append was last refused by the file system, by the loop's clock."""
+        """When the file system last refused an append, by the loop's clock."""
         self._parts: Parts | None = None
         self._metrics: MetricsPage | None = None
 
@@ -87,7 +87,7 @@ class MonitoringPages:
         return {"/metrics": self._metrics_page, "/healthz": self._healthz, "/readyz": self._readyz}
 
     def watch(self, parts: Parts) -> None:
-        """Begin to show the numbers of these parts. Before the loop runs."""
+        """Begin to show the numbers of these parts. Call it before the loop runs."""
         settings = self._settings
         source = Source(
             broker_id=settings.broker_id,
@@ -111,8 +111,8 @@ class MonitoringPages:
         self._loop.post(self._beat)
 
     def _session_changed(self, state: SessionState) -> None:
-        # The session calls this after the registration was renewed. So SURE means that others find this broker again.
-        self._told = state
+        # The session calls this after the registration was renewed. So SURE means that clients find this broker again.
+        self._session_state = state
 
     def _beat(self) -> None:
         self._loop_began = True
@@ -140,7 +140,7 @@ class MonitoringPages:
             loop_turned_ms_ago=monotonic_ms() - self._loop.now_ms if self._loop_began else None,
             loop_lives=self._loop_lives() or not self._loop_began or self.phase == "stopping",
             zookeeper="not begun" if session is None else session.state.value,
-            is_sure=session is not None and session.is_sure() and self._told is SessionState.SURE,
+            is_sure=session is not None and session.is_sure() and self._session_state is SessionState.SURE,
             fatal=self.fatal,
             failed_logs=failed_logs,
             room=None if self._parts is None else disk_room.look(self._settings.data),
@@ -160,7 +160,7 @@ class MonitoringPages:
         return health.page("ready", reasons, facts)
 
     def _failed_logs(self) -> tuple[str, ...] | None:
-        """Return the logs that take no more appends, None when the loop does not answer."""
+        """Return the logs that accept no more appends, None when the loop does not answer."""
         parts = self._parts
         if parts is None or not self._loop_began or self.phase != "ready":
             return ()

@@ -96,8 +96,8 @@ class Server(Generic[Template]):
             listener.bind((host, port))
             listener.listen(1024)
         except OSError as error:
-            raise AddressInUse.because(
-                "cannot listen", (host, port), error, host_said_by="--host", port_said_by="--port"
+            raise AddressInUse.from_os_error(
+                "cannot listen", (host, port), error, host_setting="--host", port_setting="--port"
             ) from error
         self._listener = listener
         self.loop.register(listener.fileno(), EPOLLIN, self._accept)

@@ -1,1 +1,1 @@
-"""Partitions as clients see them, topics, open logs, flushes and cold reads."""
+"""Topics and partitions as clients see them, their open logs, flushes and cold reads."""

@@ -1,7 +1,7 @@
-"""What makes the next start fast and keeps this one honest: sidecars as logs grow, and what a start took on trust verified.
+"""Writes sidecars as logs grow, so that the next start is fast, and verifies in the background what this start took on trust.
 
-The decisions and the bookkeeping run on the loop thread, in short turns; writing and reading on the log worker's. Knows the log's
-jobs, not what is in them."""
+Decisions and bookkeeping run on the loop thread, in short turns; writing and reading on the worker's. Knows the log's jobs, not
+their content."""
 
 from collections import deque
 
@@ -15,19 +15,19 @@ log = get_logger(__name__)
 
 CHECKPOINT_EVERY_MS = 1_000
 UNINDEXED_BYTES = 64 << 20
-"""What all logs together may hold that a start after kill -9 would have to walk (30 ms in batches of 10 KB, 0.7 s in batches of
-250 bytes), but for what is appended in one interval."""
+"""Bound for all logs together of the bytes that a start after kill -9 would have to walk (30 ms in batches of 10 KB, 0.7 s in
+batches of 250 bytes). What is appended in one interval comes on top."""
 LEAST_BYTES = 64 << 10
-"""Less than this in one log is not worth a file: 10,000 of them are 640 MB, walked in 0.3 s."""
+"""Less than this in one log is not worth a sidecar: 10,000 such logs are 640 MB, walked in 0.3 s."""
 CHECKPOINTS_A_PASS = 100
 """About 0.2 ms of work each."""
 SCRUB_EVERY_MS = 100
 SCRUB_BYTES = 4 << 20
-"""40 MB/s: 5 % of a core in batches of 10 KB, measured on 10 GB."""
+"""Verified in one such interval. 40 MB/s take 5 % of a core in batches of 10 KB, measured on 10 GB."""
 SCRUBS_A_TURN = 50
 PARTITIONS_A_TURN = 500
 LOOK_AGAIN_MS = 60_000
-"""How often all logs are asked again whether there is something to verify."""
+"""How often all logs are checked again for something to verify."""
 
 
 class Checkpoints:
@@ -41,15 +41,15 @@ class Checkpoints:
         self._is_failing = False
         self._to_verify: deque[Partition] = deque()
         self._allowance_bytes = 0
-        self._told: dict[Partition, set[BadRange]] = {}
-        """Damage that has been told of, by the opening or from here; whoever found it, a scrub or a reader."""
+        self._logged: dict[Partition, set[BadRange]] = {}
+        """Damage that has been logged already, when the log was opened or here. A scrub or a read has found it."""
 
     def start(self, table: PartitionTable) -> None:
-        """Begin. Before the loop runs."""
+        """Begin the passes over this table's partitions. Call it before the loop runs."""
         self._table = table
         self._worker.start()
         self._to_verify.extend(table)
-        self._told = {partition: set(known) for partition in table if (known := partition.log.bad_ranges)}
+        self._logged = {partition: set(known) for partition in table if (known := partition.log.bad_ranges)}
         self._loop.call_at(self._loop.now_ms + CHECKPOINT_EVERY_MS, self._begin_pass)
         self._loop.call_at(self._loop.now_ms + SCRUB_EVERY_MS, self._verify)
 
@@ -64,7 +64,7 @@ class Checkpoints:
     def _weigh(
         self, partitions: list[Partition], at: int, total_bytes: int, closed: list[Partition], heavy: list[tuple[int, Partition]]
     ) -> None:
-        """Add up some partitions, then the rest in another turn of the loop."""
+        """Add up the unindexed bytes of some partitions now, of the rest in later turns; then write the sidecars that are due."""
         for partition in partitions[at : at + PARTITIONS_A_TURN]:
             unindexed = partition.log.unindexed_bytes
             total_bytes += unindexed
@@ -104,7 +104,7 @@ class Checkpoints:
             self._writing.add(partition)
 
     def _failed(self, partition: Partition, error: Exception) -> None:
-        """Say so once: it is tried again every interval."""
+        """Log the first failure of several: the write is tried again every interval."""
         if not self._is_failing:
             self._is_failing = True
             log.warning("sidecar_not_written", topic=partition.topic, partition=partition.index, why=str(error))
@@ -128,14 +128,14 @@ class Checkpoints:
                 if self._run(partition, job, jobs_left):
                     return
                 break
-            self._tell(self._to_verify.popleft())
+            self._log_damage(self._to_verify.popleft())
         self._loop.call_at(self._loop.now_ms + SCRUB_EVERY_MS, self._verify)
 
-    def _tell(self, partition: Partition) -> None:
+    def _log_damage(self, partition: Partition) -> None:
         for bad in partition.log.bad_ranges:
-            told = self._told.setdefault(partition, set())
-            if bad not in told:
-                told.add(bad)
+            logged = self._logged.setdefault(partition, set())
+            if bad not in logged:
+                logged.add(bad)
                 log.error(
                     "damage_found",
                     topic=partition.topic,
@@ -146,12 +146,12 @@ class Checkpoints:
                 )
 
     def _run(self, partition: Partition, job: ScrubJob, jobs_left: int) -> bool:
-        came_from = job.work.position
+        begun_at = job.work.position
 
         def done(_: None) -> None:
             job.done()
-            self._tell(partition)
-            self._allowance_bytes -= job.work.position - came_from
+            self._log_damage(partition)
+            self._allowance_bytes -= job.work.position - begun_at
             self._verify_next(jobs_left - 1)
 
         def failed(error: Exception) -> None:
@@ -163,12 +163,14 @@ class Checkpoints:
 
     def _look_again(self) -> None:
         self._to_verify.extend(self._table)
-        self._told = {partition: told for partition, told in self._told.items() if not partition.is_gone}
+        self._logged = {partition: logged for partition, logged in self._logged.items() if not partition.is_gone}
         self._verify()
 
 
 def due(total_bytes: int, closed: list[Partition], heavy: list[tuple[int, Partition]]) -> list[Partition]:
-    """Return whose sidecars are written now: those with closed segments without one, and the heaviest until the rest is light."""
+    """Return the partitions whose sidecars to write now: those with a closed segment that has none, then those with the most
+    unindexed bytes, until the others together hold half the bound. Pure.
+    """
     chosen = closed[:CHECKPOINTS_A_PASS]
     if total_bytes > UNINDEXED_BYTES:
         for unindexed, partition in sorted(heavy, key=lambda entry: -entry[0]):

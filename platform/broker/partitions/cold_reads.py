@@ -1,9 +1,9 @@
-"""Keeps reads that wait for a disk off the loop: a fetch of data that is not in the page cache is put aside while a thread reads
-it in, then answered by sendfile as ever. Produces and other fetches go on meanwhile.
+"""Keeps reads that wait for a disk off the loop. A fetch of data that is not in the page cache is parked while a thread reads the
+data into the cache; then it is answered by sendfile as usual. Produce requests and other fetches go on meanwhile.
 
-Lives on the loop thread; threads run only `page_cache.bring`. Each fetch that is put aside has one job, so jobs are bounded by
-connections; the queue's own bound is lower, and a fetch that finds it full is answered at once: the loop waits then, as it would
-without all this. A reader that goes on where it stopped finds the next stretch read ahead of it."""
+Lives on the loop thread; threads run only `page_cache.prefetch`. Each parked fetch has one job, so connections bound the jobs.
+The queue's own bound is lower: a fetch that finds it full is answered without parking, and the loop waits for the disk. For a
+reader that goes on where it stopped, the next region is read ahead."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,21 +19,22 @@ log = get_logger(__name__)
 THREADS = 2
 MOST_WAITING = 1_000
 AHEAD_BYTES = 2 * 1024 * 1024
-"""Read ahead of a cold reader at a time: 1 ms of a fast disk, 15 ms of a slow one, which others may have to wait."""
-MOST_ROWS = 1_000
+"""Read ahead of a cold reader at a time. It takes 1 ms of a fast disk, 15 ms of a slow one; other reads may wait so long."""
+MOST_SEQUENTIAL_READS = 1_000
 
 
 class ColdReads:
-    """Asked by the fetch handler before it reads."""
+    """The fetch handler calls it before it reads."""
 
     def __init__(self, loop: Loop) -> None:
         self._cache = page_cache.PageCache()
         self._worker = Worker("cold-reads", loop.post, capacity=MOST_WAITING, threads=THREADS)
         self._log = RateLimitedLog(log, lambda: loop.now_ms)
-        self._rows: dict[int, int] = {}
-        """Who reads cold data in a row: descriptor and how far it is read ahead. One that is used again only guesses wrong."""
+        self._ahead_to: dict[int, int] = {}
+        """Sequential reads of cold data: descriptor, and the position up to which it is read ahead. When the system gives a
+        descriptor to another file, the entry only causes a useless read."""
         self.count = 0
-        """Fetches put aside; for metrics."""
+        """Fetches parked for a cold read; for metrics."""
         self.bytes = 0
 
     def start(self) -> None:
@@ -42,32 +43,34 @@ class ColdReads:
     def stop(self) -> None:
         self._worker.stop()
 
-    def is_cold(self, stretch: Slice | None) -> bool:
-        """Return whether reading `stretch` would wait for a disk. Hot: once a fetch."""
-        if stretch is None:
+    def is_cold(self, region: Slice | None) -> bool:
+        """Return whether reading `region` would wait for a disk. Hot: once a fetch."""
+        if region is None:
             return False
-        if not self._cache.holds(stretch):
+        if not self._cache.holds(region):
             return True
-        if self._rows:
-            self._read_ahead(stretch)
+        if self._ahead_to:
+            self._read_ahead(region)
         return False
 
-    def copy(self, stretch: Slice) -> bytes | None:
-        """Return the bytes of `stretch`, None when reading them would wait for a disk. Hot: once a small fetch."""
-        copied = self._cache.copy(stretch)
-        if copied is not None and self._rows:
-            self._read_ahead(stretch)
+    def copy(self, region: Slice) -> bytes | None:
+        """Return the bytes of `region`, None when reading them would wait for a disk. Hot: once a small fetch."""
+        copied = self._cache.copy(region)
+        if copied is not None and self._ahead_to:
+            self._read_ahead(region)
         return copied
 
-    def bring(self, stretches: Sequence[Slice], done: Callable[[], None]) -> bool:
-        """Have the stretches read in, then call `done` on the loop, whatever came of it. Return False when too many wait."""
+    def prefetch(self, regions: Sequence[Slice], done: Callable[[], None]) -> bool:
+        """Read the regions into the page cache, then call `done` on the loop, even after a fault. Return False when too many
+        wait: nothing will happen then.
+        """
 
         def job() -> None:
-            for stretch in stretches:
-                page_cache.bring(stretch, stretch.position, len(stretch))
+            for region in regions:
+                page_cache.prefetch(region, region.position, len(region))
 
         def failed(error: Exception) -> None:
-            # The fetch itself meets the same fault and answers it.
+            # The fetch itself will meet the same fault and answer it.
             self._log.warning("cold_read_failed", error=str(error))
             done()
 
@@ -75,29 +78,29 @@ class ColdReads:
             self._log.warning("cold_reads_full", waiting=MOST_WAITING)
             return False
         self.count += 1
-        if len(self._rows) + len(stretches) > MOST_ROWS:
-            self._rows.clear()
-        for stretch in stretches:
-            self.bytes += len(stretch)
-            self._go_on(stretch, stretch.position + len(stretch))
+        if len(self._ahead_to) + len(regions) > MOST_SEQUENTIAL_READS:
+            self._ahead_to.clear()
+        for region in regions:
+            self.bytes += len(region)
+            self._go_on(region, region.position + len(region))
         return True
 
-    def _read_ahead(self, stretch: Slice) -> None:
-        ahead_to = self._rows.get(stretch.fd)
+    def _read_ahead(self, region: Slice) -> None:
+        ahead_to = self._ahead_to.get(region.fd)
         if ahead_to is None:
             return
-        end = stretch.position + len(stretch)
+        end = region.position + len(region)
         if not ahead_to - 2 * AHEAD_BYTES < end <= ahead_to:
-            del self._rows[stretch.fd]
+            del self._ahead_to[region.fd]
         elif end + AHEAD_BYTES // 2 > ahead_to:
-            self._go_on(stretch, ahead_to)
+            self._go_on(region, ahead_to)
 
-    def _go_on(self, stretch: Slice, position: int) -> None:
-        """Have what follows `position` in the file of `stretch` read in."""
-        self._rows[stretch.fd] = position
-        if self._worker.submit(lambda: page_cache.bring(stretch, position, AHEAD_BYTES), _nothing, _nothing):
-            self._rows[stretch.fd] += AHEAD_BYTES
+    def _go_on(self, region: Slice, position: int) -> None:
+        """Read what follows `position` in the file of `region` into the page cache."""
+        self._ahead_to[region.fd] = position
+        if self._worker.submit(lambda: page_cache.prefetch(region, position, AHEAD_BYTES), _nothing, _nothing):
+            self._ahead_to[region.fd] += AHEAD_BYTES
 
 
 def _nothing(_: object) -> None:
-    """Whether a read-ahead helped shows in the next fetch."""
+    """The outcome of a read-ahead does not matter: the next fetch looks at the cache itself."""

@@ -1,46 +1,45 @@
-"""How much room the file system has where the logs are, and whether that is too little to append. Keeps and writes nothing.
+"""How much room the file system of the logs has, and whether that is too little to append. Keeps and writes nothing.
 
-What a file system does not tell (a quota) is not seen here: `health` also hears of appends that were refused.
-"""
+A limit that the file system does not report (a quota) is not seen here; `health` also counts appends that failed."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 LEAST_BYTES = 1 << 20
-"""The largest batch that a topic takes by default: with less than this an append may be refused, and soon will be."""
+"""The largest batch that a topic accepts by default. With less room than this an append may fail, and soon will."""
 LEAST_FILES = 4
 """A new segment's file and its sidecars."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskRoom:
-    """What a file system says of itself."""
+    """What a file system reports about itself."""
 
     path: Path
     free_bytes: int
     """For a user that is not root."""
     free_files: int | None
-    """None where the file system counts none."""
+    """None where the file system does not count files."""
     is_read_only: bool = False
 
 
 def look(path: Path) -> DiskRoom | str:
-    """Return the room where `path` is, or why nobody can say."""
+    """Return the room of the file system of `path`, or why it cannot be read."""
     try:
-        told = os.statvfs(path)
+        found = os.statvfs(path)
     except OSError as error:
         return f"{path} cannot be looked at: {error.strerror or error}"
     return DiskRoom(
         path=path,
-        free_bytes=told.f_bavail * told.f_frsize,
-        free_files=told.f_favail if told.f_files else None,
-        is_read_only=bool(told.f_flag & os.ST_RDONLY),
+        free_bytes=found.f_bavail * found.f_frsize,
+        free_files=found.f_favail if found.f_files else None,
+        is_read_only=bool(found.f_flag & os.ST_RDONLY),
     )
 
 
 def why_no_room(room: DiskRoom | str) -> str | None:
-    """Return why appends fail or are about to, None where there is room."""
+    """Return why appends fail or soon will, None where there is room."""
     if isinstance(room, str):
         return room
     if room.is_read_only:

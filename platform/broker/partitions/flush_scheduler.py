@@ -1,10 +1,11 @@
-"""Which logs go to the disk next: flushes are asked for on the loop's thread and run in the kernel or on the disk threads.
+"""Decides which log is flushed next. Flushes are requested on the loop thread and run in the kernel or on the disk threads.
 
-Group commit comes of this: a log has one flush under way at a time, it takes all that is in the log when it begins, and whoever
-asks while it runs gathers for the next. An idle log's begins at the end of the loop's turn, so that it takes all that this turn
-appended; no timer plays a part. What waits is bounded by the number of partitions. When a flush is needed is decided elsewhere.
+Group commit: a log has one flush under way at a time. A flush takes all that is in the log when it begins; requests that arrive
+while it runs share the next one. An idle log's flush begins at the end of the loop's turn, so that it takes all that this turn
+appended; no timer is involved. The number of partitions bounds what waits. When a flush is needed is decided elsewhere.
 
-Never two at once for one log: the system tells of a failed write once, and the other flush would report success for lost data."""
+Trap: never run two flushes of one log together. The system reports a failed write once, and the other flush would report success
+for lost data."""
 
 from collections import OrderedDict
 
@@ -18,7 +19,7 @@ from .partition import Partition
 log = get_logger(__name__)
 
 RETRY_MS = 1_000
-"""After this long a flush that could not even begin (no file descriptor left, say) is tried again."""
+"""How long until a flush that could not begin (no file descriptor left, say) is tried again."""
 
 
 class _Lane:
@@ -41,18 +42,18 @@ class FlushScheduler:
         self._awaited = _Lane(awaited)
         self._quiet = _Lane(quiet)
         self._running: dict[Partition, _Lane | None] = {}
-        """Whose flush is under way, and the lane in which another was asked for meanwhile."""
+        """Partitions whose flush is under way, and the lane in which another was requested meanwhile."""
         self._is_arranged = False
         self.durations = Durations()
         self.failed_count = 0
         """Both for metrics."""
 
     def ask(self, partition: Partition) -> None:
-        """Have what is in the partition's log by now flushed as soon as a thread is free. Hot: once an append."""
+        """Flush what the partition's log holds now, as soon as a thread is free. Hot: once an append."""
         self._ask(partition, self._awaited)
 
-    def ask_quietly(self, partition: Partition) -> None:
-        """Have it flushed some time soon, behind what others wait for."""
+    def ask_in_background(self, partition: Partition) -> None:
+        """Flush it soon, behind the flushes that somebody waits for."""
         if partition not in self._awaited.due:
             self._ask(partition, self._quiet)
 
@@ -79,7 +80,7 @@ class FlushScheduler:
     def _start(self, partition: Partition, lane: _Lane) -> None:
         failure = partition.log.failure
         if failure is not None:
-            # Tried again, the system would report success for pages that it has dropped.
+            # If it were tried again, the system would report success for pages that it has dropped.
             partition.flush_failed(str(failure))
             return
         try:
@@ -129,7 +130,7 @@ class FlushScheduler:
         return self._running.pop(partition)
 
     def _not_begun(self, partition: Partition, why: str) -> None:
-        """Nothing is lost: who waits is told to send again, and what is in the log is flushed a little later."""
+        """Nothing is lost: waiting producers get an error and send again, and the log is flushed a little later."""
         log.error("flush_not_begun", topic=partition.topic, partition=partition.index, why=why)
         partition.flush_failed(why)
         self._loop.call_at(self._loop.now_ms + RETRY_MS, lambda: self.ask(partition))

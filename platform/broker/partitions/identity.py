@@ -1,7 +1,7 @@
-"""Who a data folder belongs to: a lock that one process holds, and a small file with the folder's id and its broker's.
+"""Which broker and process own a data folder: a lock that one process holds, and a small file with the folder's and broker's ids.
 
-`<data>/broker.json`: {"version": 2, "folder_id": uuid, "broker_id": n}. `<data>/.lock`: held with flock(2) as long as the
-process lives, so a kill -9 frees it. The folder id is what a broker knows its own forgotten ZooKeeper node by."""
+`<data>/broker.json`: {"version": 2, "folder_id": uuid, "broker_id": n}. `<data>/.lock`: held with flock(2) while the process
+lives, so a kill -9 frees it. By the folder id a restarted broker recognises the ZooKeeper node that it left behind."""
 
 import fcntl
 import json
@@ -22,7 +22,7 @@ class FolderLock:
         self._descriptor: int | None = None
 
     def take(self) -> "FolderLock":
-        """Create the folder if need be and take its lock.
+        """Take the folder's lock; create the folder first if it does not exist.
 
         Raises: FolderInUse when another process holds it; FolderUnusable when it cannot be made, written or locked.
         """
@@ -50,14 +50,14 @@ class FolderLock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderIdentity:
-    """What `broker.json` says."""
+    """The content of `broker.json`."""
 
     folder_id: str
     broker_id: int
 
 
 def identify(folder: Path, broker_id: int) -> FolderIdentity:
-    """Return the folder's identity, written first when the folder is new. The caller holds the lock.
+    """Return the folder's identity. A new folder's is written first. The caller holds the lock.
 
     Raises: FolderOfAnotherBroker, FolderOfOldFormat, FolderDamaged; FolderUnusable when it cannot be read, or written the first
     time.
@@ -69,7 +69,7 @@ def identify(folder: Path, broker_id: int) -> FolderIdentity:
         version = int(words["version"])
     except FileNotFoundError:
         try:
-            return _found(path, FolderIdentity(folder_id=str(uuid.uuid4()), broker_id=broker_id))
+            return _written(path, FolderIdentity(folder_id=str(uuid.uuid4()), broker_id=broker_id))
         except OSError as error:
             raise FolderUnusable(folder, error) from error
     except OSError as error:
@@ -87,7 +87,7 @@ def identify(folder: Path, broker_id: int) -> FolderIdentity:
     return found
 
 
-def _found(path: Path, identity: FolderIdentity) -> FolderIdentity:
+def _written(path: Path, identity: FolderIdentity) -> FolderIdentity:
     words = {"version": LOG_FORMAT, "folder_id": identity.folder_id, "broker_id": identity.broker_id}
     scratch = path.with_suffix(".new")
     with scratch.open("w") as file:

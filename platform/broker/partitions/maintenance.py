@@ -1,5 +1,6 @@
-"""What logs need besides appends and reads: flushes as their topics' settings say, retention, closing of rolled segments. The
-slow part of each runs on the disk workers' threads, the decision and the bookkeeping on the loop's."""
+"""What logs need besides appends and reads: flushes as their topics' settings demand, retention, closing of rolled segments.
+
+The slow part of each runs on the disk workers' threads, the decision and the bookkeeping on the loop thread."""
 
 from collections.abc import Callable
 
@@ -16,14 +17,14 @@ from .partition import Partition, PartitionTable
 log = get_logger(__name__)
 
 ROLLED_EVERY_MS = 5_000
-"""How long a closed segment may wait for its flush: until then its file stays open; and how long a new one's age is in memory
-alone."""
+"""How long a closed segment may wait for its flush (until then its file stays open), and how long a new segment's start time is
+only in memory."""
 PARTITIONS_A_TURN = 100
-"""A pass over thousands of partitions gives way to requests after so many."""
+"""A pass over thousands of partitions lets requests run after so many."""
 
 
 class Maintenance:
-    """Lives on the loop thread but for `dispose`, which may be called from any."""
+    """Lives on the loop thread. Only `dispose` may be called from any thread."""
 
     def __init__(
         self,
@@ -37,13 +38,13 @@ class Maintenance:
         self._loop = loop
         self._worker = worker
         self._flusher = flusher
-        self._flushes = FlushScheduler(loop, flusher, ThreadFlush(worker))
+        self._scheduler = FlushScheduler(loop, flusher, ThreadFlush(worker))
         self._settings = settings
         self._now_ms = now_ms
         self._table = PartitionTable()
 
     def start(self, table: PartitionTable) -> None:
-        """Begin the passes over this table's partitions. Before the loop runs."""
+        """Begin the passes over this table's partitions. Call it before the loop runs."""
         self._table = table
         self._worker.start()
         self._flusher.start()
@@ -57,21 +58,21 @@ class Maintenance:
     @property
     def flush_durations(self) -> Durations:
         """How long flushes took; for metrics."""
-        return self._flushes.durations
+        return self._scheduler.durations
 
     @property
     def failed_flush_count(self) -> int:
-        return self._flushes.failed_count
+        return self._scheduler.failed_count
 
     def flush(self, partition: Partition, within_ms: int = 0) -> None:
-        """Have the partition's log on disk, as it is when the flush begins, within about this time; 0: as soon as may be."""
+        """Flush the partition's log, as it is when the flush begins, within about `within_ms`; 0: as soon as possible."""
         if within_ms > 0:
-            self._loop.call_at(self._loop.now_ms + within_ms, lambda: self._flushes.ask(partition))
+            self._loop.call_at(self._loop.now_ms + within_ms, lambda: self._scheduler.ask(partition))
         else:
-            self._flushes.ask(partition)
+            self._scheduler.ask(partition)
 
     def dispose(self, job: Callable[[], None]) -> None:
-        """Run `job` some time soon, off the loop; what goes wrong is logged."""
+        """Run `job` soon, off the loop. A failure is logged."""
 
         def failed(error: Exception) -> None:
             log.warning("disposal_failed", why=str(error))
@@ -96,7 +97,7 @@ class Maintenance:
     def _after_rolls(self, partitions: list[Partition]) -> None:
         for partition in partitions:
             if partition.log.has_unflushed_segments:
-                self._flushes.ask_quietly(partition)
+                self._scheduler.ask_in_background(partition)
         notes = [note for partition in partitions if (note := partition.log.note_job()) is not None]
 
         def write() -> None:
@@ -108,7 +109,7 @@ class Maintenance:
                 note.done()
 
         if notes:
-            # Where the queue is full, the next pass comes back to them.
+            # When the queue is full, the next pass writes them.
             self._worker.submit(write, written, lambda _: None)
 
     def _expire(self, partitions: list[Partition]) -> None:

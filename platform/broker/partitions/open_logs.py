@@ -1,10 +1,9 @@
-"""The open logs of one broker, and what its topics look like in ZooKeeper: everything about topics that may take long.
+"""The open logs of one broker, and its topics as ZooKeeper has them: the slow work on topics.
 
-The worker's thread alone uses it, one job after the other (the starting and the stopping thread before and after). What it
-finds goes to the loop as one `ClusterView`, whose entries and settings are the same objects as last time where nothing has
-changed:
-ten thousand partitions are then looked through without being touched. A folder is never deleted because ZooKeeper does not
-know its topic: only a DeleteTopics request deletes data, anything else sets it aside."""
+Only the worker thread uses it, one job after the other (before and after, the starting and the stopping thread). Results go to
+the loop as a `ClusterView`. Its entries and settings are the same objects as last time where nothing has changed, so that ten
+thousand partitions are compared without being touched. A folder is never deleted because ZooKeeper does not know its topic: only
+a DeleteTopics request deletes data, anything else renames the folder."""
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -28,18 +27,18 @@ CLOSED_AT_ONCE = 16
 
 Opened = tuple[PartitionLog, TopicSettings]
 Wanted = tuple[Mapping[int, tuple[int, ...]], Mapping[str, str]]
-"""A topic to be: which brokers keep which partition, and its own settings."""
+"""A topic to create: the brokers of each partition, and its own settings."""
 Outcome = bool | Exception
-"""Of one topic of several: what has become of it, or why that is not so."""
+"""The outcome for one topic of several, or the error."""
 Extend = Callable[[Mapping[int, tuple[int, ...]]], Mapping[int, tuple[int, ...]]]
 """Takes a topic's partitions, returns those to add."""
 Change = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Takes a topic's own settings, returns what they are to be. Pure: it may be called again when another broker was faster."""
+"""Takes a topic's own settings, returns the new ones. Pure: it is called again when another broker has changed them meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """What a look at ZooKeeper found, with this broker's logs opened."""
+    """A reading of ZooKeeper, with this broker's logs opened."""
 
     topics: Mapping[str, TopicEntry]
     brokers: Mapping[int, BrokerAddress]
@@ -47,7 +46,7 @@ class ClusterView:
 
 
 def log_config(settings: TopicSettings) -> LogConfig:
-    """Return what the log below is told of a topic's settings."""
+    """Return the part of a topic's settings that its logs need."""
     return LogConfig(
         segment_bytes=settings.segment_bytes,
         segment_ms=settings.segment_ms,
@@ -66,7 +65,7 @@ class _Known:
 
 
 class OpenLogs:
-    """Opens, closes and sets aside logs as the registered topics say."""
+    """Opens, closes and sets aside logs as topics are registered and removed."""
 
     def __init__(
         self,
@@ -87,16 +86,17 @@ class OpenLogs:
         self._open: dict[tuple[str, int], PartitionLog] = {}
         self._known: dict[str, _Known] = {}
         self._retiring: set[str] = set()
-        """Topics that are out of ZooKeeper and whose old logs are not yet set aside: not to be opened before they are."""
+        """Topics that are no longer in ZooKeeper and whose old logs are not set aside yet. Until then no log of theirs is opened.
+        """
 
     def load(self) -> ClusterView:
-        """Return what there is, this broker's logs opened and recovered. Raises: CoordinationError, LogError."""
+        """Return the whole cluster, this broker's logs opened and recovered. Raises: CoordinationError, LogError."""
         return self._look(frozenset(), is_start=True)
 
     def look(self, stale: Collection[str]) -> ClusterView:
-        """Return what there is now: topics that came or went, and those named `stale` as they are now; others as they were.
+        """Return the whole cluster. Only new topics and those named `stale` are read again; others are as last time.
 
-        A log that cannot be opened is left out and logged. Raises: CoordinationError.
+        A log that cannot be opened is left out, with a line in the broker's log. Raises: CoordinationError.
         """
         return self._look(stale, is_start=False)
 
@@ -125,9 +125,9 @@ class OpenLogs:
         return ClusterView(topics={name: one.entry for name, one in known.items()}, brokers=brokers, opened=opened)
 
     def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], ClusterView]:
-        """Register topics; return of each whether it is new, or why it could not be made, and how they stand.
+        """Register topics. Return for each whether it is new, or why it could not be created; and the topics as they are now.
 
-        Raises: CoordinationError; it is then not known of any what has become of it.
+        Raises: CoordinationError; the outcome is then unknown for all of them.
         """
         outcomes: dict[str, Outcome] = {topic: BeingDeleted(topic) for topic in topics if topic in self._retiring}
         wanted = {topic: one for topic, one in topics.items() if topic not in outcomes}
@@ -148,7 +148,7 @@ class OpenLogs:
         return outcomes, self._see({**found, **infos}, outcomes)
 
     def extend(self, topic: str, extend: Extend) -> tuple[bool, ClusterView]:
-        """Add partitions; return False where there is no such topic, and how it stands. Raises: CoordinationError, LogError, and
+        """Add partitions. Return whether the topic exists, and the topic as it is now. Raises: CoordinationError, LogError, and
         what `extend` raises.
         """
         info = None if topic in self._retiring else self._topics.read(topic)
@@ -160,7 +160,7 @@ class OpenLogs:
         return existed, self._see_one(topic)
 
     def configure(self, topic: str, change: Change) -> tuple[bool, ClusterView]:
-        """Change a topic's own settings; return False where there is no such topic, and how it stands. Raises: CoordinationError,
+        """Change a topic's own settings. Return whether the topic exists, and the topic as it is now. Raises: CoordinationError,
         LogError.
         """
         if topic in self._retiring:
@@ -169,8 +169,8 @@ class OpenLogs:
         return existed, self._see_one(topic)
 
     def unregister(self, topics: Mapping[str, UUID | None]) -> dict[str, Outcome]:
-        """Take topics out of ZooKeeper, those with an id only if it is theirs; return of each whether it was there, or why that
-        is not known. The logs of those that are out stay until `set_aside`. Raises: CoordinationError.
+        """Remove topics from ZooKeeper; where an id is given, only a topic with that id. Return for each whether it was there, or
+        why that is unknown. The logs of removed topics stay until `set_aside`. Raises: CoordinationError.
         """
         outcomes: dict[str, Outcome] = {**self._topics.delete_many(topics)}
         for topic, outcome in outcomes.items():
@@ -179,8 +179,8 @@ class OpenLogs:
         return outcomes
 
     def set_aside(self, topics: Mapping[str, str]) -> dict[str, list[Path] | Exception]:
-        """Close topics' logs and rename their folders, for the reason given with each, so that new topics of these names begin
-        empty. Return the folders of each, or why they stay.
+        """Close topics' logs and rename their folders, so that new topics of these names begin empty. The reason given with each
+        becomes part of the folder's name. Return the renamed folders of each topic, or why they stay.
         """
         going = {key: self._open.pop(key) for key in [key for key in self._open if key[0] in topics]}
         for (topic, index), error in _closed(going).items():
@@ -200,7 +200,7 @@ class OpenLogs:
         return aside
 
     def _make_room(self, topic: str, indices: Collection[int]) -> None:
-        """Set aside what an earlier topic of this name has left: its deletion may have been cut short after it was answered."""
+        """Set aside the folders of an earlier topic of this name: its deletion may have been interrupted after the answer."""
         for folder in self._leftovers(topic, indices):
             aside = self._put_aside(folder, "gone")
             log.warning("folder_of_unknown_topic", folder=str(aside), what_to_do="not deleted: remove it, or read it elsewhere")
@@ -212,8 +212,8 @@ class OpenLogs:
     def _put_aside(self, folder: Path, why: str) -> Path:
         return folder.rename(folder.with_name(f"{folder.name}.{why}.{self._now_ms()}"))
 
-    def strangers(self) -> list[Path]:
-        """Return the folders that look like partitions' and belong to no topic that was seen."""
+    def unknown_folders(self) -> list[Path]:
+        """Return the folders that look like partitions' and belong to no known topic."""
         found = []
         for folder in sorted(self._data.iterdir()):
             topic, dash, index = folder.name.rpartition("-")
@@ -222,7 +222,7 @@ class OpenLogs:
         return found
 
     def close(self) -> None:
-        """Flush and close every log. Raises: LogError, all then closed."""
+        """Flush and close every log. Raises: LogError, after all are closed."""
         faults = _closed(self._open)
         self._open.clear()
         for error in faults.values():
@@ -236,7 +236,9 @@ class OpenLogs:
         return seen
 
     def _see(self, found: Mapping[str, TopicInfo | CoordinationError], outcomes: dict[str, Outcome]) -> ClusterView:
-        """Return how the topics stand, their logs opened; put into `outcomes` why one cannot be read or its logs not opened."""
+        """Return the topics as they are now, with their logs opened. For one that cannot be read or opened, the error goes into
+        `outcomes`.
+        """
         entries: dict[str, TopicEntry] = {}
         opened: dict[tuple[str, int], Opened] = {}
         for topic, info in found.items():
@@ -265,7 +267,7 @@ class OpenLogs:
         return known
 
     def _open_all(self, known: _Known, opened: dict[tuple[str, int], Opened]) -> None:
-        """Put this broker's logs of a topic into `opened`. Raises: LogError, those before it being there."""
+        """Put this broker's logs of a topic into `opened`. Raises: LogError; the logs before the failed one stay there."""
         topic, settings = known.entry.name, known.settings
         if topic in self._retiring:
             return
@@ -296,7 +298,7 @@ class OpenLogs:
 
 
 def _closed(logs: Mapping[tuple[str, int], PartitionLog]) -> dict[tuple[str, int], LogError]:
-    """Flush and close logs, some at a time: the disk takes flushes together. Return why some could not be flushed."""
+    """Flush and close logs, several in parallel, as the disk merges flushes. Return the errors of those that failed."""
     faults: dict[tuple[str, int], LogError] = {}
     with ThreadPoolExecutor(CLOSED_AT_ONCE) as threads:
         closed = {key: threads.submit(partition_log.close) for key, partition_log in logs.items()}

@@ -1,8 +1,9 @@
-"""Whether a stretch of a file is in the page cache, so that reading it does not wait for a disk; and how it is brought there.
+"""Whether a region of a file is in the page cache, so that reading it does not wait for a disk; and how to read it in.
 
-Asked before the loop reads or sends: cachestat(2) counts a stretch's pages without touching them (Linux 6.5; a system without it
-is asked about both ends only), and a byte read with RWF_NOWAIT at its end tells pages that are there from pages still on their
-way. Together 3 µs for 200 KB. A file system that cannot say counts as warm. Knows no log, no thread."""
+Called before the loop reads or sends. cachestat(2) counts a region's pages without touching them (Linux 6.5; on a system without
+it only both ends are checked). A byte read with RWF_NOWAIT at its end distinguishes pages that are present from pages that are
+being read in. Both together take 3 µs for 200 KB. Where the file system does not support this, a region counts as present. Knows
+no log, no thread."""
 
 import ctypes
 import errno
@@ -13,14 +14,14 @@ from ..event_loop.deferred_response import Slice
 _CACHESTAT = 451
 """The call's number on every architecture but Alpha."""
 _PAGE = os.sysconf("SC_PAGESIZE")
-_libc = ctypes.PyDLL(None)  # keeps the GIL: the call waits for nothing, and giving up the GIL would cost more than it takes
+_libc = ctypes.PyDLL(None)  # keeps the GIL: the call never waits, and releasing the GIL would cost more than the call
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
 _syscall.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint]
 
 
 class PageCache:
-    """Used on one thread, but for `bring`."""
+    """Used on one thread only."""
 
     def __init__(self) -> None:
         self._range = (ctypes.c_uint64 * 2)()
@@ -29,12 +30,12 @@ class PageCache:
         self._byte = [bytearray(1)]
         self._counts_pages = True
 
-    def holds(self, stretch: Slice) -> bool:
-        """Return whether reading `stretch` waits for no disk. Hot: once a fetch."""
-        length = len(stretch)
+    def holds(self, region: Slice) -> bool:
+        """Return whether `region` can be read without waiting for a disk. Hot: once a fetch."""
+        length = len(region)
         if length <= 0:
             return True
-        fd, position = stretch.fd, stretch.position
+        fd, position = region.fd, region.position
         if not self._is_there(fd, position + length - 1):
             return False
         if self._counts_pages:
@@ -46,36 +47,36 @@ class PageCache:
             self._counts_pages = False
         return self._is_there(fd, position)
 
-    def copy(self, stretch: Slice) -> bytes | None:
-        """Return the bytes of `stretch`, None when reading them waits for a disk. Hot: once a small fetch.
+    def copy(self, region: Slice) -> bytes | None:
+        """Return the bytes of `region`, None when reading them would wait for a disk. Hot: once a small fetch.
 
-        A fault is for the reading itself to find: it counts as waiting.
+        After a fault it returns None too: the read itself will find the fault.
         """
-        length = len(stretch)
+        length = len(region)
         copied = bytearray(length)
         try:
-            count = os.preadv(stretch.fd, (copied,), stretch.position, os.RWF_NOWAIT)
+            count = os.preadv(region.fd, (copied,), region.position, os.RWF_NOWAIT)
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 return None
-            count = os.preadv(stretch.fd, (copied,), stretch.position)
+            count = os.preadv(region.fd, (copied,), region.position)
         return bytes(copied) if count == length else None
 
     def _is_there(self, fd: int, position: int) -> bool:
         try:
             os.preadv(fd, self._byte, position, os.RWF_NOWAIT)
         except OSError as error:
-            # EOPNOTSUPP: it cannot be known. Other faults are for the reading itself to find.
+            # EOPNOTSUPP: it cannot be known. Other faults: the read itself will find them.
             return error.errno != errno.EAGAIN
         return True
 
 
-def bring(file: Slice, position: int, length: int) -> None:
-    """Read a part of the file that a slice is of into the page cache, as much of it as there is. Waits for the disk. Raises
-    OSError.
+def prefetch(file: Slice, position: int, length: int) -> None:
+    """Read a part of the region's file into the page cache, as far as the file goes. Waits for the disk. Any thread may call it.
+    Raises: OSError.
 
-    What is sent to the null device is read in long strides and copied nowhere: 0.04 CPU s/GB. `posix_fadvise` reads page by page
-    and takes 0.5; reading into a buffer 0.2 and more.
+    sendfile(2) to the null device reads in long strides and copies nothing: 0.04 CPU s/GB. `posix_fadvise` reads page by page and
+    takes 0.5; reading into a buffer takes 0.2 and more.
     """
     end = position + length
     own = _opened_again(file.fd)
@@ -91,12 +92,12 @@ def bring(file: Slice, position: int, length: int) -> None:
 
 
 def _opened_again(fd: int) -> int:
-    """Return a descriptor of the same file, deleted or not, that remembers reads of its own.
+    """Return a new open file description of the same file, deleted or not, with a read-ahead state of its own.
 
-    The system reads ahead by what was read last through the same opening: where the loop sends from it and two threads bring what
-    comes next, a reader that goes straight on looks like one who jumps about, and gets a third less.
+    The system decides its read-ahead by the last reads through the same open file description. When the loop sends through it and
+    two threads prefetch through it, a sequential reader looks like one that seeks, and gets a third less.
     """
     try:
         return os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # no /proc, or a file that may be opened no longer
+    except OSError:  # no /proc, or a file that may not be opened any more
         return os.dup(fd)

@@ -1,8 +1,7 @@
-"""The partitions whose log this broker keeps: what may be seen of them, who waits for more or for the disk, when they are to be
-flushed.
+"""The partitions whose logs this broker keeps: what consumers may read, what waits for new records or for the disk, and when a
+flush is due.
 
-Lives on the loop thread. Knows the log below it and no API above it.
-"""
+Lives on the loop thread. Knows the log below it and no API above it."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -18,25 +17,25 @@ MOST_FLUSH_WAITERS = 100_000
 """Acknowledgements that may wait for one partition's flush. Connections bound them long before."""
 
 Flushed = Callable[[str | None], None]
-"""Called once, on the loop thread: None when all is on disk, else why it is not known to be."""
+"""Called once, on the loop thread: with None when the records are on disk, else with the reason why that is unknown."""
 
 
 class Waiter(Protocol):
-    """Somebody who waits for a partition to show more (a parked fetch)."""
+    """Something that waits for more records (a parked fetch)."""
 
     def shown(self, bytes_more: int) -> None:
         """So many more bytes may be read now."""
         ...
 
     def gone(self) -> None:
-        """The partition is no longer here."""
+        """This broker no longer keeps the partition."""
         ...
 
 
 class Partition:
-    """One partition's log and what of it consumers may see.
+    """One partition's log, and how much of it consumers may read.
 
-    Where the topic's settings force flushes, a message is shown once it is on disk; elsewhere once it is in the log.
+    Where the topic's settings force flushes, consumers see a message when it is on disk; elsewhere when it is in the log.
     """
 
     __slots__ = (
@@ -65,12 +64,12 @@ class Partition:
         self.acks_on_disk = settings.acks_on_disk
         """Whether an acknowledgement waits for `when_flushed`."""
         self.is_gone = False
-        """Whether this broker keeps the partition no longer; its log may then be another thread's."""
+        """Whether this broker no longer keeps the partition. Its log may then be used by another thread."""
         self.messages_in = 0
         self.bytes_in = 0
-        """Of record batches appended since this broker opened the log; like `messages_in` for metrics only."""
+        """Bytes of record batches appended since this broker opened the log. This and `messages_in` are for metrics only."""
         self.bytes_out = 0
-        """Of record batches handed to fetches; for metrics only."""
+        """Bytes of record batches given to fetches; for metrics only."""
         self._ask_flush = ask_flush
         self._waiters: set[Waiter] = set()
         self._flush_waiters: deque[tuple[int, Flushed]] = deque()
@@ -80,14 +79,14 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """The end of what consumers may see. Never goes back: not even when the topic begins to show only what is flushed."""
+        """The end of what consumers may read. Never goes back, not even when the topic's settings begin to force flushes."""
         if self.settings.shows_only_what_is_flushed:
             flushed_offset = self.log.flushed_offset
             return flushed_offset if flushed_offset > self._shown else self._shown
         return self.log.log_end_offset
 
     def appended(self, record_count: int, size_bytes: int) -> None:
-        """Records were appended to the log, batches of so many bytes: see to flushing, tell who waits.
+        """Count an append of so many records and bytes, request a flush if one is due, notify waiters.
 
         Hot: once a batch or a run of them.
         """
@@ -105,10 +104,10 @@ class Partition:
             self._shown = self.log.log_end_offset
 
     def when_flushed(self, end_offset: int, done: Flushed) -> None:
-        """Have `done` called as soon as what the log holds before `end_offset` is on disk; at once where it is already.
+        """Call `done` when the log is on disk up to `end_offset`, before returning if it is already.
 
-        `done(reason)` says that nobody knows whether it is or will be: the answer to that is KAFKA_STORAGE_ERROR. A batch that
-        is in the log already (a duplicate) waits likewise, its first sender may not have been answered.
+        `done(reason)` means that this is unknown: the answer is then KAFKA_STORAGE_ERROR. A batch that is in the log already (a
+        duplicate) waits too, as its first sender may not have been answered.
         """
         log = self.log
         end_offset = min(end_offset, log.log_end_offset)
@@ -125,7 +124,7 @@ class Partition:
             self._ask_flush(self, 0)
 
     def flushed(self) -> None:
-        """The log was flushed up to some point: tell who waits."""
+        """A flush has succeeded: answer what waited for it, notify waiters."""
         self._flush_is_due = False
         flushed_offset = self.log.flushed_offset
         waiters = self._flush_waiters
@@ -138,13 +137,13 @@ class Partition:
         self._show()
 
     def flush_failed(self, why: str) -> None:
-        """A flush did not succeed: tell who waits for it."""
+        """A flush has failed: pass the reason to everything that waits for a flush."""
         waiters, self._flush_waiters = self._flush_waiters, deque()
         for _, done in waiters:
             _tell(done, why)
 
     def configure(self, settings: TopicSettings) -> None:
-        """Go by other settings from now on."""
+        """Apply new settings."""
         self._show()
         self.settings = settings
         self.acks_on_disk = settings.acks_on_disk
@@ -159,7 +158,7 @@ class Partition:
         self._waiters.discard(waiter)
 
     def leave(self) -> None:
-        """This broker keeps the partition no longer."""
+        """Mark the partition as no longer kept here; notify everything that waits."""
         self.is_gone = True
         self.flush_failed(_gone(self))
         waiters, self._waiters = self._waiters, set()
@@ -193,12 +192,12 @@ def _gone(partition: Partition) -> str:
 def _tell(done: Flushed, why: str | None) -> None:
     try:
         done(why)
-    except Exception:  # a fault of ours in one answer must not keep the others waiting
+    except Exception:  # a fault of ours in one callback must not keep the others waiting
         log.error("flush_waiter_failed", exc_info=True)
 
 
 AskFlush = Callable[[Partition, int], None]
-"""Has a partition's log flushed within so many milliseconds, off the loop, then calls `Partition.flushed` or `flush_failed`."""
+"""Flushes a partition's log within so many milliseconds, off the loop, then calls `Partition.flushed` or `flush_failed`."""
 
 
 class PartitionTable:
@@ -222,7 +221,7 @@ class PartitionTable:
         self._by_topic.setdefault(partition.topic, {})[partition.index] = partition
 
     def remove_topic(self, topic: str) -> list[Partition]:
-        """Take a topic's partitions out, whoever waits at them being told; return them."""
+        """Remove a topic's partitions, notify everything that waits for them, and return them."""
         removed = list(self._by_topic.pop(topic, {}).values())
         for partition in removed:
             partition.leave()

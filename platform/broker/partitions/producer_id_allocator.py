@@ -1,7 +1,6 @@
-"""Producer ids on the loop thread: given out from a block that ZooKeeper will never give to anybody again.
+"""Gives out producer ids, from a block that ZooKeeper never gives out again. Lives on the loop thread.
 
-The next block is asked for, on the worker's thread, before the present one is used up; whoever comes to an empty desk waits
-for it."""
+The worker thread fetches the next block before the present one is used up. A request that finds no id left waits for it."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,13 +12,13 @@ from ..event_loop.worker import Worker
 log = get_logger(__name__)
 
 LOW = 100
-"""So many ids left in hand: time to ask for more."""
+"""With fewer ids left than this the next block is fetched."""
 CAPACITY = 10_000
 """Requests that may wait for a block."""
 
 
 class IdBlocks(Protocol):
-    """What is used of `coordination.producer_ids.ProducerIdBlocks`."""
+    """The part of `coordination.producer_ids.ProducerIdBlocks` that is used here."""
 
     def next_block(self) -> range: ...
 
@@ -32,10 +31,10 @@ class ProducerIdAllocator:
         self._worker = worker
         self._ids: deque[int] = deque()
         self._waiting: deque[Callable[[int | None], None]] = deque()
-        self._is_asking = False
+        self._is_fetching = False
 
     def take(self, done: Callable[[int | None], None]) -> None:
-        """Call `done` with a new id, at once or later; with None when ZooKeeper cannot give one now."""
+        """Call `done` with a new id, now or later; with None when ZooKeeper cannot give one or too many requests wait."""
         if self._ids:
             done(self._ids.popleft())
         elif len(self._waiting) >= CAPACITY:
@@ -46,15 +45,15 @@ class ProducerIdAllocator:
             self.stock_up()
 
     def stock_up(self) -> None:
-        """Ask for a block, unless one is on its way."""
-        if self._is_asking:
+        """Fetch a block, unless one is being fetched."""
+        if self._is_fetching:
             return
-        self._is_asking = self._worker.submit(self._blocks.next_block, self._arrived, self._failed)
-        if not self._is_asking:
-            self._turn_away()
+        self._is_fetching = self._worker.submit(self._blocks.next_block, self._arrived, self._failed)
+        if not self._is_fetching:
+            self._refuse_waiting()
 
     def _arrived(self, block: range) -> None:
-        self._is_asking = False
+        self._is_fetching = False
         self._ids.extend(block)
         while self._waiting and self._ids:
             self._waiting.popleft()(self._ids.popleft())
@@ -62,10 +61,10 @@ class ProducerIdAllocator:
             self.stock_up()
 
     def _failed(self, error: Exception) -> None:
-        self._is_asking = False
+        self._is_fetching = False
         log.warning("no_producer_ids", why=str(error), waiting=len(self._waiting))
-        self._turn_away()
+        self._refuse_waiting()
 
-    def _turn_away(self) -> None:
+    def _refuse_waiting(self) -> None:
         while self._waiting:
             self._waiting.popleft()(None)

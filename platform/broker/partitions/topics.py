@@ -1,7 +1,7 @@
-"""Topics on the loop's thread: created, extended, configured, followed, deleted; the loop's tables in step with ZooKeeper.
+"""Creates, extends, configures and deletes topics, and follows their changes in ZooKeeper. Lives on the loop thread.
 
-What may take long is `log_shelf`'s and runs on the worker's thread, one job after the other; what comes of it is put into the
-tables here, in the same order."""
+The slow work is done by `open_logs` on the worker thread, one job after the other. Its results go into the loop's tables (the
+catalog, the partitions) here, in the same order."""
 
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ from ...coordination.topics import TopicRegistry
 from ...runtime.logs import get_logger
 from ..event_loop.batched_jobs import BatchedJobs, Kind
 from ..event_loop.worker import Worker
-from .catalog import Catalog, Places, assignment, extension
+from .catalog import Catalog, ReplicaAssignment, assignment, extension
 from .open_logs import Change, ClusterView, OpenLogs, Outcome, log_config
 from .partition import AskFlush, Partition, PartitionTable
 
@@ -25,7 +25,7 @@ log = get_logger(__name__)
 Done = Callable[[bool | Exception], None]
 
 CHANGE_COST = 10
-"""Of one change of a topic, for `BatchedJobs`: it is read and written by calls of its own."""
+"""The cost of one change of a topic, for `BatchedJobs`: it makes calls of its own to ZooKeeper."""
 
 
 class Topics:
@@ -46,7 +46,7 @@ class Topics:
         ask_flush: AskFlush,
         dispose: Callable[[Callable[[], None]], None],
     ) -> None:
-        """`dispose` runs what takes long and nobody waits for (closing, deleting) off the loop."""
+        """`dispose` runs slow work that nothing waits for (deleting files) off the loop."""
         self.catalog = Catalog(cluster_id=cluster_id)
         self._broker_id = broker_id
         self._table = table
@@ -54,7 +54,7 @@ class Topics:
         self._ask_flush = ask_flush
         self._dispose = dispose
         self._jobs = BatchedJobs(worker)
-        self._shelf = OpenLogs(data=data, broker_id=broker_id, defaults=defaults, topics=topics, brokers=brokers, now_ms=now_ms)
+        self._logs = OpenLogs(data=data, broker_id=broker_id, defaults=defaults, topics=topics, brokers=brokers, now_ms=now_ms)
         self._creating: dict[str, list[Done]] = {}
         self._creation = Kind(self._create, self._created, self._not_created)
         self._deletion = Kind(self._unregister, self._unregistered, self._not_unregistered)
@@ -62,80 +62,81 @@ class Topics:
         self._change = Kind(self._carry_out, self._changed, self._not_changed)
         self._stale: set[str] = set()
         """Topics that may have changed since they were read."""
-        self._is_looking = False
-        self._look_again = False
+        self._is_refreshing = False
+        self._refresh_again = False
 
-    # On the thread that starts the broker, before worker and loop run, and on the one that stops it, after they have ended.
+    # -- on the thread that starts or stops the broker, while worker and loop do not run ------
 
     def load(self) -> None:
-        """Open this broker's logs, recovering what needs it. Raises: CoordinationError, LogError."""
-        self._take_in(self._shelf.load())
-        for folder in self._shelf.strangers():
+        """Open this broker's logs and recover them where needed. Raises: CoordinationError, LogError."""
+        self._take_in(self._logs.load())
+        for folder in self._logs.unknown_folders():
             log.warning("folder_of_unknown_topic", folder=str(folder), kept=True)
 
     def close(self) -> None:
         """Flush and close every log."""
-        self._shelf.close()
+        self._logs.close()
 
-    # On the loop's thread.
+    # -- on the loop thread -------------------------------------------------------------------
 
     def refresh(self, topic: str | None = None) -> None:
-        """Look at ZooKeeper again soon: which topics and brokers there are, and what has become of this one.
+        """Read the topics and brokers from ZooKeeper again soon, and this topic's partitions and settings.
 
-        Asked for while a look is under way, it looks once more; whatever was asked for meanwhile is one look.
+        All calls during a reading together cause one more reading.
         """
         if topic is not None:
             self._stale.add(topic)
-        if self._is_looking:
-            self._look_again = True
+        if self._is_refreshing:
+            self._refresh_again = True
             return
         stale, self._stale = self._stale, set()
 
-        def not_looked(error: Exception) -> None:
+        def failed(error: Exception) -> None:
             log.warning("cluster_not_read", why=str(error))
             self._stale |= stale
-            self._look_done()
+            self._refresh_ended()
 
-        self._is_looking = self._worker.submit(lambda: self._shelf.look(stale), self._looked, not_looked)
-        if not self._is_looking:
+        self._is_refreshing = self._worker.submit(lambda: self._logs.look(stale), self._refreshed, failed)
+        if not self._is_refreshing:
             self._stale |= stale
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, places: Places | None = None
+        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
     ) -> None:
-        """Register the topic, open its logs, then tell `done`: True, False where it existed before, or the error.
+        """Register the topic and open its logs. `done` gets True, False where the topic existed before, or the error.
 
-        `places` says which brokers keep which partition; without it they go round.
+        `replicas` has the brokers of each partition; without it partitions are assigned round-robin.
         """
         if topic in self._creating:
             self._creating[topic].append(lambda outcome: done(False if outcome is True else outcome))
             return
         self._creating[topic] = [done]
-        if places is None:
-            places = assignment(partition_count, self._broker_ids, first=len(self.catalog.topics))
-        self._jobs.put(self._creation, _Creation(topic, places, config), cost=len(places))
+        if replicas is None:
+            replicas = assignment(partition_count, self._broker_ids, first=len(self.catalog.topics))
+        self._jobs.put(self._creation, _Creation(topic, replicas, config), cost=len(replicas))
 
-    def extend(self, topic: str, partition_count: int, places: Sequence[tuple[int, ...]] | None, done: Done) -> None:
-        """Add partitions until there are so many, open their logs, then tell `done`: True, False where there is no such topic, or
-        the error (`NotMorePartitions`). `places` has the brokers of each new one; without it they go round.
+    def extend(self, topic: str, partition_count: int, replicas: Sequence[tuple[int, ...]] | None, done: Done) -> None:
+        """Add partitions until there are `partition_count`, and open their logs. `done` gets True, False where there is no such
+        topic, or the error (`NotMorePartitions`). `replicas` has the brokers of each new partition; without it partitions are
+        assigned round-robin.
         """
         broker_ids = self._broker_ids
 
         def extend() -> tuple[bool, ClusterView]:
-            return self._shelf.extend(topic, lambda present: extension(topic, present, partition_count, broker_ids, places))
+            return self._logs.extend(topic, lambda present: extension(topic, present, partition_count, broker_ids, replicas))
 
         self._jobs.put(self._change, _Changing(topic, "topic_extended", extend, done), cost=CHANGE_COST + partition_count)
 
     def configure(self, topic: str, change: Change, done: Done) -> None:
-        """Change the topic's own settings, have its open partitions go by them, then tell `done`: True, False where there is no
-        such topic, or the error.
+        """Change the topic's own settings and apply them to its open partitions. `done` gets True, False where there is no such
+        topic, or the error.
         """
-        changing = _Changing(topic, "topic_configured", lambda: self._shelf.configure(topic, change), done)
+        changing = _Changing(topic, "topic_configured", lambda: self._logs.configure(topic, change), done)
         self._jobs.put(self._change, changing, cost=CHANGE_COST)
 
     def delete(self, topic: str, done: Done, topic_id: UUID | None = None) -> None:
-        """Take the topic out of ZooKeeper and delete its data here, then tell `done`: True, False where there was none, or
-        the error. With `topic_id` a topic that has another id is not it.
+        """Remove the topic from ZooKeeper and delete its data here. `done` gets True, False where there was no such topic, or
+        the error. With `topic_id`, a topic of this name with another id does not count.
         """
         self._jobs.put(self._deletion, _Deletion(topic, topic_id, done))
 
@@ -143,10 +144,10 @@ class Topics:
     def _broker_ids(self) -> set[int]:
         return {self._broker_id, *self.catalog.brokers}
 
-    # Several topics at a time: what is done on the worker's thread, and what then becomes of it on the loop's.
+    # -- several topics at a time: the job on the worker thread, its results on the loop thread ---
 
     def _create(self, wanted: Sequence["_Creation"]) -> tuple[dict[str, Outcome], ClusterView]:
-        return self._shelf.create({one.topic: (one.places, one.config) for one in wanted})
+        return self._logs.create({one.topic: (one.replicas, one.config) for one in wanted})
 
     def _created(self, wanted: Sequence["_Creation"], created: tuple[dict[str, Outcome], ClusterView]) -> None:
         outcomes, seen = created
@@ -168,18 +169,18 @@ class Topics:
             some: dict[str, UUID | None] = {}
             for one in deletions[len(outcomes) :]:
                 if one.topic in some:
-                    break  # asked for twice: the second finds what the first has left
+                    break  # named twice: the second deletion runs after the first
                 some[one.topic] = one.topic_id
-            outcomes += self._shelf.unregister(some).values()
+            outcomes += self._logs.unregister(some).values()
         return outcomes
 
     def _unregistered(self, deletions: Sequence["_Deletion"], outcomes: Sequence[Outcome]) -> None:
-        told = list(zip(deletions, outcomes, strict=True))
-        # An id that no topic has says nothing of the topic that has the name.
+        results = list(zip(deletions, outcomes, strict=True))
+        # A deletion by an unknown id proves nothing about the topic that has the name.
         self._remove(
-            {one.topic for one, outcome in told if outcome is True or (outcome is False and one.topic_id is None)}, "deleted"
+            {one.topic for one, outcome in results if outcome is True or (outcome is False and one.topic_id is None)}, "deleted"
         )
-        for one, outcome in told:
+        for one, outcome in results:
             one.done(outcome)
 
     def _not_unregistered(self, deletions: Sequence["_Deletion"], error: Exception) -> None:
@@ -187,7 +188,7 @@ class Topics:
             one.done(error)
 
     def _set_aside(self, going: Sequence["_Going"]) -> dict[str, list[Path] | Exception]:
-        return self._shelf.set_aside({one.topic: one.why for one in going})
+        return self._logs.set_aside({one.topic: one.why for one in going})
 
     def _are_aside(self, going: Sequence["_Going"], aside: Mapping[str, list[Path] | Exception]) -> None:
         to_erase: list[Path] = []
@@ -199,7 +200,7 @@ class Topics:
                 to_erase += folders
         if to_erase:
             self._dispose(partial(_erase, to_erase))
-        self.refresh()  # they may have been registered anew meanwhile
+        self.refresh()  # topics of these names may have been registered again meanwhile
 
     def _not_set_aside(self, going: Sequence["_Going"], error: Exception) -> None:
         for one in going:
@@ -236,18 +237,18 @@ class Topics:
         for done in self._creating.pop(topic, []):
             done(outcome)
 
-    def _looked(self, seen: ClusterView) -> None:
+    def _refreshed(self, seen: ClusterView) -> None:
         self._take_in(seen)
-        self._look_done()
+        self._refresh_ended()
 
-    def _look_done(self) -> None:
-        self._is_looking = False
-        if self._look_again:
-            self._look_again = False
+    def _refresh_ended(self) -> None:
+        self._is_refreshing = False
+        if self._refresh_again:
+            self._refresh_again = False
             self.refresh()
 
     def _take_in(self, seen: ClusterView, *, is_whole: bool = True) -> None:
-        """Put what was seen into the tables; when that is not the `whole`, nothing is concluded from other topics' absence."""
+        """Put a view into the tables. When it is not the whole cluster, topics that it does not name stay."""
         known = self.catalog.topics
         if not is_whole:
             if any(known.get(name) is not entry for name, entry in seen.topics.items()):
@@ -264,7 +265,7 @@ class Topics:
                 present.configure(settings)
 
     def _remove(self, topics: Collection[str], why: str) -> None:
-        """Serve the topics no more; then have their logs closed and set aside, where nobody on the loop uses them any longer."""
+        """Stop serving the topics. Then, when nothing on the loop uses their logs any more, have them closed and set aside."""
         if not topics:
             return
         left = {name: entry for name, entry in self.catalog.topics.items() if name not in topics}
@@ -277,7 +278,7 @@ class Topics:
 
 
 def _erase(folders: Sequence[Path]) -> None:
-    """Remove the folders with all that is in them. Raises OSError for the last that cannot be, all others then gone."""
+    """Delete the folders with their content. Raises: the OSError of the last that cannot be deleted, after all others are."""
     fault: OSError | None = None
     for folder in folders:
         try:
@@ -290,7 +291,7 @@ def _erase(folders: Sequence[Path]) -> None:
 
 class _Creation(NamedTuple):
     topic: str
-    places: Places
+    replicas: ReplicaAssignment
     config: Mapping[str, str]
 
 

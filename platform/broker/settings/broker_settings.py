@@ -1,8 +1,8 @@
-"""A broker's settings: one frozen value, from flags, environment, a file and defaults, checked at the start with every fault
-named at once.
+"""A broker's settings: one frozen value, made at the start from flags, environment, a file and defaults. All faults are reported
+together.
 
-Settings that Kafka has carry Kafka's names. A flag goes before the environment, the environment before the file, the file before
-the default; `setting_sources` knows how each is written. Knows nothing of ZooKeeper and opens no file."""
+Settings that Kafka has carry Kafka's names. A flag overrides the environment, the environment the file, the file the default.
+`sources` parses each of them. Knows nothing of ZooKeeper and opens no file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from pathlib import Path
 from ..errors import SettingsRefused
 from . import sources, topic_settings
 from .definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, listener_parts
-from .sources import ENVIRONMENT_PREFIX, Said
+from .sources import ENVIRONMENT_PREFIX, Given
 
 MOST_DIGITS = 19
-"""Of 64 bits. Python itself refuses to read a number of some thousand digits, by an error of its own."""
+"""Digits of a 64-bit integer. Python refuses to parse thousands of digits, with an error of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,36 +23,36 @@ class Effective:
 
     name: str
     value: str
-    """Empty where nothing was said and nothing is assumed."""
+    """Empty where it was not given and has no default."""
     default: str
     source: str
-    """Where the value was said, `default` where it was not."""
+    """Where the value was given, else `default`."""
     doc: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """Everything one broker is told. What each number means stands in `NUMBERS`."""
+    """All settings of one broker. `NUMBERS` describes the numbers."""
 
     data: Path
-    """Folder of the logs; one broker's only."""
+    """Folder of the logs, used by this broker only."""
     zookeeper: str
     """`host:port[,host:port][/chroot]`."""
     host: str = "127.0.0.1"
-    """Address listened on."""
+    """Address to listen on."""
     advertised_host: str = "127.0.0.1"
-    """Address told to clients and other brokers: the one listened on, unless that means 'all of them'."""
+    """Address that clients and other brokers connect to. By default the one listened on, unless that means all addresses."""
     port: int = 9092
-    """0 lets the system choose; the status file tells which."""
+    """0: the system chooses; the status file has the port."""
     advertised_port: int | None = None
-    """None: the one listened on."""
+    """None: the port listened on."""
     broker_id: int = 1
     status_file: Path | None = None
     http_host: str = "127.0.0.1"
     http_port: int | None = None
-    """None: no metrics or health are served. 0 lets the system choose; the status file tells which."""
+    """None: metrics and health are not served. 0: the system chooses; the status file has the port."""
     auto_create_topics: bool = True
-    """`auto.create.topics.enable`: a topic is made on first use."""
+    """`auto.create.topics.enable`: a topic is created on first use."""
     logging_level: str = "INFO"
     logging_format: str = "json"
     num_partitions: int
@@ -82,7 +82,7 @@ class BrokerSettings:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     topic_defaults: Mapping[str, str]
-    """Topic settings whose default this broker changes, by topic setting name."""
+    """Defaults of topic settings that this broker changes, by the topic setting's name."""
     effective: Sequence[Effective] = ()
     """Every setting with its source, by name."""
 
@@ -100,42 +100,42 @@ def from_words(
     words: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     file: tuple[str, str] | None = None,
-    defaults: Mapping[str, Said] | None = None,
+    defaults: Mapping[str, Given] | None = None,
 ) -> BrokerSettings:
-    """Return the settings that flags, `--set` words (`name=value`), environment and file give.
+    """Return the settings from flags, `--set` words (`name=value`), environment and file.
 
-    `file` is the configuration file's text and name; `defaults` goes before those of the table.
+    `file` is the configuration file's text and name. `defaults` overrides the table's defaults.
 
     Raises: SettingsRefused with every fault.
     """
     faults: list[str] = []
-    said = dict(defaults or {})
+    given = dict(defaults or {})
     if file is not None:
-        said |= _under_one_name(sources.from_file(*file, faults), faults)
-    said |= sources.from_environment(environment or {}, known_names(), faults)
-    said |= _under_one_name(sources.from_words(words, faults), faults)
+        given |= _under_one_name(sources.from_file(*file, faults), faults)
+    given |= sources.from_environment(environment or {}, known_names(), faults)
+    given |= _under_one_name(sources.from_words(words, faults), faults)
     flags = {"--data": ("log.dirs", data), "--zookeeper": ("zookeeper.connect", zookeeper), "--id": ("broker.id", broker_id)}
     flags["--http-port"] = ("http.port", http_port)
-    said |= {name: Said(str(value), flag) for flag, (name, value) in flags.items() if value is not None}
+    given |= {name: Given(str(value), flag) for flag, (name, value) in flags.items() if value is not None}
     known = known_names()
-    faults.extend(_unknown(name, one, known) for name, one in said.items() if name not in known)
-    values = {name: _word(name, said.get(name), word, faults) for name, word in WORDS.items()}
+    faults.extend(_unknown(name, one, known) for name, one in given.items() if name not in known)
+    values = {name: _word(name, given.get(name), word, faults) for name, word in WORDS.items()}
     listened = _address("--host", host, "--port", port, values["listeners"] or "", faults)
     advertised = _advertised(advertised_host, values["advertised.listeners"], listened[0], faults)
-    if values["log.dirs"] is None and "log.dirs" not in said:
+    if values["log.dirs"] is None and "log.dirs" not in given:
         faults.append("log.dirs is not given: say with --data, or in the file, which folder the logs are in")
-    numbers = {number.field: _whole_number(name, said.get(name), number, faults) for name, number in NUMBERS.items()}
+    numbers = {number.field: _whole_number(name, given.get(name), number, faults) for name, number in NUMBERS.items()}
     if numbers["group_min_session_timeout_ms"] > numbers["group_max_session_timeout_ms"]:
         faults.append("group.min.session.timeout.ms is above group.max.session.timeout.ms: no member could satisfy both")
-    topic_defaults = _topic_defaults(said, faults)
+    topic_defaults = _topic_defaults(given, faults)
     if faults:
         raise SettingsRefused(faults)
     if host is not None or port is not None:
         flag = "--host" if port is None else "--port" if host is None else "--host and --port"
-        said["listeners"] = Said(f"PLAINTEXT://{_bracketed(listened[0])}:{listened[1]}", flag)
+        given["listeners"] = Given(f"PLAINTEXT://{_bracketed(listened[0])}:{listened[1]}", flag)
     if advertised_host is not None:
         at = listened[1] if advertised[1] is None else advertised[1]
-        said["advertised.listeners"] = Said(f"PLAINTEXT://{_bracketed(advertised[0])}:{at}", "--advertised-host")
+        given["advertised.listeners"] = Given(f"PLAINTEXT://{_bracketed(advertised[0])}:{at}", "--advertised-host")
     return BrokerSettings(
         data=Path(values["log.dirs"] or ""),
         zookeeper=values["zookeeper.connect"] or "",
@@ -151,13 +151,13 @@ def from_words(
         logging_level=values["logging.level"] or "INFO",
         logging_format=values["logging.format"] or "json",
         topic_defaults=topic_defaults,
-        effective=_effective(said),
+        effective=_effective(given),
         **numbers,
     )
 
 
 def known_names() -> list[str]:
-    """Return every name that `--set`, the environment and the file take, sorted."""
+    """Return every name that `--set`, the environment and the file accept, sorted."""
     return sorted([*NUMBERS, *WORDS, *_topic_settings_by_broker_name()])
 
 
@@ -165,22 +165,22 @@ def _topic_settings_by_broker_name() -> dict[str, topic_settings.TopicSetting]:
     return {setting.broker_name: setting for setting in topic_settings.TABLE.values() if setting.broker_name is not None}
 
 
-def _under_one_name(said: dict[str, Said], faults: list[str]) -> dict[str, Said]:
-    """Return the same with Kafka's other names replaced by the one known here; of several the finest unit counts, as in Kafka."""
+def _under_one_name(given: dict[str, Given], faults: list[str]) -> dict[str, Given]:
+    """Return the values, Kafka's alternative names replaced by the names here. Of several the finest unit wins, as in Kafka."""
     for other, (name, unit_ms) in SYNONYMS.items():
-        one = said.pop(other, None)
-        if one is None or name in said:
+        one = given.pop(other, None)
+        if one is None or name in given:
             continue
         if unit_ms is None or one.value == "-1":
-            said[name] = one
+            given[name] = one
         elif one.value.isascii() and one.value.isdigit() and len(one.value) <= MOST_DIGITS:
-            said[name] = Said(str(int(one.value) * unit_ms), one.where)
+            given[name] = Given(str(int(one.value) * unit_ms), one.source)
         else:
-            faults.append(f"{other}: {one.value!r} is not a whole number ({one.where})")
-    return said
+            faults.append(f"{other}: {one.value!r} is not a whole number ({one.source})")
+    return given
 
 
-def _unknown(name: str, said: Said, known: Sequence[str]) -> str:
+def _unknown(name: str, given: Given, known: Sequence[str]) -> str:
     if name in NOT_HERE:
         why = f": {NOT_HERE[name]}; take the line out"
     elif (setting := topic_settings.TABLE.get(name)) is not None:
@@ -188,30 +188,30 @@ def _unknown(name: str, said: Said, known: Sequence[str]) -> str:
         why = f": it is a topic's setting{default}"
     else:
         why = sources.did_you_mean(name, [*known, *SYNONYMS]) or ": `headrace broker config` lists them"
-    return f"{name}: there is no such setting ({said.where}){why}"
+    return f"{name}: there is no such setting ({given.source}){why}"
 
 
-def _word(name: str, said: Said | None, word: Word, faults: list[str]) -> str | None:
-    if said is None:
+def _word(name: str, given: Given | None, word: Word, faults: list[str]) -> str | None:
+    if given is None:
         return word.default
-    if said.value == "" and word.default is None and name != "log.dirs":
+    if given.value == "" and word.default is None and name != "log.dirs":
         return None
-    if (fault := word.check(said.value)) is not None:
-        faults.append(f"{name}: {fault} ({said.where})")
+    if (fault := word.check(given.value)) is not None:
+        faults.append(f"{name}: {fault} ({given.source})")
         return word.default
-    return said.value
+    return given.value
 
 
-def _whole_number(name: str, said: Said | None, number: Number, faults: list[str]) -> int:
-    if said is None:
+def _whole_number(name: str, given: Given | None, number: Number, faults: list[str]) -> int:
+    if given is None:
         return number.default
-    digits = said.value.removeprefix("-")
+    digits = given.value.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= MOST_DIGITS):
-        faults.append(f"{name}: {said.value[: MOST_DIGITS + 1]!r} is not a whole number ({said.where})")
-    elif not number.lowest <= int(said.value) <= number.highest:
-        faults.append(f"{name}: {said.value} is not from {number.lowest} to {number.highest} ({said.where})")
+        faults.append(f"{name}: {given.value[: MOST_DIGITS + 1]!r} is not a whole number ({given.source})")
+    elif not number.lowest <= int(given.value) <= number.highest:
+        faults.append(f"{name}: {given.value} is not from {number.lowest} to {number.highest} ({given.source})")
     else:
-        return int(said.value)
+        return int(given.value)
     return number.default
 
 
@@ -222,7 +222,7 @@ def _bracketed(host: str) -> str:
 def _address(
     host_flag: str, host: str | None, port_flag: str, port: int | None, listener: str, faults: list[str]
 ) -> tuple[str, int]:
-    """Return the host and port of a listener, the flags going before it."""
+    """Return host and port from the flags, else from the listener."""
     _, listener_host, listener_port = listener_parts(listener)
     if host is not None and host_fault(host) is not None:
         faults.append(f"{host_flag} {host!r} is not a host name or address")
@@ -244,24 +244,24 @@ def _advertised(host: str | None, listener: str | None, listened_host: str, faul
     return host or listened_host, None
 
 
-def _topic_defaults(said: Mapping[str, Said], faults: list[str]) -> dict[str, str]:
+def _topic_defaults(given: Mapping[str, Given], faults: list[str]) -> dict[str, str]:
     defaults = {}
     for broker_name, setting in _topic_settings_by_broker_name().items():
-        if (one := said.get(broker_name)) is None:
+        if (one := given.get(broker_name)) is None:
             continue
         if (fault := setting.check(one.value)) is not None:
-            faults.append(f"{broker_name}: {fault} ({one.where})")
+            faults.append(f"{broker_name}: {fault} ({one.source})")
         defaults[setting.name] = one.value
     return defaults
 
 
-def _effective(said: Mapping[str, Said]) -> tuple[Effective, ...]:
+def _effective(given: Mapping[str, Given]) -> tuple[Effective, ...]:
     table: dict[str, tuple[str, str]] = {name: (str(number.default), number.doc) for name, number in NUMBERS.items()}
     table |= {name: (word.default or "", word.doc) for name, word in WORDS.items()}
     table |= {name: (setting.default, setting.doc) for name, setting in _topic_settings_by_broker_name().items()}
     effective = []
     for name, (default, doc) in sorted(table.items()):
-        value, source = said.get(name, Said(default, "default"))
+        value, source = given.get(name, Given(default, "default"))
         effective.append(Effective(name=name, value=value, default=default, source=source, doc=doc))
     return tuple(effective)
 

@@ -25,7 +25,7 @@ from headrace.broker.errors import AddressInUse
     ],
 )
 def test_an_address_that_cannot_be_listened_on_is_told_with_what_to_do(error: OSError, advice: str) -> None:
-    told = AddressInUse.because("cannot listen", ("10.9.8.7", 80), error, host_said_by="--host", port_said_by="--port")
+    told = AddressInUse.from_os_error("cannot listen", ("10.9.8.7", 80), error, host_setting="--host", port_setting="--port")
     assert str(told) == f"cannot listen on 10.9.8.7:80: {error}: {advice}"
 
 

@@ -13,12 +13,12 @@ from headrace.wire.messages import control
 from tests.support.serving_broker import ServingBroker
 
 
-def entry(name: str, places: dict[int, tuple[int, ...]]) -> TopicEntry:
-    return TopicEntry(name=name, partitions=places, config={}, topic_id=uuid5(NAMESPACE_OID, name))
+def entry(name: str, replicas: dict[int, tuple[int, ...]]) -> TopicEntry:
+    return TopicEntry(name=name, partitions=replicas, config={}, topic_id=uuid5(NAMESPACE_OID, name))
 
 
-def catalog(*names: str, places: dict[int, tuple[int, ...]] | None = None, brokers: int = 1) -> Catalog:
-    topics = {name: entry(name, places or {0: (1,)}) for name in names}
+def catalog(*names: str, replicas: dict[int, tuple[int, ...]] | None = None, brokers: int = 1) -> Catalog:
+    topics = {name: entry(name, replicas or {0: (1,)}) for name in names}
     known = {number: BrokerAddress(broker_id=number, host="h", port=number) for number in range(1, brokers + 1)}
     return Catalog(cluster_id="c", topics=topics, brokers=known)
 
@@ -65,8 +65,8 @@ def test_a_topic_that_has_changed_is_written_anew_and_others_are_not(broker: Ser
 
 
 def test_when_a_broker_goes_its_partitions_have_no_leader_in_the_next_answer(broker: ServingBroker) -> None:
-    places = {0: (1,), 1: (2,)}
-    broker.topics.catalog = catalog("a", places=places, brokers=2)
+    replicas = {0: (1,), 1: (2,)}
+    broker.topics.catalog = catalog("a", replicas=replicas, brokers=2)
     assert asked(broker, "a") == {"a": [(0, 1), (1, 2)]}
     broker.topics.catalog = Catalog(cluster_id="c", topics={"a": broker.topics.catalog.topics["a"]})
     assert asked(broker, "a") == {"a": [(0, 1), (1, -1)]}

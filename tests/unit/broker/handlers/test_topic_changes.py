@@ -123,7 +123,7 @@ def test_a_topic_is_created_where_it_is_said(broker: ServingBroker, client: RawC
 
 
 @pytest.mark.parametrize(
-    ("places", "more", "code"),
+    ("replicas", "more", "code"),
     [
         ({0: [1]}, {"num_partitions": 1}, ErrorCode.INVALID_REQUEST),
         ({0: [1]}, {"replication_factor": 1}, ErrorCode.INVALID_REQUEST),
@@ -135,9 +135,9 @@ def test_a_topic_is_created_where_it_is_said(broker: ServingBroker, client: RawC
     ],
 )
 def test_a_wrong_place_is_refused_with_a_reason(
-    client: RawClient, places: dict[int, list[int]], more: dict[str, int], code: ErrorCode
+    client: RawClient, replicas: dict[int, list[int]], more: dict[str, int], code: ErrorCode
 ) -> None:
-    assignments = [{"partition_index": index, "broker_ids": ids} for index, ids in places.items()]
+    assignments = [{"partition_index": index, "broker_ids": ids} for index, ids in replicas.items()]
     answer = created(client, assignments=assignments, **more)
     assert answer.error_code == code
     assert answer.error_message
@@ -343,7 +343,7 @@ def test_of_a_thousand_topics_in_one_request_a_bounded_number_is_under_way_and_a
     under_way: list[Callable[[], None]] = []
     most = 0
 
-    def create(name: str, count: int, config: object, done: Callable[[bool], None], places: object) -> None:
+    def create(name: str, count: int, config: object, done: Callable[[bool], None], replicas: object) -> None:
         nonlocal most
         under_way.append(lambda: done(True))
         most = max(most, len(under_way))

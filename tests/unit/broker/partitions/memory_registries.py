@@ -37,7 +37,7 @@ class MemoryRegistry:
 
     def create_many(self, topics: Mapping[str, Wanted]) -> dict[str, TopicInfo | None]:
         self.rounds.append(("create", len(topics)))
-        new = {topic: self.create(topic, places, config) for topic, (places, config) in topics.items()}
+        new = {topic: self.create(topic, replicas, config) for topic, (replicas, config) in topics.items()}
         return {topic: self.infos[topic] if is_new else None for topic, is_new in new.items()}
 
     def delete_many(self, topics: Mapping[str, UUID | None]) -> dict[str, bool]:
@@ -70,8 +70,8 @@ class MemoryRegistry:
     def _put(
         self, topic: str, partitions: Mapping[int, Sequence[int]], config: Mapping[str, str], version: int, topic_id: UUID
     ) -> None:
-        places = {index: tuple(ids) for index, ids in partitions.items()}
-        self.infos[topic] = TopicInfo(topic=topic, partitions=places, config=dict(config), version=version, topic_id=topic_id)
+        replicas = {index: tuple(ids) for index, ids in partitions.items()}
+        self.infos[topic] = TopicInfo(topic=topic, partitions=replicas, config=dict(config), version=version, topic_id=topic_id)
 
 
 class MemoryBrokers:

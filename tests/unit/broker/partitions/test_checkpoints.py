@@ -47,7 +47,7 @@ def running() -> Iterator[Loop]:
 
 
 def begin(loop: Loop, table: PartitionTable) -> Checkpoints:
-    made = Checkpoints(loop, Worker("log-desk", loop.post))
+    made = Checkpoints(loop, Worker("log", loop.post))
     loop.post(lambda: made.start(table))
     return made
 
@@ -116,7 +116,7 @@ def test_damage_that_a_reader_finds_before_the_scrub_is_told_of_all_the_same_and
         file.seek(69 + 65)
         file.write(b"\xff")
     log = open_log(tmp_path, 0)
-    table, made = table_of([log]), Checkpoints(running, Worker("log-desk", running.post))
+    table, made = table_of([log]), Checkpoints(running, Worker("log", running.post))
     found: list[int] = []
 
     def start_and_read() -> None:

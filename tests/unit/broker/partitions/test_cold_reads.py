@@ -17,22 +17,22 @@ from tests.support.processes import eventually
 from tests.support.raw_kafka import RawClient, batch, fetch_body, fetched
 from tests.support.serving_broker import ServingBroker
 
-bring = page_cache.bring
+prefetch = page_cache.prefetch
 BATCH = 20_000
 COUNT = 50
 
 
 class Gate:
-    """Stands in for the disk: reads wait until it is opened."""
+    """Replaces the disk: reads wait until the test opens it."""
 
     def __init__(self) -> None:
         self.entered = threading.Semaphore(0)
         self.opened = threading.Event()
 
-    def bring(self, file: Slice, position: int, length: int) -> None:
+    def prefetch(self, file: Slice, position: int, length: int) -> None:
         self.entered.release()
         assert self.opened.wait(20)
-        bring(file, position, length)
+        prefetch(file, position, length)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def broker(tmp_path: Path) -> Iterator[ServingBroker]:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made = Gate()
-    monkeypatch.setattr(cold_reads.page_cache, "bring", made.bring)
+    monkeypatch.setattr(cold_reads.page_cache, "prefetch", made.prefetch)
     yield made
     made.opened.set()
 
@@ -61,13 +61,13 @@ def made_cold(broker: ServingBroker) -> ServingBroker:
 
 def drop_cache(broker: ServingBroker) -> None:
     broker.partition("cold").log.flush()
-    stretch = broker.partition("cold").log.region(0, 1 << 20)
-    assert stretch is not None
+    region = broker.partition("cold").log.region(0, 1 << 20)
+    assert region is not None
 
     def is_dropped() -> bool:
         # A page that another core has in hand stays: the system is asked again.
-        os.posix_fadvise(stretch.fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        return not PageCache().holds(stretch)
+        os.posix_fadvise(region.fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        return not PageCache().holds(region)
 
     eventually(is_dropped, what="the file dropped from the page cache (give pytest a --basetemp on a disk)")
 
@@ -93,11 +93,11 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
         eventually(lambda look=looks_cold: (dropped(), look())[1], what="seen to be cold")
     assert cache.holds(FileRegion(file, 5, 0))
     dropped()
-    page_cache.bring(head, 5, 50_000)
-    page_cache.bring(head, (16 << 20) - 10, 1000)
+    page_cache.prefetch(head, 5, 50_000)
+    page_cache.prefetch(head, (16 << 20) - 10, 1000)
     assert cache.holds(head)
     assert not cache.holds(whole), "both ends are there, the middle is not"
-    page_cache.bring(whole, 5, 16 << 20)
+    page_cache.prefetch(whole, 5, 16 << 20)
     assert cache.holds(whole)
     assert cache.copy(head) == path.read_bytes()[5:50_005]
 
@@ -126,7 +126,7 @@ def test_what_is_brought_is_read_through_an_opening_of_its_own(
 
     monkeypatch.setattr(os, "sendfile", sendfile)
     monkeypatch.setattr(os, "open", opened)
-    page_cache.bring(FileRegion(file, 0, 100_000), 0, 200_000)
+    page_cache.prefetch(FileRegion(file, 0, 100_000), 0, 200_000)
     assert sum(sent) == 100_000
     assert (os.lseek(file.fd, 0, os.SEEK_CUR) == 0) is has_proc, "without /proc there is no second opening of a deleted file"
 
@@ -204,7 +204,7 @@ def test_a_fault_of_the_disk_is_left_to_the_fetch(made_cold: ServingBroker, monk
     def failing(file: Slice, position: int, length: int) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(cold_reads.page_cache, "bring", failing)
+    monkeypatch.setattr(cold_reads.page_cache, "prefetch", failing)
     with made_cold.client() as client:
         assert len(values(client.fetch("cold", 0).records)) == COUNT
 
@@ -223,7 +223,7 @@ def test_a_reader_that_goes_on_finds_the_next_stretch_read_ahead(tmp_path: Path,
             assert isinstance(records, memoryview)
             got += len(values(records))
             offset += len(records)
-        assert 1 <= broker.cold_reads.count < COUNT // 2, "not each stretch was waited for"
+        assert 1 <= broker.cold_reads.count < COUNT // 2, "not each region was waited for"
 
 
 def test_a_fetch_of_more_partitions_than_are_taken_ends_its_connection(broker: ServingBroker) -> None:
@@ -239,9 +239,9 @@ def test_a_reader_who_goes_on_gets_small_answers_copied_and_large_ones_sent_from
 ) -> None:
     copied: list[int] = []
 
-    def copy(cache: PageCache, stretch: Slice, real: object = PageCache.copy) -> bytes | None:
-        copied.append(len(stretch))
-        return real(cache, stretch)  # type: ignore[no-any-return, operator]
+    def copy(cache: PageCache, region: Slice, real: object = PageCache.copy) -> bytes | None:
+        copied.append(len(region))
+        return real(cache, region)  # type: ignore[no-any-return, operator]
 
     monkeypatch.setattr(PageCache, "copy", copy)
     sizes = [10, fetch_handler.COPIED_BYTES + 1, 10, 10]
@@ -261,7 +261,7 @@ def test_a_small_answer_that_cannot_be_copied_without_waiting_goes_the_general_w
     broker: ServingBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr(PageCache, "copy", lambda cache, stretch: asked.append(len(stretch)))
+    monkeypatch.setattr(PageCache, "copy", lambda cache, region: asked.append(len(region)))
     with broker.client() as client:
         for value in (b"one", b"two", b"three"):
             offset = broker.partition("warm").log.log_end_offset
@@ -274,9 +274,9 @@ def test_what_a_read_gives_lies_within_the_stretch_that_was_looked_at(broker: Se
     log = broker.partition("cold").log
     for offset in (0, 1, 777, BATCH, log.log_end_offset - 1):
         for max_bytes in (BATCH * 2, 100_000, 1 << 24):
-            stretch, found = log.region(offset, max_bytes), log.read(offset, max_bytes)
+            region, found = log.region(offset, max_bytes), log.read(offset, max_bytes)
             if found is not None:
-                assert stretch is not None
-                assert stretch.position <= found.position
-                assert found.position + len(found) <= stretch.position + len(stretch) + BATCH
+                assert region is not None
+                assert region.position <= found.position
+                assert found.position + len(found) <= region.position + len(region) + BATCH
     assert log.region(log.log_end_offset, 1_000) is None

@@ -19,7 +19,7 @@ def registry() -> MemoryRegistry:
     return MemoryRegistry()
 
 
-def shelf_on(folder: Path, registry: MemoryRegistry) -> OpenLogs:
+def open_logs_on(folder: Path, registry: MemoryRegistry) -> OpenLogs:
     return OpenLogs(
         data=folder,
         broker_id=1,
@@ -31,28 +31,28 @@ def shelf_on(folder: Path, registry: MemoryRegistry) -> OpenLogs:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, registry: MemoryRegistry) -> Iterator[OpenLogs]:
-    shelf = shelf_on(tmp_path, registry)
-    yield shelf
-    shelf.close()
+def logs(tmp_path: Path, registry: MemoryRegistry) -> Iterator[OpenLogs]:
+    logs = open_logs_on(tmp_path, registry)
+    yield logs
+    logs.close()
 
 
-def made(shelf: OpenLogs, topic: str, *indices: int) -> ClusterView:
-    outcomes, seen = shelf.create({topic: (dict.fromkeys(indices, (1,)), {})})
+def made(logs: OpenLogs, topic: str, *indices: int) -> ClusterView:
+    outcomes, seen = logs.create({topic: (dict.fromkeys(indices, (1,)), {})})
     assert outcomes == {topic: True}
     return seen
 
 
 def test_a_look_reads_new_and_stale_topics_only_and_what_has_not_changed_is_the_same_object(
-    shelf: OpenLogs, registry: MemoryRegistry
+    logs: OpenLogs, registry: MemoryRegistry
 ) -> None:
     for number in range(20):
         registry.create(f"t{number}", {0: [1]}, {})
-    first = shelf.load()
+    first = logs.load()
     registry.reads.clear()
     registry.create("new", {0: [1]}, {})
     registry.change_config("t3", lambda _: {"retention.ms": "5"})
-    second = shelf.look({"t3"})
+    second = logs.look({"t3"})
     assert sorted(registry.reads) == ["new", "t3"]
     assert second.topics.keys() == first.topics.keys() | {"new"}
     assert second.topics["t4"] is first.topics["t4"]
@@ -61,62 +61,62 @@ def test_a_look_reads_new_and_stale_topics_only_and_what_has_not_changed_is_the_
     assert second.opened["t3", 0][0] is first.opened["t3", 0][0]
 
 
-def test_topics_that_went_are_gone_whether_listed_or_only_stale(shelf: OpenLogs, registry: MemoryRegistry) -> None:
+def test_topics_that_went_are_gone_whether_listed_or_only_stale(logs: OpenLogs, registry: MemoryRegistry) -> None:
     registry.create("a", {0: [1]}, {})
     registry.create("b", {0: [2]}, {})
-    assert shelf.load().opened.keys() == {("a", 0)}
+    assert logs.load().opened.keys() == {("a", 0)}
     registry.delete("b")
-    assert shelf.look(()).topics.keys() == {"a"}
+    assert logs.look(()).topics.keys() == {"a"}
     registry.delete("a")
-    assert shelf.look({"a"}).topics == {}
+    assert logs.look({"a"}).topics == {}
 
 
 def test_a_log_that_cannot_be_opened_is_left_out_and_all_others_are_served(
-    tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry
+    tmp_path: Path, logs: OpenLogs, registry: MemoryRegistry
 ) -> None:
-    shelf.load()
+    logs.load()
     for name in ("a", "bad", "c"):
         registry.create(name, {0: [1]}, {})
     (tmp_path / "bad-0").write_text("a file where a folder must be")
-    assert shelf.look(()).opened.keys() == {("a", 0), ("c", 0)}
+    assert logs.look(()).opened.keys() == {("a", 0), ("c", 0)}
     (tmp_path / "bad-0").unlink()
-    assert shelf.look(()).opened.keys() == {("a", 0), ("bad", 0), ("c", 0)}
+    assert logs.look(()).opened.keys() == {("a", 0), ("bad", 0), ("c", 0)}
 
 
 def test_a_topic_made_anew_waits_until_the_logs_of_its_name_are_set_aside(
-    tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry
+    tmp_path: Path, logs: OpenLogs, registry: MemoryRegistry
 ) -> None:
-    made(shelf, "a", 0)
-    assert shelf.unregister({"a": None}) == {"a": True}
-    outcomes, seen = shelf.create({"a": ({0: (1,)}, {}), "b": ({0: (1,)}, {})})
+    made(logs, "a", 0)
+    assert logs.unregister({"a": None}) == {"a": True}
+    outcomes, seen = logs.create({"a": ({0: (1,)}, {}), "b": ({0: (1,)}, {})})
     assert isinstance(outcomes.pop("a"), BeingDeleted)
     assert (outcomes, seen.topics.keys()) == ({"b": True}, {"b"}), "and others are made"
     registry.create("a", {0: [1]}, {})
-    assert shelf.look(()).opened.keys() == {("b", 0)}
-    assert shelf.configure("a", lambda config: config) == (False, shelf.configure("a", lambda config: config)[1])
-    aside = shelf.set_aside({"a": "deleted"})["a"]
+    assert logs.look(()).opened.keys() == {("b", 0)}
+    assert logs.configure("a", lambda config: config) == (False, logs.configure("a", lambda config: config)[1])
+    aside = logs.set_aside({"a": "deleted"})["a"]
     assert not isinstance(aside, Exception)
     assert [folder.name.partition(".deleted.")[0] for folder in aside] == ["a-0"]
-    assert shelf.look(()).opened.keys() == {("a", 0), ("b", 0)}
+    assert logs.look(()).opened.keys() == {("a", 0), ("b", 0)}
 
 
-def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry) -> None:
+def test_folders_of_no_topic_are_named_and_kept(tmp_path: Path, logs: OpenLogs, registry: MemoryRegistry) -> None:
     registry.create("a", {0: [1]}, {})
     (tmp_path / "gone-0").mkdir()
     (tmp_path / "not a partition").mkdir()
-    shelf.load()
-    assert shelf.strangers() == [tmp_path / "gone-0"]
+    logs.load()
+    assert logs.unknown_folders() == [tmp_path / "gone-0"]
     assert (tmp_path / "gone-0").is_dir()
 
 
 def test_what_a_deletion_left_that_was_cut_short_does_not_come_back_under_a_new_topic(
-    tmp_path: Path, shelf: OpenLogs, registry: MemoryRegistry
+    tmp_path: Path, logs: OpenLogs, registry: MemoryRegistry
 ) -> None:
-    seen = made(shelf, "a", 0, 1)
+    seen = made(logs, "a", 0, 1)
     for opened, _ in seen.opened.values():
         opened.append(batch(b"old"), NOW_MS)
-    assert shelf.unregister({"a": None})  # answered, and killed before the folders got other names
-    again = shelf_on(tmp_path, registry)
+    assert logs.unregister({"a": None})  # answered, and killed before the folders got other names
+    again = open_logs_on(tmp_path, registry)
     again.load()
     anew = made(again, "a", 0)
     _, extended = again.extend("a", lambda _: {1: (1,)})

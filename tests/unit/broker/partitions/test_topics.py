@@ -1,4 +1,4 @@
-"""What the keeper of topics asks of its worker, and what it says of the outcome. Real logs; registries are dictionaries."""
+"""What `Topics` has its worker do, and how it reports the outcome. Real logs; registries are dictionaries."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -26,12 +26,12 @@ def registry() -> MemoryRegistry:
 
 
 class Kept:
-    """A keeper whose worker runs when the test says so."""
+    """Topics whose worker runs when the test says so."""
 
     def __init__(self, folder: Path, registry: MemoryRegistry) -> None:
         self.worker = HandWorker()
         self.table = PartitionTable()
-        self.keeper = Topics(
+        self.topics = Topics(
             data=folder,
             broker_id=1,
             defaults={},
@@ -44,7 +44,7 @@ class Kept:
             ask_flush=lambda partition, within_ms: None,
             dispose=lambda job: job(),
         )
-        self.keeper.load()
+        self.topics.load()
 
 
 @pytest.fixture
@@ -52,15 +52,15 @@ def kept(tmp_path: Path, registry: MemoryRegistry) -> Iterator[Kept]:
     kept = Kept(tmp_path, registry)
     yield kept
     kept.worker.run()
-    kept.keeper.close()
+    kept.topics.close()
 
 
 def test_however_often_a_look_is_asked_for_meanwhile_it_is_one_more(kept: Kept, registry: MemoryRegistry) -> None:
     registry.create("a", {0: [1]}, {})
     registry.create("b", {0: [1]}, {})
-    kept.keeper.refresh()
+    kept.topics.refresh()
     for _ in range(50):
-        kept.keeper.refresh("a")
+        kept.topics.refresh("a")
     assert len(kept.worker.jobs) == 1
     registry.reads.clear()
     kept.worker.run()
@@ -74,17 +74,17 @@ def test_a_look_that_failed_or_found_no_room_is_made_up_for_by_the_next(
     def away(*_: object) -> list[str]:
         raise ConnectionError("ZooKeeper is away")
 
-    kept.keeper.create("a", 1, {}, lambda outcome: None)
+    kept.topics.create("a", 1, {}, lambda outcome: None)
     kept.worker.run()
     registry.change_config("a", lambda _: {"retention.ms": "5"})
     monkeypatch.setattr(registry, "list", away)
-    kept.keeper.refresh("a")
+    kept.topics.refresh("a")
     kept.worker.run()
     monkeypatch.undo()
     kept.worker.is_full = True
-    kept.keeper.refresh()
+    kept.topics.refresh()
     kept.worker.is_full = False
-    kept.keeper.refresh()
+    kept.topics.refresh()
     kept.worker.run()
     partition = kept.table.get("a", 0)
     assert partition is not None
@@ -92,24 +92,24 @@ def test_a_look_that_failed_or_found_no_room_is_made_up_for_by_the_next(
 
 
 def test_a_catalog_in_which_nothing_changed_stays_the_same_object(kept: Kept) -> None:
-    kept.keeper.create("a", 2, {}, lambda outcome: None)
+    kept.topics.create("a", 2, {}, lambda outcome: None)
     kept.worker.run()
-    kept.keeper.refresh("a")
+    kept.topics.refresh("a")
     kept.worker.run()
-    catalog = kept.keeper.catalog
-    kept.keeper.refresh("a")
+    catalog = kept.topics.catalog
+    kept.topics.refresh("a")
     kept.worker.run()
-    assert kept.keeper.catalog is catalog
+    assert kept.topics.catalog is catalog
 
 
 def test_a_topic_extended_by_somebody_else_first_is_not_extended_twice(kept: Kept, registry: MemoryRegistry) -> None:
     outcomes: list[bool | Exception] = []
-    kept.keeper.create("a", 1, {}, outcomes.append)
+    kept.topics.create("a", 1, {}, outcomes.append)
     kept.worker.run()
     registry.add_partitions("a", {1: [1], 2: [1]})
-    kept.keeper.extend("a", 3, None, outcomes.append)
-    kept.keeper.extend("a", 4, None, outcomes.append)
-    kept.keeper.extend("nowhere", 4, None, outcomes.append)
+    kept.topics.extend("a", 3, None, outcomes.append)
+    kept.topics.extend("a", 4, None, outcomes.append)
+    kept.topics.extend("nowhere", 4, None, outcomes.append)
     kept.worker.run()
     assert isinstance(outcomes[1], NotMorePartitions)
     assert outcomes[2:] == [True, False]
@@ -119,10 +119,10 @@ def test_a_topic_extended_by_somebody_else_first_is_not_extended_twice(kept: Kep
 def test_a_full_worker_is_told_to_whoever_asks(kept: Kept) -> None:
     kept.worker.is_full = True
     outcomes: list[bool | Exception] = []
-    kept.keeper.create("a", 1, {}, outcomes.append)
-    kept.keeper.extend("a", 2, None, outcomes.append)
-    kept.keeper.configure("a", lambda config: config, outcomes.append)
-    kept.keeper.delete("a", outcomes.append)
+    kept.topics.create("a", 1, {}, outcomes.append)
+    kept.topics.extend("a", 2, None, outcomes.append)
+    kept.topics.configure("a", lambda config: config, outcomes.append)
+    kept.topics.delete("a", outcomes.append)
     assert ["waiting already" in str(outcome) for outcome in outcomes] == [True] * 4
 
 
@@ -131,44 +131,44 @@ def test_many_topics_are_made_and_deleted_in_few_rounds_and_each_is_told(kept: K
     names = [f"t{number}" for number in range(100)]
     registry.create("t7", {0: [1]}, {})
     for name in names:
-        kept.keeper.create(name, 1, {}, partial(outcomes.__setitem__, name))
+        kept.topics.create(name, 1, {}, partial(outcomes.__setitem__, name))
     kept.worker.run()
     assert outcomes == {name: name != "t7" for name in names}
     assert registry.rounds == [("create", 1), ("create", 99)]
-    assert kept.keeper.catalog.topics.keys() == set(names)
+    assert kept.topics.catalog.topics.keys() == set(names)
     assert len(kept.table) == 100
     outcomes.clear()
     for name in [*names, "nowhere"]:
-        kept.keeper.delete(name, partial(outcomes.__setitem__, name))
+        kept.topics.delete(name, partial(outcomes.__setitem__, name))
     kept.worker.run()
     assert outcomes == {**dict.fromkeys(names, True), "nowhere": False}
     assert registry.rounds[2:] == [("delete", 1), ("delete", 100)]
-    assert (kept.keeper.catalog.topics, len(kept.table)) == ({}, 0)
+    assert (kept.topics.catalog.topics, len(kept.table)) == ({}, 0)
 
 
 def test_of_two_deletions_at_once_the_second_finds_nothing_and_a_topic_made_between_them_is_made_and_goes(
     kept: Kept, registry: MemoryRegistry
 ) -> None:
     outcomes: list[bool | Exception] = []
-    kept.keeper.create("a", 1, {}, outcomes.append)
-    kept.keeper.delete("a", outcomes.append)
-    kept.keeper.delete("a", outcomes.append)
+    kept.topics.create("a", 1, {}, outcomes.append)
+    kept.topics.delete("a", outcomes.append)
+    kept.topics.delete("a", outcomes.append)
     kept.worker.run()
     assert outcomes == [True, True, False]
-    kept.keeper.create("a", 1, {}, outcomes.append)
+    kept.topics.create("a", 1, {}, outcomes.append)
     kept.worker.run()
     assert (outcomes[3], registry.list(), len(kept.table)) == (True, ["a"], 1)
 
 
 def test_a_topic_is_deleted_by_its_id_only_while_it_has_that_id(kept: Kept, registry: MemoryRegistry) -> None:
     outcomes: list[bool | Exception] = []
-    kept.keeper.create("a", 1, {}, outcomes.append)
+    kept.topics.create("a", 1, {}, outcomes.append)
     kept.worker.run()
-    wrong, right = UUID(int=77), kept.keeper.catalog.topics["a"].topic_id
-    kept.keeper.delete("a", outcomes.append, wrong)
+    wrong, right = UUID(int=77), kept.topics.catalog.topics["a"].topic_id
+    kept.topics.delete("a", outcomes.append, wrong)
     kept.worker.run()
     assert (outcomes[1], registry.list(), len(kept.table)) == (False, ["a"], 1)
-    kept.keeper.delete("a", outcomes.append, right)
+    kept.topics.delete("a", outcomes.append, right)
     kept.worker.run()
     assert (outcomes[2], registry.list(), len(kept.table)) == (True, [], 0)
 
@@ -180,7 +180,7 @@ def test_a_topic_whose_log_cannot_be_opened_is_told_so_and_the_others_of_its_rou
     (tmp_path / "bad-0").write_text("a file where a folder must be")
     outcomes: dict[str, bool | Exception] = {}
     for name in ("first", "a", "bad", "c"):
-        kept.keeper.create(name, 1, {}, partial(outcomes.__setitem__, name))
+        kept.topics.create(name, 1, {}, partial(outcomes.__setitem__, name))
     kept.worker.run()
     assert isinstance(outcomes.pop("bad"), LogError)
     assert outcomes == dict.fromkeys(("first", "a", "c"), True)
@@ -194,11 +194,11 @@ def test_more_topics_than_may_wait_are_set_aside_when_they_are_gone(tmp_path: Pa
     kept = Kept(tmp_path, registry)
     assert len(kept.table) == len(names)
     registry.infos.clear()
-    kept.keeper.refresh()
+    kept.topics.refresh()
     kept.worker.run()
     assert not [folder for folder in tmp_path.iterdir() if ".gone." not in folder.name]
     registry.create("t5", {0: [1]}, {})
-    kept.keeper.refresh()
+    kept.topics.refresh()
     kept.worker.run()
     assert kept.table.topics() == ["t5"]
-    kept.keeper.close()
+    kept.topics.close()

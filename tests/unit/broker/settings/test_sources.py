@@ -8,7 +8,7 @@ from headrace.broker.errors import SettingsRefused
 from headrace.broker.settings import broker_settings as broker_settings
 from headrace.broker.settings.broker_settings import BrokerSettings
 from headrace.broker.settings.definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS
-from headrace.broker.settings.sources import Said
+from headrace.broker.settings.sources import Given
 
 
 def given(text: str = "", *words: str, environment: dict[str, str] | None = None, **flags: object) -> BrokerSettings:
@@ -71,7 +71,7 @@ def test_a_flag_of_its_own_goes_before_the_file_and_changes_only_what_it_names()
 
 
 def test_what_the_layout_assumes_goes_behind_everything_that_was_said() -> None:
-    defaults = {"zookeeper.connect": Said("127.0.0.1:2281", "PORT_SHIFT")}
+    defaults = {"zookeeper.connect": Given("127.0.0.1:2281", "PORT_SHIFT")}
     assert given(defaults=defaults).zookeeper == "127.0.0.1:2281"
     assert given("zookeeper.connect=z:1", defaults=defaults).zookeeper == "z:1"
 
