@@ -30,7 +30,8 @@ from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
 from ..source.log_ends import check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json, split_ranges
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
-from ..warehouse.warehouse import TopicTable, Warehouse
+from ..warehouse.topic_table import TopicTable
+from ..warehouse.warehouse import Warehouse
 from .staging import SCRATCH, StagingFolder, sweep
 
 if TYPE_CHECKING:

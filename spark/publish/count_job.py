@@ -16,7 +16,8 @@ from ...client.connection.cluster import Cluster
 from ...client.producer.producer import Producer
 from ...runtime.layout import Layout
 from ...runtime.logs import get_logger
-from ..warehouse.warehouse import LoadSnapshot, TopicTable, Warehouse
+from ..warehouse.topic_table import LoadSnapshot, TopicTable
+from ..warehouse.warehouse import Warehouse
 from ..warehouse.written_counts import count_written
 
 log = get_logger(__name__)

@@ -23,7 +23,8 @@ from ...runtime.logs import get_logger
 from ...runtime.whole_file import replace_file
 from ..errors import AuditUnreachable
 from ..warehouse.hours import hour_name
-from ..warehouse.warehouse import Published, TopicTable, Warehouse
+from ..warehouse.topic_table import Published, TopicTable
+from ..warehouse.warehouse import Warehouse
 from .gate import AuditedWindow, HourDecision, decide
 
 log = get_logger(__name__)

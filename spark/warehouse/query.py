@@ -17,7 +17,8 @@ import pyarrow.dataset as ds
 from pyiceberg.manifest import DataFile
 
 from ..errors import BadQuery, EmptyWarehouse, WarehouseError
-from .warehouse import TopicTable, Warehouse, hour_of, local_path
+from .topic_table import TopicTable, hour_of, local_path
+from .warehouse import Warehouse
 
 ALL = "_all"
 BATCH_ROWS = 10_000

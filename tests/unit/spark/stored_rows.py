@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 
 from headrace.spark.source.columns import HOUR_FIELD
 from headrace.spark.source.offset_ranges import OffsetRange
-from headrace.spark.warehouse.warehouse import TopicTable, Warehouse
+from headrace.spark.warehouse.topic_table import TopicTable
+from headrace.spark.warehouse.warehouse import Warehouse
 
 EVENT = pa.schema([("path", pa.string())])
 HOUR_MS = 3_600_000

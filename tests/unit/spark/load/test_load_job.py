@@ -11,7 +11,8 @@ from headrace.spark.load import load_job
 from headrace.spark.load.load_job import LoadJob, LoadSettings
 from headrace.spark.source.log_ends import LogEnds
 from headrace.spark.source.task_reports import Total
-from headrace.spark.warehouse.warehouse import TopicTable, Warehouse
+from headrace.spark.warehouse.topic_table import TopicTable
+from headrace.spark.warehouse.warehouse import Warehouse
 
 from ..stored_rows import EVENT, span, store, write_rows
 

@@ -9,7 +9,8 @@ from headrace.spark.errors import NoSuchTable, WarehouseError
 from headrace.spark.load.staging import StagingFolder, sweep
 from headrace.spark.warehouse.hours import hour_name, hour_of_name, hours_names, hours_of_names
 from headrace.spark.warehouse.query import query
-from headrace.spark.warehouse.warehouse import Published, Warehouse
+from headrace.spark.warehouse.topic_table import Published
+from headrace.spark.warehouse.warehouse import Warehouse
 from headrace.spark.warehouse.written_counts import count_written
 
 from ..stored_rows import EVENT, HOUR_MS, span, store, write_rows
