@@ -78,11 +78,6 @@ class Loop:
         """Have `function` called once, when this turn's events have been handled."""
         self._turn_end.append(function)
 
-    @property
-    def turn_end_calls(self) -> int:
-        """How much is to be called at this turn's end."""
-        return len(self._turn_end)
-
     def let_gather(self, fd: int, *, has_much: bool) -> None:
         """Say of this turn's event of `fd` that its peer waits for no single answer, and whether it had sent much.
 
