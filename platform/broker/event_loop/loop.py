@@ -79,11 +79,6 @@ class Loop:
         """Call `function` once, when this turn's events have been handled."""
         self._turn_end.append(function)
 
-    @property
-    def turn_end_calls(self) -> int:
-        """How many functions will be called at this turn's end."""
-        return len(self._turn_end)
-
     def let_gather(self, fd: int, *, has_much: bool) -> None:
         """Note for this turn's event of `fd` that its peer waits for no single response, and whether it had sent much.
 
