@@ -133,36 +133,36 @@ class BrokerProcess:
         )
         session.start(settings.zookeeper_connection_timeout_ms)
         started("ZooKeeper session", session.close)
-        topics, brokers = TopicRegistry(session), BrokerRegistry(session)
+        registry, brokers = TopicRegistry(session), BrokerRegistry(session)
 
-        service = Worker("zookeeper-desk", loop.post)
-        disk = Worker("disk-desk", loop.post)
+        zookeeper = Worker("zookeeper", loop.post)
+        disk = Worker("disk", loop.post)
         maintenance = Maintenance(loop, disk, choose_flusher(loop), settings, self._clock.now_ms)
         table = PartitionTable()
-        keeper = Topics(
+        topics = Topics(
             data=settings.data,
             broker_id=settings.broker_id,
             defaults=settings.topic_defaults,
             cluster_id=cluster_id(session).cluster_id,
-            topics=topics,
+            topics=registry,
             brokers=brokers,
             table=table,
-            worker=service,
+            worker=zookeeper,
             now_ms=self._clock.now_ms,
             ask_flush=maintenance.flush,
             dispose=maintenance.dispose,
         )
         pages.doing = "opening logs"
-        keeper.load()
-        started("logs", keeper.close)
+        topics.load()
+        started("logs", topics.close)
 
         cold_reads = ColdReads(loop)
-        producer_ids = ProducerIdAllocator(ProducerIdBlocks(session), service)
-        traces = StoredGroups(GroupDirectory(session), service)
-        groups = GroupService(loop, settings, lambda: keeper.catalog.brokers, traces.has_members)
+        producer_ids = ProducerIdAllocator(ProducerIdBlocks(session), zookeeper)
+        stored_groups = StoredGroups(GroupDirectory(session), zookeeper)
+        groups = GroupService(loop, settings, lambda: topics.catalog.brokers, stored_groups.has_members)
         retention = OffsetRetention(
             loop,
-            service,
+            zookeeper,
             groups,
             OffsetExpiry(session),
             retention_ms=settings.offsets_retention_minutes * 60_000,
@@ -174,10 +174,10 @@ class BrokerProcess:
             loop=loop,
             now_ms=self._clock.now_ms,
             partitions=table,
-            topics=keeper,
-            offsets=OffsetCommits(OffsetRegistry(session), service),
+            topics=topics,
+            offsets=OffsetCommits(OffsetRegistry(session), zookeeper),
             groups=groups,
-            stored_groups=traces,
+            stored_groups=stored_groups,
             producer_ids=producer_ids,
             disk=disk,
             cold_reads=cold_reads,
@@ -207,11 +207,11 @@ class BrokerProcess:
         maintenance.start(table)
         started("disk worker", maintenance.stop)
         MemoryReturn(loop, server, maintenance.dispose).start()
-        checkpoints = Checkpoints(loop, Worker("log-desk", loop.post))
+        checkpoints = Checkpoints(loop, Worker("checkpoints", loop.post))
         checkpoints.start(table)
         started("log worker", checkpoints.stop)
-        service.start()
-        started("ZooKeeper worker", service.stop)
+        zookeeper.start()
+        started("ZooKeeper worker", zookeeper.stop)
         cold_reads.start()
         started("cold reads", cold_reads.stop)
         loop.post(producer_ids.stock_up)
@@ -223,8 +223,8 @@ class BrokerProcess:
         pages.doing = "registering in ZooKeeper"
         brokers.register(settings.broker_id, settings.advertised_host, broker.port, identity.folder_id, on_refused=self._refused)
         started("registration", brokers.withdraw)
-        refresh = partial(loop.post, keeper.refresh)
-        for end in (topics.watch_each(refresh, lambda topic: loop.post(lambda: keeper.refresh(topic))), brokers.watch(refresh)):
+        refresh = partial(loop.post, topics.refresh)
+        for end in (registry.watch_each(refresh, lambda topic: loop.post(lambda: topics.refresh(topic))), brokers.watch(refresh)):
             started("watch", end)
         pages.phase = "ready"
         self._status.write(
@@ -266,7 +266,7 @@ def choose_flusher(loop: Loop) -> Flusher:
 
     Of a small flush that takes 144 us, the kernel makes 161 and a thread 232 (`docs/experiments/0002-durable-flushes.md`).
     """
-    threads = ThreadFlush(Worker("flush-desk", loop.post, threads=FLUSHES_AT_ONCE))
+    threads = ThreadFlush(Worker("flush", loop.post, threads=FLUSHES_AT_ONCE))
     try:
         return KernelFlush(loop, FLUSHES_AT_ONCE, threads)
     except OSError as error:

@@ -3,18 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
+from headrace.broker.event_loop.worker import Worker
 
-class HandWorker:
-    """Runs a job when the test says so, or has no room for any."""
 
-    def __init__(self) -> None:
+class HandWorker(Worker):
+    """A worker whose jobs run when the test says so, at most `capacity` of them waiting."""
+
+    def __init__(self, capacity: int = 10_000) -> None:
         self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[[Exception], None]]] = []
-        self.is_full = False
+        self.capacity = capacity
 
     def submit(self, job: Callable[[], Any], done: Callable[[Any], None], failed: Callable[[Exception], None]) -> bool:
-        if not self.is_full:
-            self.jobs.append((job, done, failed))
-        return not self.is_full
+        if len(self.jobs) >= self.capacity:
+            return False
+        self.jobs.append((job, done, failed))
+        return True
 
     def run_one(self) -> None:
         job, done, failed = self.jobs.pop(0)

@@ -101,11 +101,11 @@ def test_where_the_worker_has_no_room_everybody_is_told() -> None:
     make = noted.kind("make")
     jobs.put(make, 0)
     jobs.put(make, 1)
-    worker.is_full = True
+    worker.capacity = 0
     worker.run_one()
     jobs.put(make, 2)
     assert [items for items, error in noted.failures if isinstance(error, Overloaded)] == [[1], [2]]
-    worker.is_full = False
+    worker.capacity = 10_000
     jobs.put(make, 3)
     run_all(worker)
     assert noted.told == [("make", [0]), ("make", [3])]

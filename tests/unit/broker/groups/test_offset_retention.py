@@ -18,7 +18,7 @@ from headrace.broker.settings.broker_settings import from_words
 from headrace.coordination.errors import ConnectionUnsure, UnreadableNode
 from headrace.coordination.group_note import Readers
 from headrace.coordination.offset_expiry import Swept
-from tests.unit.broker.groups.test_stored_state import HandWorker
+from tests.unit.broker.hand_worker import HandWorker
 
 INTERVAL_MS, RETENTION_MS = 600_000, 7 * 86_400_000
 NOW_MS = 1_800_000_000_000

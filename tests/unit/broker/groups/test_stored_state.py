@@ -16,29 +16,7 @@ from headrace.coordination.errors import ConnectionUnsure
 from headrace.coordination.group_directory import Deletion
 from tests.support.processes import eventually
 from tests.support.serving_broker import MemoryBlocks, MemoryOffsets
-
-
-class HandWorker(Worker):
-    """A worker whose jobs run when the test says so, at most `capacity` of them waiting."""
-
-    def __init__(self, capacity: int = 10) -> None:
-        self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[[Exception], None]]] = []
-        self.capacity = capacity
-
-    def submit(self, job: Any, done: Any, failed: Any) -> bool:
-        if len(self.jobs) >= self.capacity:
-            return False
-        self.jobs.append((job, done, failed))
-        return True
-
-    def run_one(self) -> None:
-        job, done, failed = self.jobs.pop(0)
-        try:
-            result = job()
-        except Exception as error:
-            failed(error)
-        else:
-            done(result)
+from tests.unit.broker.hand_worker import HandWorker
 
 
 def test_of_several_commits_for_a_partition_the_last_counts() -> None:

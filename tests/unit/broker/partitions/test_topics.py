@@ -81,9 +81,9 @@ def test_a_look_that_failed_or_found_no_room_is_made_up_for_by_the_next(
     kept.topics.refresh("a")
     kept.worker.run()
     monkeypatch.undo()
-    kept.worker.is_full = True
+    kept.worker.capacity = 0
     kept.topics.refresh()
-    kept.worker.is_full = False
+    kept.worker.capacity = 10_000
     kept.topics.refresh()
     kept.worker.run()
     partition = kept.table.get("a", 0)
@@ -117,7 +117,7 @@ def test_a_topic_extended_by_somebody_else_first_is_not_extended_twice(kept: Kep
 
 
 def test_a_full_worker_is_told_to_whoever_asks(kept: Kept) -> None:
-    kept.worker.is_full = True
+    kept.worker.capacity = 0
     outcomes: list[bool | Exception] = []
     kept.topics.create("a", 1, {}, outcomes.append)
     kept.topics.extend("a", 2, None, outcomes.append)
