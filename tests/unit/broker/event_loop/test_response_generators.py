@@ -307,7 +307,7 @@ def test_settings_beyond_what_is_looked_at_are_refused_and_a_message_names_the_f
 
     most = alter(config_changes.MOST_SETTINGS)
     assert most.error_code == ErrorCode.INVALID_CONFIG
-    assert most.error_message.endswith(f"and {config_changes.MOST_SETTINGS - config_changes.MOST_TOLD} more")
+    assert most.error_message.endswith(f"and {config_changes.MOST_SETTINGS - config_changes.MOST_NAMED_FAULTS} more")
     more = alter(config_changes.MOST_SETTINGS + 1)
     assert (more.error_code, "give at most 1000" in more.error_message) == (ErrorCode.INVALID_REQUEST, True)
 

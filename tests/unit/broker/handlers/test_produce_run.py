@@ -188,7 +188,7 @@ def test_requests_to_partitions_in_turn_are_one_run(tmp_path: Path) -> None:
 
 
 def test_places_of_topics_that_are_gone_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.broker.handlers.produce_run.PLACES_SPARED", 2)
+    monkeypatch.setattr("headrace.broker.handlers.produce_run.RESPONSES_SPARED", 2)
     side = Side(tmp_path, runs=True)
     router: Any = side.broker.server.dispatch
     runs: ProduceRuns = router._runs
@@ -201,7 +201,7 @@ def test_places_of_topics_that_are_gone_are_forgotten(tmp_path: Path, monkeypatc
         side.peer.send(stream(body, body))
         side.broker.topics.delete(topic, lambda outcome: None)
     assert {error for _, error in answered(side.peer.answers)} == {0}
-    assert len(runs._places) <= 4
+    assert len(runs._responses) <= 4
     assert len(runs._templates) <= 4
     side.close()
 
@@ -241,7 +241,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(tmp_path: Path
 
 
 def test_what_is_remembered_of_requests_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.broker.handlers.produce_run.FRONTS_KEPT", 3)
+    monkeypatch.setattr("headrace.broker.handlers.produce_run.MOST_TEMPLATES", 3)
     side = Side(tmp_path, runs=True)
     router: Any = side.broker.server.dispatch
     runs: ProduceRuns = router._runs
