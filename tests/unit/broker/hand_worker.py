@@ -5,7 +5,7 @@ from typing import Any
 
 
 class HandWorker:
-    """Runs a job when the test says so, or has no room for any."""
+    """Runs a job when the test says so, or refuses all jobs."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[[Exception], None]]] = []
@@ -26,6 +26,6 @@ class HandWorker:
             done(result)
 
     def run(self) -> None:
-        """Run all there are, those too that they bring."""
+        """Run all jobs, and those that they add."""
         while self.jobs:
             self.run_one()

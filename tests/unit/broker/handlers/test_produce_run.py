@@ -1,5 +1,5 @@
-"""The short way of Produce requests against the general one: whatever is sent and however it is cut into reads, both give the
-same bytes on the wire and in the log. Real sockets, connections and logs on one thread; ZooKeeper played.
+"""The fast path of Produce against the general path: for any requests, cut anywhere into reads, both give the same bytes on the
+wire and in the log. Real sockets, connections and logs on one thread; ZooKeeper is simulated.
 """
 
 import os
@@ -149,7 +149,7 @@ EXAMPLES = int(os.environ.get("HEADRACE_RUN_EXAMPLES", "60"))
 @given(st.lists(CHOICE, min_size=1, max_size=12), st.lists(st.integers(0, 6_000), max_size=5))
 def test_the_short_way_and_the_general_one_give_the_same_bytes(choices: list[dict[str, Any]], cuts: list[int]) -> None:
     sender = Sender({})
-    # No run begins a segment: with something in each log more of what follows may be taken for one.
+    # No run begins a segment. With a batch in each log, more of the following requests can be in runs.
     begun = b"".join(frame(0, 9, 0, produce_body(topic, batch(b"x"))) for topic in ("clicks", "small", "rolls", "stamped"))
     short = compared(begun + b"".join(sender.requests(choice) for choice in choices), [len(begun), *cuts])
     event(f"runs: {min(short.taken, 5)}")

@@ -1,5 +1,5 @@
-"""Flushes that the kernel runs: what they promise, their bound, and what becomes of one that fails. Real files and loop; the
-kernel's answer alone is changed where a disk is to fail.
+"""Flushes that the kernel runs: their guarantees, their bound, and the outcome of a failed one. Real files and loop; only the
+kernel's result is changed where a disk should fail.
 """
 
 import errno
@@ -54,7 +54,7 @@ def flush_of(log: PartitionLog) -> FlushJob:
 
 
 def until(loop: Loop, told: Sized, count: int) -> None:
-    """Turn the loop until so much is told."""
+    """Run the loop until so many outcomes were reported."""
 
     def enough() -> bool:
         loop._turn(loop._epoll.poll(0))
@@ -134,7 +134,7 @@ def test_a_stop_waits_for_a_flush_that_does_not_end_no_longer_than_its_bound(
 ) -> None:
     kernel, told = KernelFlush(loop, PLACES), list[Exception | None]()
     monkeypatch.setattr(kernel_flush, "STOP_MS", 20)
-    monkeypatch.setattr(kernel, "_take", lambda: [])  # the kernel never says that one has ended
+    monkeypatch.setattr(kernel, "_take", lambda: [])  # the kernel never reports an end
     assert kernel.submit(flush_of(opened(tmp_path)), told.append, told.append)
     kernel.stop()
     assert not told
