@@ -1,9 +1,9 @@
-"""The composition root of one broker: builds everything by hand, starts it in order, stops it in reverse.
+"""The composition root of one broker: builds all parts by hand, starts them in order, stops them in reverse order.
 
 Order: folder lock and identity, ZooKeeper session, logs (recovery), socket, loop and workers, registration. Ready means
-listening and registered. Metrics and health are served from the first moment to the last, so that a long recovery and a long
-stop can be watched. After kill -9 a restarted broker finds its own ZooKeeper node, known by the folder's id, and replaces it. It
-does not replace another folder's node."""
+listening and registered. Metrics and health are served all the time, so that a long recovery and a long stop can be watched.
+After kill -9 a restarted broker finds the ZooKeeper node that it left behind, recognises it by the folder's id, and replaces it.
+It does not replace another folder's node."""
 
 import gc
 import os
@@ -73,8 +73,8 @@ class BrokerProcess:
         self.http_port = settings.http_port
 
     def start(self) -> None:
-        """Start everything and return when the broker is ready. Raises: BrokerError, LogError, CoordinationError; it is then
-        stopped again.
+        """Start everything and return when the broker is ready. Raises: BrokerError, LogError, CoordinationError, after what was
+        started has been stopped again.
         """
         try:
             self._start()
@@ -83,7 +83,7 @@ class BrokerProcess:
             raise
 
     def wait(self, stop: StopSignal) -> None:
-        """Return when a stop is asked for. Raises: BrokerError when the broker cannot go on."""
+        """Return when a stop is requested. Raises: BrokerError when the broker cannot go on."""
         while not stop.wait(WATCH_EVERY_MS):
             if not self._loop_thread.is_alive():
                 raise BrokerError("the broker's loop has ended by itself: see the log above; start the broker again")
@@ -91,7 +91,7 @@ class BrokerProcess:
                 raise self._fatal
 
     def stop(self) -> None:
-        """Stop everything, last started first: requests under way are answered, logs flushed and closed."""
+        """Stop everything in reverse order. Pending requests are answered, logs flushed and closed."""
         if self._is_stopped:
             return
         self._is_stopped = True
@@ -108,7 +108,7 @@ class BrokerProcess:
 
     @property
     def doing(self) -> str:
-        """What a start or a stop is at."""
+        """The present step of a start or a stop."""
         return self._lifecycle.stopping or self._pages.doing
 
     def _start(self) -> None:
@@ -256,7 +256,7 @@ class BrokerProcess:
         self._loop_thread.join(10)
 
     def _refused(self, error: BaseException) -> None:
-        # Another folder's broker took the id while this one's session was lost: two must not answer under one id.
+        # Another folder's broker took the id while this one's session was lost: two brokers must not answer under one id.
         self._pages.fatal = str(error)
         self._fatal = error
 
@@ -275,7 +275,7 @@ def choose_flusher(loop: Loop) -> Flusher:
 
 
 def _spare_the_collector() -> None:
-    """What is there now stays; and requests make no cycles, so that looking for some more seldom costs nothing."""
+    """Exempt the present objects from garbage collection, and run it less often: requests make no reference cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

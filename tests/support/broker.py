@@ -11,7 +11,7 @@ from tests.support.processes import Process, eventually, free_port
 
 
 class BrokerProcess:
-    """`headrace broker run` on `folder`. Constructed, it only knows; `start` returns when the broker is ready.
+    """`headrace broker run` on `folder`. The constructor starts nothing; `start` returns when the broker is ready.
 
     `settings` are `--set` words by Kafka's names. `address` is the bootstrap address for clients, the same over restarts.
     """
@@ -27,7 +27,7 @@ class BrokerProcess:
         environment: Mapping[str, str] | None = None,
         within: Sequence[str] = (),
     ) -> None:
-        """`within`: the words of a command that does something and then becomes the one it is given."""
+        """`within`: a command that prepares something and then executes the command behind it."""
         self.folder = folder
         self.data = folder / "data"
         self.port = free_port() if port is None else port
@@ -55,7 +55,7 @@ class BrokerProcess:
         return self.launch().await_ready(within_ms)
 
     def launch(self) -> "BrokerProcess":
-        """Start it and do not wait: for tests of starts that fail."""
+        """Start it without waiting: for tests of starts that fail."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._status.unlink(missing_ok=True)
         self.process.start()

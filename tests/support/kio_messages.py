@@ -1,4 +1,4 @@
-"""kio's own objects of control messages, made from mappings and written by kio: what ours is held against."""
+"""kio's own objects of control messages, made from mappings and encoded by kio. Ours is compared with them."""
 
 import io
 from collections.abc import Iterable, Mapping

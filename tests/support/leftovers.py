@@ -1,4 +1,4 @@
-"""Which processes of one platform still run, wherever they hang in the process tree: found by the home in their environment."""
+"""Which processes of one platform still run, found anywhere in the process tree by the home in their environment."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whole topics, read by librdkafka: a client that nobody here wrote."""
+"""Whole topics, read by librdkafka, an independent client."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A Kafka client without any client's habits: one socket, whole control over every byte, for tests of a server's manners."""
+"""A minimal Kafka client for tests of a server: one socket, and control over every byte."""
 
 import socket
 import struct
@@ -16,7 +16,7 @@ class Closed(Exception):
 
 
 class RawClient:
-    """Speaks to a loopback port. Answers are read in the order in which they come."""
+    """A connection to a loopback port. Responses are read in the order of their arrival."""
 
     def __init__(self, port: int, *, timeout_ms: int = 10_000) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_ms / 1000)

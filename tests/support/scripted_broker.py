@@ -1,4 +1,4 @@
-"""A loopback server that speaks just enough Kafka to be lied with: a real socket, an honest log, and faults on demand.
+"""A loopback server that speaks a small part of Kafka's protocol, for faults on demand: a real socket and a real log.
 
 It keeps batches with dense offsets, as Apache Kafka does, and knows idempotent producers by (id, partition): so a test may count
 what was stored after any fault.
@@ -29,7 +29,7 @@ SERVED = {
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to one answer. `error_code` answers every partition so, without doing what was asked."""
+    """A fault in one response. `error_code`: every partition gets this error, and the request is not carried out."""
 
     close_before: bool = False
     """Close without carrying the request out."""

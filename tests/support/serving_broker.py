@@ -1,4 +1,4 @@
-"""A broker in this process for tests: real loop, sockets, handlers and logs; ZooKeeper alone is played, by a dictionary."""
+"""A broker in this process for tests: real loop, sockets, handlers and logs. Only ZooKeeper is replaced, by a dictionary."""
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ NOW_MS = 1_800_000_000_000
 
 
 class MemoryTopics:
-    """Topics that are there at once, unless `is_down`."""
+    """Topics that exist immediately, unless `is_down`."""
 
     def __init__(self, folder: Path, table: PartitionTable, maintenance: Maintenance, defaults: Mapping[str, str]) -> None:
         self.catalog = Catalog(cluster_id="test")

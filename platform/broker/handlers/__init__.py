@@ -1,1 +1,1 @@
-"""One file an API. A handler takes a request's body and returns its answer's; the router puts header and length around it."""
+"""One file for each API. A handler takes a request and returns the body of its response; the router adds length and header."""

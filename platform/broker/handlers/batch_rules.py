@@ -1,7 +1,7 @@
-"""Which batches a log may hold, for both ways of Produce. Pure.
+"""Which batches a log may hold, for both paths of Produce. Pure.
 
-`produce` asks for each batch, `produce_front` once for all batches that are alike. The caller checks size, magic and CRC. The
-caller of `produce_front` also checks the sequence."""
+`produce` calls it for each batch, `request_template` once for all batches of one layout. The caller checks size, magic and CRC;
+`produce_run` also checks the sequence."""
 
 from ...wire.batch.append_time import LOG_APPEND_TIME
 from ...wire.batch.record_batch import HEADER_SIZE
@@ -10,7 +10,7 @@ from ...wire.errors import ErrorCode
 NO_TRANSACTIONS = "transactions are not served by this broker: produce without a transactional id"
 SMALLEST_RECORD_BYTES = 7
 MOST_RECORDS = 1 << 24
-"""In a compressed batch. Nobody counts its records without opening it, and the log's offsets advance by what it claims."""
+"""In a compressed batch. Its records cannot be counted without opening it, and offsets advance by the count that it claims."""
 _CODEC, _TRANSACTIONAL, _CONTROL = 0x07, 0x10, 0x20
 _LAST_CODEC = 4
 _NO_SEQUENCE = (-1, -1, -1)
@@ -29,7 +29,7 @@ def fault_of(
 ) -> Fault | None:
     """Return why a batch may not be in the log, None for a batch that may. `producer` has its id, epoch and first sequence.
 
-    A mirror's batch (`of_mirror`) may bear the time that the source's broker gave it. Hot: the usual batch takes six comparisons.
+    A mirror's batch (`of_mirror`) may have a time that the source's broker set. Hot: the usual batch takes six comparisons.
     """
     if attributes & (_CODEC | _TRANSACTIONAL | _CONTROL):
         if attributes & (_TRANSACTIONAL | _CONTROL):

@@ -1,11 +1,9 @@
 """What handlers may use of the broker: built once by `app`, the same for every request.
 
-A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `DeferredResponse`; or None
-where the
-protocol has no response. It runs on the loop thread and never blocks. A handler of a request that may name very many things is a
-generator: it pauses wherever the loop may serve others (`slices`). At each pause the broker's state may change, and after the
-first one the request's body is no longer valid.
-"""
+A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `DeferredResponse`; or None when
+the protocol has no response. It runs on the loop thread and never blocks. The handler of a request that may name very many things
+is a generator: it pauses wherever the loop may serve others (`response_generators`). At each pause the broker's state may change,
+and after the first one the request's body is no longer valid."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,8 +43,8 @@ class Topics(Protocol):
     def create(
         self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
     ) -> None:
-        """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `replicas` says which
-        brokers keep which partition.
+        """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `replicas` has the
+        brokers of each partition.
         """
         ...
 
@@ -83,10 +81,10 @@ class Broker:
     groups: GroupService
     """Groups of Kafka clients that have members."""
     stored_groups: StoredGroups
-    """What ZooKeeper knows of groups."""
+    """Groups as ZooKeeper has them."""
     producer_ids: ProducerIdAllocator
     disk: Worker
-    """Runs jobs that wait for the disk, but for flushes."""
+    """Runs jobs that wait for the disk, except flushes."""
     host: str
     port: int
     """The advertised address; the port is known once the socket listens."""
@@ -115,7 +113,7 @@ class Broker:
         return {} if entry is None else entry.config
 
     def partition_to_read(self, topic: str, index: int) -> Partition | None:
-        """Return the partition of the topic that has this name, else this id; None where none is kept here."""
+        """Return the partition of the topic with this name, else with this id; None when it is not kept here."""
         partition = self.partitions.get(topic, index)
         if partition is None and (name := self.topics_by_id.name_of(topic, self.topics.catalog)) is not None:
             return self.partitions.get(name, index)

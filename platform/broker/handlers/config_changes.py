@@ -1,7 +1,7 @@
 """What AlterConfigs and IncrementalAlterConfigs have in common: which resources may be changed, and the response.
 
-A topic's own settings may be changed; the caller says what they become (`Plan`). A broker reads its settings when it starts, so a
-change of one is refused by name and no user believes that it has happened."""
+A topic's own settings may be changed; the caller computes the new ones (`Plan`). A broker reads its own settings only when it
+starts, so a change of one is refused by name."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -25,7 +25,7 @@ Outcome = tuple[ErrorCode, str | None]
 
 
 class Operation(IntEnum):
-    """What is to be done to a setting, in the protocol's numbers."""
+    """The operation on a setting, in the protocol's numbers."""
 
     SET = 0
     DELETE = 1
@@ -34,24 +34,24 @@ class Operation(IntEnum):
 
 
 class Plan(NamedTuple):
-    """What a request would make of a topic's own settings."""
+    """The change that a request makes to a topic's own settings."""
 
     faults: list[str]
-    """Each names its setting. Where there is a fault, nothing is changed."""
+    """Each names its setting. If there is one, nothing is changed."""
     change: Callable[[Mapping[str, str]], Mapping[str, str]]
 
 
 MOST_SETTINGS = 1_000
 """Settings of one resource in one request. A topic has some twenty."""
-MOST_TOLD = 20
-"""Faults in one message. A request may have tens of thousands, and each fault names the values that would be right."""
+MOST_NAMED_FAULTS = 20
+"""Faults in one message. A request may have tens of thousands, and each fault lists the accepted values."""
 
 Planner = Callable[[Any, Mapping[str, str]], Plan]
-"""Gets a resource of the request and the topic's own settings as they are now."""
+"""Takes a resource of the request and the topic's present own settings."""
 
 
 def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> ResponseGenerator:
-    """Return the outcome for each resource. That of a topic comes when its open partitions use the new settings."""
+    """Return the outcome for each resource: for a topic, when its open partitions use the new settings."""
     version = request.version
     decoded = yield from control.decode_in_steps(key, version, request.body)
     named = Counter(map(_resource, required(decoded.resources)))
@@ -60,7 +60,7 @@ def carry_out(broker: Broker, request: Request, key: int, plan: Planner) -> Resp
     for one in decoded.resources:
         yield
         resource = _resource(one)
-        outcome = _judged(broker, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
+        outcome = _checked(broker, one, plan) if named[resource] == 1 else (ErrorCode.INVALID_REQUEST, NAMED_TWICE)
         if isinstance(outcome, Plan) and not decoded.validate_only:
             plans[resource] = outcome
         else:
@@ -91,17 +91,17 @@ def too_many_settings(settings: Sequence[Any]) -> tuple[ErrorCode, str] | None:
     return ErrorCode.INVALID_REQUEST, f"{len(settings)} settings of one resource: give at most {MOST_SETTINGS} in one request"
 
 
-def told(faults: Sequence[str]) -> str:
+def joined(faults: Sequence[str]) -> str:
     """Return the faults as one message; of many, the first ones."""
-    more = len(faults) - MOST_TOLD
-    return "; ".join([*faults[:MOST_TOLD], f"and {more} more" if more > 0 else ""]).removesuffix("; ")
+    more = len(faults) - MOST_NAMED_FAULTS
+    return "; ".join([*faults[:MOST_NAMED_FAULTS], f"and {more} more" if more > 0 else ""]).removesuffix("; ")
 
 
 def _resource(one: Any) -> Resource:
     return int(one.resource_type), str(one.resource_name)
 
 
-def _judged(broker: Broker, one: Any, plan: Planner) -> Plan | Outcome:
+def _checked(broker: Broker, one: Any, plan: Planner) -> Plan | Outcome:
     kind, name = _resource(one)
     if (refused := too_many_settings(required(one.configs))) is not None:
         return refused
@@ -118,7 +118,7 @@ def _judged(broker: Broker, one: Any, plan: Planner) -> Plan | Outcome:
         if entry is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
         planned = plan(one, entry.config)
-        return (ErrorCode.INVALID_CONFIG, told(planned.faults)) if planned.faults else planned
+        return (ErrorCode.INVALID_CONFIG, joined(planned.faults)) if planned.faults else planned
     if kind in (BROKER, BROKER_LOGGER):
         return _refused_for_brokers(settings) if settings else (ErrorCode.NONE, None)
     return ErrorCode.INVALID_REQUEST, f"settings of resource type {kind} cannot be changed here: those of topics (2) can"

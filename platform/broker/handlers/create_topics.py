@@ -16,7 +16,7 @@ from ..partitions.catalog import ReplicaAssignment
 from ..settings import topic_settings
 from . import replica_assignment
 from .broker import Broker, required
-from .config_changes import told, too_many_settings
+from .config_changes import joined, too_many_settings
 from .fan_in import STILL_UNDER_WAY, FanIn, code_of
 from .replica_assignment import MOST_PARTITIONS, Refusal
 from .request import Request
@@ -101,7 +101,7 @@ def _refusal(broker: Broker, topic: Any) -> Refusal | None:
     if (refused := too_many_settings(topic.configs)) is not None:
         return refused
     if faults := topic_settings.faults_of(_given(topic)):
-        return ErrorCode.INVALID_CONFIG, told(faults)
+        return ErrorCode.INVALID_CONFIG, joined(faults)
     if required(topic.assignments):
         if (refusal := _placed_wrongly(broker, topic)) is not None:
             return refusal

@@ -1,4 +1,4 @@
-"""DescribeCluster, key 60, versions 0-1: the cluster's id and brokers. The broker that is asked calls itself the controller."""
+"""DescribeCluster, key 60, versions 0-1: the cluster's id and brokers. Each broker names itself as the controller."""
 
 from typing import Any
 

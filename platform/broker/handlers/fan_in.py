@@ -1,6 +1,6 @@
-"""One response about several things, each of which ends at its own time: topics to create, settings to change.
+"""Makes one response from several jobs that end at different times: topics to create, settings to change.
 
-A job that is not done when the time is over goes on. The response then says so; the protocol has a code for it."""
+A job that is not done at the deadline continues, and the response says so with the protocol's own error code."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -18,16 +18,16 @@ Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 MOST_AT_ONCE = 100
-"""Things of one request that are under way at once. Ten thousand topics would fill the worker's queue and keep others waiting."""
+"""Jobs of one request that run together. Ten thousand topics would fill the worker's queue and keep others waiting."""
 LONGEST_WAIT_MS = 60_000
-"""For a request that names no time or a longer one. By then every call to ZooKeeper has ended."""
+"""For a request without a timeout or with a longer one. By then every call to ZooKeeper has ended."""
 
 NAMED_TWICE = "named twice in one request"
 STILL_UNDER_WAY = "not known yet whether it is done: it was asked for and may still happen, look again"
 
 
-class _Patient(DeferredResponse):
-    """A peer that has finished sending still gets the true outcome."""
+class _NeverFinishedEarly(DeferredResponse):
+    """A response that ignores `finish_now`: a peer that has finished sending still gets the true outcome."""
 
     __slots__ = ()
 
@@ -36,11 +36,11 @@ class _Patient(DeferredResponse):
 
 
 class FanIn(Generic[Key, Result]):
-    """Begins a job for each key, waits for the results, then completes the response that `answer` makes of them, in the order of
+    """Begins a job for each key, waits for the results, and completes the response that `answer` makes of them, in the order of
     `keys`.
 
-    `overdue` makes the result of a key that has none after `timeout_ms`. Jobs that have not begun by then, or when the client is
-    gone, never begin."""
+    `overdue` returns the result for a key that has none after `timeout_ms`. Jobs that have not begun by then, or when the client
+    has disconnected, never begin."""
 
     def __init__(
         self,
@@ -63,16 +63,18 @@ class FanIn(Generic[Key, Result]):
         self._overdue = overdue
         self._answer = answer
         wait_ms = min(timeout_ms, LONGEST_WAIT_MS) if timeout_ms > 0 else LONGEST_WAIT_MS
-        self.deferred = _Patient(deadline_ms=broker.loop.now_ms + wait_ms, at_deadline=self._give)
+        self.deferred = _NeverFinishedEarly(deadline_ms=broker.loop.now_ms + wait_ms, at_deadline=self._give)
 
     def start(self, begin: Callable[[Key], None]) -> DeferredResponse:
-        """Call `begin` for each key, a bounded number of them at once. Each must end in a `put`. Return the pending response."""
+        """Return the pending response. `begin` is called for each key, with a bounded number of jobs under way; each job must end
+        with a call of `put`.
+        """
         self._begin = begin
         self._begin_more()
         return self.deferred
 
     def put(self, key: Key, result: Result) -> None:
-        """Note the result of one key. The last one completes the response; one that comes later is ignored."""
+        """Set the result of one key. The last one completes the response. A result after that is ignored."""
         if key not in self._waiting:
             return
         self._results[key] = result
@@ -90,7 +92,7 @@ class FanIn(Generic[Key, Result]):
         until_ns = clock_ns() + SLICE_NS
         while self._to_begin and self._under_way < MOST_AT_ONCE and not (self.deferred.ended or self._is_answering):
             if clock_ns() > until_ns:
-                self._loop.post(self._begin_more)  # results may come at once, for thousands of keys
+                self._loop.post(self._begin_more)  # thousands of keys may have their results immediately
                 break
             self._under_way += 1
             self._begin(self._to_begin.popleft())
@@ -106,7 +108,7 @@ class FanIn(Generic[Key, Result]):
 
 
 def outcome_of(outcome: bool | Exception, topic: str, *, not_done: str) -> tuple[ErrorCode, str | None]:
-    """Return error code and message for a topic's outcome: True it is done, False there is no such topic, or the error."""
+    """Return error code and message for a topic's outcome: True (done), False (there is no such topic) or the error."""
     if outcome is True:
         return ErrorCode.NONE, None
     if outcome is False:
@@ -115,7 +117,7 @@ def outcome_of(outcome: bool | Exception, topic: str, *, not_done: str) -> tuple
 
 
 def code_of(error: Exception) -> ErrorCode:
-    """Return the error code for a job of ZooKeeper or of the disk that failed."""
+    """Return the error code for a failed call of ZooKeeper or of the disk."""
     if isinstance(error, LogError):
         return ErrorCode.KAFKA_STORAGE_ERROR
     if isinstance(error, NotMorePartitions):

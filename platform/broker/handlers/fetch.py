@@ -30,7 +30,7 @@ MOST_PARTITIONS = 20_000
 
 
 _Asked = fetch.FetchRequest | tuple[SinglePartitionFetch, int]
-"""A request; or what is known of it, and its offset."""
+"""A decoded request, or a cached one with its offset."""
 
 
 class _Collected(NamedTuple):
@@ -77,7 +77,7 @@ def handle(broker: Broker, request: Request) -> Answer:
 
 
 def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chunks | None:
-    """Return the response to a fetch that was seen before at other offsets. None unless it is plain data that is in memory."""
+    """Return the response to a cached fetch, None unless it is plain data that is in memory."""
     partition = broker.partitions.get(known.topic, known.index)
     if partition is None:
         return None
@@ -115,7 +115,7 @@ def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chu
 
 
 def _wait_at_end(broker: Broker, version: int, known: SinglePartitionFetch, offset: int) -> DeferredResponse | None:
-    """Return the pending response to a fetch that was seen before and is at the log's end. None where it is anything else."""
+    """Return the pending response to a cached fetch at the log's end, None for any other."""
     partition = broker.partitions.get(known.topic, known.index)
     if partition is None or offset != partition.high_watermark:
         return None
@@ -157,14 +157,14 @@ class _Parked:
         return asked if isinstance(asked, fetch.FetchRequest) else asked[0].at(asked[1])
 
     def wait(self) -> bool:
-        """Wait at the partitions. Return False, and do not wait, when fetches wait at too many already."""
+        """Wait for the partitions. Return False, and do not wait, when parked fetches wait for too many already."""
         find = self._broker.partition_to_read
         named = [find(topic, wanted.index) for topic, partitions in self._request.topics for wanted in partitions]
         return self.wait_at(len(named), [partition for partition in named if partition is not None])
 
     def wait_at(self, count: int, partitions: Sequence[Partition]) -> bool:
-        """Wait at `partitions`: those kept here, of `count` that the request names. Return False, and do not wait, when fetches
-        wait at too many already. Hot: once a fetch of a consumer at the log's end.
+        """Wait for `partitions`: those kept here, of `count` that the request names. Return False, and do not wait, when parked
+        fetches wait for too many already. Hot: once a fetch of a consumer at the log's end.
         """
         broker = self._broker
         if broker.fetch_request_cache.parked_partitions + count > broker.settings.parked_partitions_max:
@@ -178,7 +178,7 @@ class _Parked:
         return True
 
     def bring(self, cold: Sequence[Slice]) -> bool:
-        """Have `cold` read into memory, then try again. Return False where nobody can read it now."""
+        """Read `cold` into memory, then try again. Return False when no thread can read it now."""
         cold_reads = self._broker.cold_reads
         self._is_cold = cold_reads is not None and cold_reads.prefetch(cold, self._is_warm)
         return self._is_cold

@@ -1,6 +1,6 @@
-"""Fetches of one partition that were seen before: a consumer sends the same request again and again, at other offsets.
+"""Remembers decoded fetches of one partition: a consumer sends the same request again and again, only with other offsets.
 
-Lives on the loop thread. Bounded in number and by the size of each request. When it is full it forgets all and learns anew."""
+Lives on the loop thread. Bounded in number and by the size of each request. A full cache is cleared."""
 
 from ...wire.messages.fetch import FetchRequest
 from ...wire.messages.single_partition_fetch import SinglePartitionFetch, masked, recognise
@@ -11,18 +11,18 @@ LARGEST_BYTES = 512
 
 
 class FetchRequestCache:
-    """Requests by version and masked bytes."""
+    """Decoded requests by version and masked bytes."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, bytes], SinglePartitionFetch] = {}
         self.parked_partitions = 0
-        """How many partitions all parked fetches wait at, together. The fetch handler counts them."""
+        """The number of partitions for which all parked fetches together wait. The fetch handler counts them."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def get(self, version: int, body: bytes) -> SinglePartitionFetch | None:
-        """Return what is remembered of `body`, None for a new one. Hot: once a fetch."""
+        """Return the decoded request of `body`, None for a new one. Hot: once a fetch."""
         return self._known.get((version, masked(version, body)))
 
     def learn(self, version: int, body: bytes, request: FetchRequest) -> None:

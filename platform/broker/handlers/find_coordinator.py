@@ -1,4 +1,4 @@
-"""FindCoordinator, key 10, versions 0-4: which broker keeps a group's members. Its offsets are in ZooKeeper, for all brokers.
+"""FindCoordinator, key 10, versions 0-4: which broker coordinates a group. Its offsets are in ZooKeeper, for all brokers.
 
 Trap: transactions (key type 1) have no coordinator here. The error is one after which clients do not try again for ever.
 """

@@ -123,9 +123,8 @@ def _first_use(broker: Broker, name: str) -> tuple[int, dict[str, str]]:
 def _answer(
     broker: Broker, version: int, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
 ) -> Generator[None, None, bytes]:
-    """Return the response: a remembered one, where the same was asked before and nothing has changed. Otherwise it is put
-    together
-    from its topics, of which those are remembered that have not changed.
+    """Return the response: the remembered one when the same request came before and nothing has changed. Otherwise it is made of
+    its topics; those that have not changed are remembered too.
     """
     catalog, answers = broker.topics.catalog, broker.metadata_answers
     key = (version, None if wanted is None else tuple(wanted), being_made)
@@ -165,12 +164,12 @@ def _answer(
 
 
 def _known(version: int, entry: TopicEntry, alive: Container[int]) -> bytes:
-    places = (
+    partitions = (
         (index, replicas[0] if replicas and replicas[0] in alive else metadata.NO_LEADER, replicas)
         for index, replicas in sorted(entry.partitions.items())
     )
     return metadata.topic(
-        version, entry.name, ErrorCode.NONE, places, is_internal=is_internal(entry.name), topic_id=entry.topic_id.bytes
+        version, entry.name, ErrorCode.NONE, partitions, is_internal=is_internal(entry.name), topic_id=entry.topic_id.bytes
     )
 
 

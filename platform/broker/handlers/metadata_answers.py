@@ -1,4 +1,4 @@
-"""Metadata responses to give again, and the topics in them. Lives on the loop thread."""
+"""Caches Metadata responses, and the topics in them. Lives on the loop thread."""
 
 from ..partitions.catalog import Catalog, TopicEntry
 

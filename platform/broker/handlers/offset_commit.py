@@ -38,7 +38,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
             yield
             position = (str(topic.name), int(partition.partition_index))
             metadata = str(partition.committed_metadata or "")
-            offset = _place(broker, position, int(partition.committed_offset))
+            offset = _resolved(broker, position, int(partition.committed_offset))
             if not broker.topics.catalog.has(*position):
                 refused[position] = unknown
             elif offset < 0:
@@ -48,7 +48,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
             else:
                 leader_epoch = int(getattr(partition, "committed_leader_epoch", -1))
                 offsets[position] = CommittedOffset(offset, leader_epoch, metadata)
-    # After the pauses: a client that may commit is asked for right before its offsets are written.
+    # After the pauses: whether the client may commit is checked right before its offsets are written.
     error = refusal(broker, group)
     if error is ErrorCode.NONE:
         instance_id = getattr(decoded, "group_instance_id", None)
@@ -71,7 +71,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
     return deferred
 
 
-def _place(broker: Broker, position: Position, offset: int) -> int:
+def _resolved(broker: Broker, position: Position, offset: int) -> int:
     """Return the offset that a negative one stands for, or the negative one itself."""
     if offset in (LATEST, EARLIEST) and (partition := broker.partitions.get(*position)) is not None:
         return partition.high_watermark if offset == LATEST else partition.log.log_start_offset

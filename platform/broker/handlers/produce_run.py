@@ -1,16 +1,16 @@
-"""The short way of Produce: requests that came in one read are appended with one write a partition and answered at once.
+"""The fast path of Produce: requests that came in one read are appended with one write a partition and answered together.
 
 With one message a request, decoding, checking and answering field by field costs 30 µs and two system calls each. From one
 request of a connection to the next only correlation id, partition, CRC, timestamps, sequence and records differ. So the other
 bytes (the `RequestTemplate`: version, client id, acks, timeout, topic) are compared, not decoded. What follows from a request's
-length (the
-`BatchLayout`) is worked out once for all requests of that length. A request then costs one `unpack_from`, one CRC and one
-`pack`: 2.1 µs, system calls included.
+length (the `BatchLayout`) is computed once for all requests of that length. A request then costs one `unpack_from`, one CRC and
+one `pack`: 2.1 µs, with its part of the system calls.
 
-A run takes versions 3 to 9, one partition a request, one sound batch, the next sequence. It stops before any other request and
-leaves it to the general path (`handlers/produce.py`), which alone knows errors, duplicates, mirrored topics, append times and
-full segments. A write that fails has appended nothing; the general path then answers each of its requests with its own error.
-`tests/unit/broker/handlers/test_produce_run.py` compares both ways. The buffer is never written to, and nothing of it is kept."""
+A run takes versions 3 to 9, one partition a request, one valid batch, the next sequence. It stops before any other request and
+leaves it to the general path (`produce.py`), which alone handles errors, duplicates, mirrored topics, append times and full
+segments. A write that fails has appended nothing; the general path then answers each of its requests with its own error.
+`tests/unit/broker/handlers/test_produce_run.py` compares both paths. The buffer is never written to, and nothing of it is kept.
+"""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,12 +31,12 @@ from ..partitions.partition import PartitionTable
 from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
 
 MOST_REQUESTS = MOST_PIECES // 2
-"""In one run. Each request has two pieces: a new header, and the rest as it came."""
-FRONTS_KEPT = 5_000
+"""Requests in one run. Each has two pieces: a new header, and the rest as it was received."""
+MOST_TEMPLATES = 5_000
 """About 600 bytes each. With more, the oldest is forgotten."""
-PLACES_SPARED = 1_000
-"""Places of partitions that are gone are swept out when there are twice as many places as after the last sweep, and so many
-more."""
+RESPONSES_SPARED = 1_000
+"""Responses of removed partitions are forgotten in a sweep. The next one comes when there are twice as many responses as after
+the last one, and so many more."""
 
 _PRODUCER = struct.Struct(">qhi")
 _NO_PRODUCER = _PRODUCER.pack(-1, -1, -1)
@@ -44,7 +44,7 @@ _SEQUENCES = 0x7FFFFFFF
 
 Answer = bytes | Chunks | DeferredResponse | None
 RunOutcome = tuple[RequestTemplate | None, int, Sequence[Answer]]
-"""The front for the next call, where the first byte is that was not taken, and the answers in order."""
+"""The template for the next call, the position of the first unused byte, and the responses in order."""
 
 
 class General(Protocol):
@@ -56,7 +56,7 @@ class General(Protocol):
 
 
 class _Part:
-    """One partition's share of a run."""
+    """One partition's part of a run."""
 
     __slots__ = (
         "base_offsets",
@@ -65,21 +65,21 @@ class _Part:
         "largest",
         "limit",
         "pieces",
-        "place",
         "position",
         "positions",
         "producer_id",
         "records",
+        "response",
         "sequences",
         "stamps",
     )
 
-    def __init__(self, place: PartitionResponse, position: int, limit: int) -> None:
-        self.place = place
+    def __init__(self, response: PartitionResponse, position: int, limit: int) -> None:
+        self.response = response
         self.position = position
-        """Where the next batch goes."""
+        """The position of the next batch."""
         self.limit = limit
-        self.largest = place.partition.settings.max_message_bytes
+        self.largest = response.partition.settings.max_message_bytes
         self.records = 0
         self.pieces: list[bytes | memoryview] = []
         self.positions: list[int] = []
@@ -89,21 +89,21 @@ class _Part:
         self.producer_id = self.epoch = self.due = -1
 
     def append(self, now_ms: int) -> bool:
-        """Append it to the log. Return whether that succeeded; if not, nothing was appended. The caller calls `appended`."""
+        """Append the part to the log. Return whether it succeeded; if not, nothing was appended. The caller calls `appended`."""
         run = BatchRun(self.pieces, self.positions, self.stamps, self.position, self.producer_id, self.sequences)
         try:
-            self.place.partition.log.append_run(run, now_ms)
+            self.response.partition.log.append_run(run, now_ms)
         except (AppendFailed, LogUnusable):
             return False
         return True
 
 
-_Stretch = tuple[int, _Part]
-"""A part, and the first request of the run that is its own; the next stretch ends it."""
+_Span = tuple[int, _Part]
+"""Consecutive requests of one part: the index of the first one, and the part. The next span begins where this one ends."""
 
 
 class ProduceRuns:
-    """Takes runs of Produce requests out of what connections have received. One a broker, on the loop thread."""
+    """Answers runs of Produce requests from the connections' receive buffers. One for each broker, on the loop thread."""
 
     def __init__(self, partitions: PartitionTable, now_ms: Callable[[], int], metrics: ApiMetrics, general: General) -> None:
         self._partitions = partitions
@@ -112,21 +112,21 @@ class ProduceRuns:
         self._latency = metrics.latency
         self._general = general
         self._templates: dict[Key, RequestTemplate] = {}
-        self._places: dict[tuple[str, int], dict[int, PartitionResponse]] = {}
+        self._responses: dict[tuple[str, int], dict[int, PartitionResponse]] = {}
         """By topic and version."""
-        self._place_count, self._sweep_at = 0, PLACES_SPARED
+        self._response_count, self._sweep_at = 0, RESPONSES_SPARED
 
     def take(self, template: RequestTemplate | None, buffer: memoryview, start: int, end: int, peer: str) -> RunOutcome:
         """Append the run of requests that begins at `buffer[start]`, as far as it goes before `end`, and answer it.
 
-        `front` is the one that the connection's last run returned. An empty run has changed nothing. After a failed write it
+        `template` is the one that the connection's last run returned. An empty run has changed nothing. After a failed write it
         raises what the general path raises.
         """
         if template is not None:
             taken = self._take(template, buffer, start, end, peer)
             if taken[1] > start:
                 return taken
-        found = self._front_of(buffer, start, end)
+        found = self._template_of(buffer, start, end)
         if found is None or found is template:
             return template, start, ()
         return self._take(found, buffer, start, end, peer)
@@ -143,7 +143,7 @@ class ProduceRuns:
         tail_bytes = len(tail)
         correlation_ids: list[int] = []
         parts: dict[int, _Part] = {}
-        stretches: list[_Stretch] = []
+        spans: list[_Span] = []
         part: _Part | None = None
         part_index = records = position = limit = largest = run_producer = run_epoch = due = -1
         at = start
@@ -169,7 +169,7 @@ class ProduceRuns:
                 if part is not None:
                     part.position, part.records, part.due = position, records, due
                 part, part_index = other, index
-                stretches.append((len(correlation_ids), part))
+                spans.append((len(correlation_ids), part))
                 position, limit, largest, records = part.position, part.limit, part.largest, part.records
                 pieces, positions, base_offsets = part.pieces, part.positions, part.base_offsets
                 stamps, sequences = part.stamps, part.sequences
@@ -186,7 +186,7 @@ class ProduceRuns:
                 producer_id, epoch, sequence = _PRODUCER.unpack(producer)
                 if producer_id >= 0:
                     if run_producer < 0:
-                        known = part.place.partition.log.producers.due(producer_id, epoch)
+                        known = part.response.partition.log.producers.due(producer_id, epoch)
                         if known is None:
                             break
                         run_producer, run_epoch, due = part.producer_id, part.epoch, _ = producer_id, epoch, known
@@ -209,88 +209,94 @@ class ProduceRuns:
         part.position, part.records = position, records
         template.layout = layout
         taking = [one for one in parts.values() if one.positions]
-        # Every write before every `appended`: a waiting reader may append more, and these batches have their offsets already.
+        # Write all parts before any call of `appended`: a notified waiter may append more, and these batches have their offsets
+        # already.
         failed = {id(one) for one in taking if not one.append(now_ms)}
         for one in taking:
             if id(one) not in failed:
-                one.place.partition.appended(one.records, one.position - one.positions[0])
+                one.response.partition.appended(one.records, one.position - one.positions[0])
         answers: Sequence[Answer]
         if failed:
-            answers = self._singly(template, buffer, start, correlation_ids, stretches, failed, peer)
+            answers = self._answer_singly(template, buffer, start, correlation_ids, spans, failed, peer)
         elif template.acks == 0:
             answers = ()
         else:
-            answer = _answers(correlation_ids, stretches)
-            waits = [one for one in taking if one.place.partition.acks_on_disk]
+            answer = _answers(correlation_ids, spans)
+            waits = [one for one in taking if one.response.partition.acks_on_disk]
             if waits:
-                told = partial(_answers, correlation_ids, stretches)
-                return template, at, (self._when_on_disk(answer, waits, told, len(correlation_ids), begun_ns),)
+                answer_failed = partial(_answers, correlation_ids, spans)
+                return template, at, (self._when_on_disk(answer, waits, answer_failed, len(correlation_ids), begun_ns),)
             answers = (answer,)
         self._latency.add(clock_ns() - begun_ns, len(correlation_ids))
         return template, at, answers
 
     def _part(self, template: RequestTemplate, index: int, now_ms: int) -> _Part | None:
-        """Return a new part for a partition, None where the general path has to take the request."""
-        place = template.places.get(index)
-        if place is None or place.partition.is_gone:
+        """Return a new part for a partition, None when the general path has to take the request."""
+        response = template.responses.get(index)
+        if response is None or response.partition.is_gone:
             partition = self._partitions.get(template.topic, index)
             if partition is None:
                 return None
-            if place is None:
-                self._place_count += 1
-            place = template.places[index] = PartitionResponse(partition, template.version)
-            if self._place_count > self._sweep_at:
+            if response is None:
+                self._response_count += 1
+            response = template.responses[index] = PartitionResponse(partition, template.version)
+            if self._response_count > self._sweep_at:
                 self._sweep()
-        settings = place.partition.settings
+        settings = response.partition.settings
         if settings.is_mirror or settings.stamps_append_time:
             return None
-        room = place.partition.log.run_room(now_ms)
-        return None if room is None else _Part(place, *room)
+        room = response.partition.log.run_room(now_ms)
+        return None if room is None else _Part(response, *room)
 
     def _sweep(self) -> None:
-        """Forget the places of partitions that are gone."""
-        self._place_count = 0
-        for places in self._places.values():
-            for index in [index for index, place in places.items() if place.partition.is_gone]:
-                del places[index]
-            self._place_count += len(places)
-        self._sweep_at = 2 * self._place_count + PLACES_SPARED
-        self._places = {key: places for key, places in self._places.items() if places}
-        self._templates = {key: template for key, template in self._templates.items() if template.places}
+        """Forget the responses of removed partitions."""
+        self._response_count = 0
+        for responses in self._responses.values():
+            for index in [index for index, response in responses.items() if response.partition.is_gone]:
+                del responses[index]
+            self._response_count += len(responses)
+        self._sweep_at = 2 * self._response_count + RESPONSES_SPARED
+        self._responses = {key: responses for key, responses in self._responses.items() if responses}
+        self._templates = {key: template for key, template in self._templates.items() if template.responses}
 
-    def _singly(
+    def _answer_singly(
         self,
         template: RequestTemplate,
         buffer: memoryview,
         start: int,
         correlation_ids: Sequence[int],
-        stretches: Sequence[_Stretch],
+        spans: Sequence[_Span],
         failed: set[int],
         peer: str,
     ) -> list[Answer]:
-        """Answer each request of a run by itself; by the general path where its part's write has failed."""
+        """Answer each request of a run by itself; the general path answers those whose part's write has failed."""
         answers: list[Answer] = []
         at = start
-        for correlation_id, part, base_offset in _requests(correlation_ids, stretches):
+        for correlation_id, part, base_offset in _requests(correlation_ids, spans):
             size, api_key, version, _, client_id_length = FIXED_HEADER.unpack_from(buffer, at)
             frame = buffer[at : at + 4 + size]
             at += 4 + size
             if id(part) in failed:
                 answers.append(self._general.answer(frame, api_key, version, correlation_id, client_id_length, peer))
             elif template.acks != 0:
-                answer = part.place.answer(correlation_id, base_offset)
-                if part.place.partition.acks_on_disk:
-                    told = partial(_refusal, part.place, correlation_id)
-                    answers.append(self._when_on_disk(answer, [part], told, 1, clock_ns()))
+                answer = part.response.answer(correlation_id, base_offset)
+                if part.response.partition.acks_on_disk:
+                    answer_failed = partial(_failed_answer, part.response, correlation_id)
+                    answers.append(self._when_on_disk(answer, [part], answer_failed, 1, clock_ns()))
                 else:
                     answers.append(answer)
         return answers
 
     def _when_on_disk(
-        self, answer: bytes, waits: Sequence[_Part], told: Callable[[dict[int, str]], bytes], request_count: int, begun_ns: int
+        self,
+        answer: bytes,
+        waits: Sequence[_Part],
+        answer_failed: Callable[[dict[int, str]], bytes],
+        request_count: int,
+        begun_ns: int,
     ) -> DeferredResponse:
-        """Return a DeferredResponse: `answer` when every part in `waits` is on disk, else what `told` makes of the failed
-        ones."""
+        """Return a DeferredResponse: `answer` when every part in `waits` is on disk, else what `answer_failed` returns for the
+        reasons of the failed parts."""
         deferred = DeferredResponse()
         deferred.expected_bytes = len(answer)
         failed: dict[int, str] = {}
@@ -304,15 +310,15 @@ class ProduceRuns:
             waiting_count -= 1
             if waiting_count == 0:
                 self._latency.add(clock_ns() - begun_ns, request_count)
-                deferred.complete((told(failed) if failed else answer,))
+                deferred.complete((answer_failed(failed) if failed else answer,))
 
         for part in waits:
-            part.pieces = []  # Views into the buffer, which is used again before the flush ends.
-            part.place.partition.when_flushed(part.position, partial(flushed, part))
+            part.pieces = []  # views into the buffer, which is used again before the flush ends
+            part.response.partition.when_flushed(part.position, partial(flushed, part))
         return deferred
 
-    def _front_of(self, buffer: memoryview, start: int, end: int) -> RequestTemplate | None:
-        """Return the front of the request at `start`, None where no run takes it."""
+    def _template_of(self, buffer: memoryview, start: int, end: int) -> RequestTemplate | None:
+        """Return the template of the request at `start`, None when the general path has to take it."""
         found = read_template(buffer, start, end)
         if found is None:
             return None
@@ -321,42 +327,40 @@ class ProduceRuns:
         if template is None:
             if not self._partitions.of_topic(topic):
                 return None
-            if len(self._templates) >= FRONTS_KEPT:
+            if len(self._templates) >= MOST_TEMPLATES:
                 del self._templates[next(iter(self._templates))]
-            template = self._templates[key] = RequestTemplate(key, topic, acks, self._places.setdefault((topic, key[0]), {}))
+            template = self._templates[key] = RequestTemplate(key, topic, acks, self._responses.setdefault((topic, key[0]), {}))
         return template
 
 
-def _answers(
-    correlation_ids: Sequence[int], stretches: Sequence[_Stretch], failed: Mapping[int, str] = MappingProxyType({})
-) -> bytes:
-    """Return the responses of a run. `failed` has the reasons of the parts whose flush failed, by their ids."""
-    if len(stretches) == 1 and not failed:
-        part = stretches[0][1]
-        pack, size, middle, rest = part.place.ready()
+def _answers(correlation_ids: Sequence[int], spans: Sequence[_Span], failed: Mapping[int, str] = MappingProxyType({})) -> bytes:
+    """Return the responses of a run, joined. `failed` has the reasons of the parts whose flush failed, by their ids."""
+    if len(spans) == 1 and not failed:
+        part = spans[0][1]
+        pack, size, middle, rest = part.response.ready()
         return b"".join(
             [pack(size, number, middle, base, rest) for number, base in zip(correlation_ids, part.base_offsets, strict=True)]
         )
     return b"".join(
         [
-            part.place.refusal(correlation_id, failed[id(part)])
+            part.response.refusal(correlation_id, failed[id(part)])
             if id(part) in failed
-            else part.place.answer(correlation_id, base_offset)
-            for correlation_id, part, base_offset in _requests(correlation_ids, stretches)
+            else part.response.answer(correlation_id, base_offset)
+            for correlation_id, part, base_offset in _requests(correlation_ids, spans)
         ]
     )
 
 
-def _refusal(place: PartitionResponse, correlation_id: int, failed: Mapping[int, str]) -> bytes:
+def _failed_answer(response: PartitionResponse, correlation_id: int, failed: Mapping[int, str]) -> bytes:
     (reason,) = failed.values()
-    return place.refusal(correlation_id, reason)
+    return response.refusal(correlation_id, reason)
 
 
-def _requests(correlation_ids: Sequence[int], stretches: Sequence[_Stretch]) -> Iterator[tuple[int, _Part, int]]:
+def _requests(correlation_ids: Sequence[int], spans: Sequence[_Span]) -> Iterator[tuple[int, _Part, int]]:
     """Yield each request of a run: its correlation id, its part and its base offset."""
     answered: dict[int, int] = {}
-    ends = [begin for begin, _ in stretches[1:]] + [len(correlation_ids)]
-    for (begin, part), end in zip(stretches, ends, strict=True):
+    ends = [begin for begin, _ in spans[1:]] + [len(correlation_ids)]
+    for (begin, part), end in zip(spans, ends, strict=True):
         done = answered.get(id(part), 0)
         answered[id(part)] = done + end - begin
         for number, base_offset in zip(correlation_ids[begin:end], part.base_offsets[done : done + end - begin], strict=True):

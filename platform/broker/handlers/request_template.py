@@ -1,9 +1,9 @@
-"""What Produce requests have in common from one to the next, so that it is decoded once. For `produce_run`.
+"""What successive Produce requests have in common, so that it is decoded once. For `produce_run`.
 
-`RequestTemplate`: requests to one topic. `BatchLayout`: requests that are equally long. `PartitionResponse`: how one partition's
-appends are answered.
+`RequestTemplate`: for requests to one topic. `BatchLayout`: for requests of one length. `PartitionResponse`: the response to an
+append to one partition.
 
-    size int32, key int16 = 0, version int16 | correlation id | front: client id … topic, count of partitions = 1
+    size int32, key int16 = 0, version int16 | correlation id | prefix: client id … topic, count of partitions = 1
     | partition int32 | lead: records length, base offset int64, length int32, leader epoch int32, magic int8 | CRC int32
     | kind: attributes int16, last offset delta int32 | base timestamp int64 | maximum timestamp int64
     | producer id int64, epoch int16, sequence int32 | record count int32 | records | no tags (9 on)
@@ -22,20 +22,20 @@ from ..partitions.partition import Partition
 from .batch_rules import fault_of
 
 LONGEST_PREFIX = 1_024
-"""A request whose client id and topic are longer together goes the general way."""
+"""The general path takes a request whose client id and topic are longer together."""
 
 _LEAD = struct.Struct(">qiib")
 """Base offset, length, leader epoch, magic: the beginning of a batch, up to its CRC."""
 _KIND = struct.Struct(">Hi")
 PLACED = struct.Struct(">qiibI")
-"""A batch's first 21 bytes. They include the twelve that a broker sets; the CRC covers all bytes behind them."""
+"""A batch's first 21 bytes. They include the twelve that a broker sets. The CRC covers all bytes behind them."""
 _HEAD = struct.Struct(">ii")
 _API = struct.Struct(">hh")
 _LARGEST_INT32 = (1 << 31) - 1
 
 
 class BatchLayout(NamedTuple):
-    """What requests have in common that are equally long and alike up to the CRC."""
+    """What requests have in common when they have the same length and the same bytes up to the CRC."""
 
     word: bytes
     lead: bytes
@@ -44,14 +44,14 @@ class BatchLayout(NamedTuple):
     size_bytes: int
     """The batch's size."""
     record_count: int
-    """As the last offset delta has it."""
+    """By the last offset delta."""
 
 
 NO_LAYOUT = BatchLayout(b"", b"", b"", 0, 0, 0)
 
 
 class PartitionResponse:
-    """A partition, and how an append to it is answered in one version."""
+    """A partition, and the response to an append to it in one version."""
 
     __slots__ = ("_log_start_offset", "_ready", "flexible", "partition", "version")
 
@@ -95,19 +95,19 @@ class PartitionResponse:
 
 
 Key = tuple[int, int, bytes]
-"""Version, how many bytes the records' length takes, and all bytes from the client id to the count of partitions."""
+"""The version, the size of the records' length field, and all bytes from the client id to the count of partitions."""
 
 
 class RequestTemplate:
-    """What requests to one topic have in common that are alike up to the partition."""
+    """What requests to one topic have in common when they have the same bytes up to the partition."""
 
-    __slots__ = ("acks", "layout", "length_bytes", "places", "prefix", "size", "topic", "unpack", "version")
+    __slots__ = ("acks", "layout", "length_bytes", "prefix", "responses", "size", "topic", "unpack", "version")
 
-    def __init__(self, key: Key, topic: str, acks: int, places: dict[int, PartitionResponse]) -> None:
+    def __init__(self, key: Key, topic: str, acks: int, responses: dict[int, PartitionResponse]) -> None:
         self.version, self.length_bytes, self.prefix = key
         self.topic = topic
         self.acks = acks
-        self.places = places
+        self.responses = responses
         layout = struct.Struct(f">8si{len(self.prefix)}si{self.length_bytes + _LEAD.size}sI6s8xq14si")
         self.unpack = layout.unpack_from
         self.size = layout.size
@@ -115,14 +115,14 @@ class RequestTemplate:
 
 
 def read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
-    """Return the key, topic and acks of the request at `buffer[start]`, None where no run takes it or it is malformed."""
+    """Return the key, topic and acks of the request at `buffer[start]`, None when no run takes it or it is malformed."""
     try:
-        return _read_front(buffer, start, end)
+        return _read_template(buffer, start, end)
     except (WireError, struct.error, IndexError):
         return None
 
 
-def _read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
+def _read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
     size, _, version, _, client_id_length = FIXED_HEADER.unpack_from(buffer, start)
     frame = buffer[start : min(start + 4 + size, end)]
     if not produce.MIN_VERSION <= version <= produce.MAX_VERSION:
@@ -150,7 +150,7 @@ def _read_front(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int
 
 
 def layout_of(template: RequestTemplate, word: bytes, lead: bytes, kind: bytes) -> BatchLayout | None:
-    """Return the shape that a request's first bytes say, None where no run takes it."""
+    """Return the layout of a request by its first bytes, None when no run takes it."""
     flexible = template.version >= produce.FIRST_FLEXIBLE
     base_offset, length, _, magic = _LEAD.unpack_from(lead, template.length_bytes)
     size_bytes = length + LENGTH_PREFIX_SIZE
@@ -161,7 +161,7 @@ def layout_of(template: RequestTemplate, word: bytes, lead: bytes, kind: bytes) 
         magic != MAGIC
         or base_offset < 0
         or size_bytes < HEADER_SIZE
-        or record_count > size_bytes  # A compressed batch with more records than bytes leaves a hole: the general path's.
+        or record_count > size_bytes  # a compressed batch with more records than bytes leaves a hole: only the general path can
         or frame_bytes - 4 > _LARGEST_INT32
         or word != INT.pack(frame_bytes - 4) + _API.pack(produce.API_KEY, template.version)
         or lead[: template.length_bytes] != count(size_bytes, flexible=flexible)

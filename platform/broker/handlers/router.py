@@ -1,6 +1,6 @@
-"""Sends each request frame to its API's handler (`api_table`) and puts the frame around the response.
+"""Calls the handler of each request frame's API (`api_table`) and frames the response.
 
-A request that is not served gets the protocol's own error where it has one, else the connection is closed with a log line
+A request that is not served gets the protocol's own error where it has one; else the connection is closed with a log line
 (`unserved`). Hot: `answer` runs once a request."""
 
 import struct
@@ -26,7 +26,7 @@ from .unserved import Unserved
 log = get_logger(__name__)
 
 CONTROL_FRAME_BYTES = 4 * 1024 * 1024
-"""The longest frame of any API but Produce. No client asks for so much, and a decoded request takes many times its size."""
+"""The largest frame of any API except Produce. No client sends so much, and a decoded request takes many times its size."""
 
 _HEAD = struct.Struct(">ii")
 _FLEXIBLE_HEAD = struct.Struct(">iib")
@@ -59,7 +59,7 @@ class Router:
         if api.served_from <= version <= api.highest:
             handler = api.handler
         elif api_key == api_versions.KEY:
-            # For every other version the response is a v0 body with our ranges, and its header is plain.
+            # For every other version the response is a v0 body with our ranges, and the request's header is plain.
             handler, flexible = api.handler, False
         elif api.lowest <= version < api.served_from and api.below is not None:
             handler = api.below

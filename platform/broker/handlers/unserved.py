@@ -1,7 +1,7 @@
-"""Refuses a request whose API or version is not served: with the protocol's own error where it has one, else by closing the
-connection. The log says which peer asked for what, and what is served.
+"""Refuses requests whose API or version is not served: with the protocol's own error where it has one, else by closing the
+connection. The log names the peer, its request and what is served.
 
-Clients that ask for ApiVersions first never come here."""
+Clients that use ApiVersions never send such a request."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from ..event_loop.rate_limited_log import RateLimitedLog
 from ..network.request_header import FIXED_HEADER_SIZE, body_start
 
 LONGEST_CLIENT_ID = 100
-"""So many characters of a client id go into the log."""
+"""Characters of a client id that are logged."""
 
 
 class Unserved:
@@ -23,9 +23,9 @@ class Unserved:
         self._log = log
 
     def answer(self, frame: memoryview, api_key: int, version: int, client_id_length: int, peer: str) -> tuple[bytes, bool]:
-        """Return a response's body with UNSUPPORTED_VERSION, and whether its header is flexible.
+        """Return the body of a response with UNSUPPORTED_VERSION, and whether its header is flexible.
 
-        Raises: FrameRefused where the protocol has no such response; MalformedFrame.
+        Raises: FrameRefused when the protocol has no such response; MalformedFrame.
         """
         body_start(frame, client_id_length, flexible=False)
         client_id = bytes(frame[FIXED_HEADER_SIZE : FIXED_HEADER_SIZE + max(0, client_id_length)]).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""A broker driven turn by turn on the test's thread, and clients of it: real connections and logs, ZooKeeper played."""
+"""A broker driven turn by turn on the test's thread, and its clients. Real connections and logs; ZooKeeper is simulated."""
 
 import socket
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ MOST_TURNS = 1_000
 
 
 class DrivenBroker(ServingBroker):
-    """Nothing happens but in `turn`; what workers are to do is left undone."""
+    """A broker that acts only in `turn`. The jobs of its workers do not run."""
 
     def turn(self) -> None:
-        """Handle what has come."""
+        """Run one turn of the loop."""
         self.loop._turn(self.loop._epoll.poll(0))
 
     def files(self) -> dict[str, bytes]:
@@ -40,10 +40,10 @@ class Peer:
         self.connection = Connection(ours, "pair", broker.server)
         self.connection.start()
         self.answers = bytearray()
-        """All that was answered so far."""
+        """All responses so far."""
 
     def send(self, data: bytes) -> None:
-        """Have `data` handled in one turn, unless the connection is closed; see what is answered."""
+        """Send `data`, unless the connection is closed, and run one turn; keep the responses."""
         if not self.connection.is_closed:
             assert self._socket.send(data) == len(data)
             self._broker.turn()
@@ -57,7 +57,7 @@ class Peer:
             pass
 
     def finish(self) -> None:
-        """Send no more, and get what was pending. On a slow machine the broker takes more turns for it."""
+        """Close the sending side and collect the pending responses. On a slow machine the broker needs more turns for them."""
         self._socket.shutdown(socket.SHUT_WR)
         for _ in range(MOST_TURNS):
             self._broker.turn()

@@ -29,6 +29,6 @@ class HandWorker(Worker):
             done(result)
 
     def run(self) -> None:
-        """Run all there are, those too that they bring."""
+        """Run all jobs, and those that they add."""
         while self.jobs:
             self.run_one()

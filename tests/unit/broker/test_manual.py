@@ -1,4 +1,4 @@
-"""The broker's manual says what the code does: its tables are the code's."""
+"""The tables of the broker's manual are the code's."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a start that cannot go on advises: in words that fit the fault, never a traceback. Real processes where one is needed."""
+"""A failed start gives advice that fits the fault, never a traceback. Real processes where one is needed."""
 
 import errno
 import json

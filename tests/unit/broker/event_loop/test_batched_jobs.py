@@ -1,4 +1,4 @@
-"""Things asked for one by one and done many at a time: in order, bounded, each told what has become of it."""
+"""Single tasks that run many at a time: in order, bounded, each with its outcome."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -11,7 +11,7 @@ from tests.unit.broker.hand_worker import HandWorker
 
 
 class Noted:
-    """Kinds of things that note what was done together, and what was told."""
+    """Kinds of tasks that record which ran in one job, and the outcomes."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[str, list[int]]] = []

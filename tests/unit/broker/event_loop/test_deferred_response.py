@@ -1,4 +1,4 @@
-"""An answer that comes later, when it has come: nobody holds it any more."""
+"""A completed deferred response is freed without the garbage collector."""
 
 import gc
 import weakref
@@ -10,7 +10,7 @@ from headrace.broker.event_loop.deferred_response import Chunks, DeferredRespons
 
 
 class Parked:
-    """Holds its answer and is held by it, as a parked fetch."""
+    """Refers to its response and is referred to by it, as a parked fetch."""
 
     def __init__(self) -> None:
         self.deferred = DeferredResponse(deadline_ms=1, at_deadline=self.give_up, cancelled=self.leave)
@@ -33,7 +33,7 @@ class Parked:
     ids=["complete", "expire", "abandon"],
 )
 def test_who_waited_is_gone_with_the_answer_and_not_left_to_the_collector(end: Callable[[DeferredResponse], None]) -> None:
-    """Thousands of parked fetches a second made the collector stop the loop for 20 ms, once a second."""
+    """The cycles of thousands of parked fetches made the garbage collector stop the loop for 20 ms, once a second."""
     gc.disable()
     try:
         parked = Parked()

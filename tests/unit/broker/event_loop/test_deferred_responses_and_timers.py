@@ -1,4 +1,4 @@
-"""A pending answer ends once; timers come due in order."""
+"""A pending response ends once; timers are due in order."""
 
 from functools import partial
 

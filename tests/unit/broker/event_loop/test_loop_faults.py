@@ -1,4 +1,4 @@
-"""A call that fails ends nothing, and is told once a second however often it comes."""
+"""A call that fails does not stop the loop, and is logged at most once a second."""
 
 import logging
 

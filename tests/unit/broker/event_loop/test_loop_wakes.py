@@ -1,4 +1,4 @@
-"""A post from another thread wakes the loop, whenever it comes."""
+"""A post from another thread wakes the loop at any time."""
 
 import os
 
@@ -25,7 +25,7 @@ def test_a_post_while_the_loop_takes_note_of_an_earlier_one_costs_no_later_wake_
 
 
 def test_a_post_after_the_end_is_nothing_and_writes_to_nobodys_descriptor() -> None:
-    # A worker that was late raised in its thread, which pytest reported of whichever test ran by then.
+    # Before, a late worker raised in its thread, and pytest reported that for another test.
     loop = Loop()
     wake = loop._wake
     reader, writer = os.pipe()

@@ -1,4 +1,4 @@
-"""Long requests are answered a slice at a time: others are served in between, and what waits is bounded."""
+"""Long requests run in slices of time: other requests are served in between, and waiting ones are bounded."""
 
 import struct
 import threading
@@ -23,7 +23,7 @@ from tests.support.raw_kafka import Closed
 from tests.support.serving_broker import ServingBroker
 
 NUMBER = 300
-"""Elements of a request that is to be seen pausing at each."""
+"""Elements of a request whose handler must pause at each."""
 
 
 def by_topic(number: int, partition: dict[str, Any], *, topic: str = "name", index: str = "partition_index") -> dict[str, Any]:
@@ -94,7 +94,7 @@ LONG: dict[tuple[int, int], Callable[[int], dict[str, Any]]] = {
     },
     (33, 2): config,
     (44, 1): lambda number: config(number, config_operation=0),
-    # Version 4 says what the disk has free as well, and that changes.
+    # Version 4 also has the disk's free bytes, which change.
     (35, 3): lambda number: {"topics": [{"topic": "t", "partitions": list(range(number))}]},
     (37, 3): lambda number: {
         "topics": [{"name": f"n{one}", "count": 2, "assignments": None} for one in range(number)],
@@ -154,7 +154,7 @@ def test_a_request_that_names_many_things_gives_way_at_each_and_is_answered_as_i
 def test_beside_the_largest_request_others_are_served(
     broker: ServingBroker, api: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Client and broker share one interpreter here: it takes slices of its own.
+    # Client and broker share one interpreter here, which takes time from both.
     monkeypatch.setattr(response_generators, "SLICE_NS", 50_000)
     order: deque[str] = deque()
     with broker.client() as client, broker.client() as other:
@@ -205,7 +205,7 @@ def test_whoever_goes_away_is_not_worked_for_any_longer(broker: ServingBroker, m
 
 
 class HandLoop:
-    """Calls what was posted when told to."""
+    """Calls posted functions when the test runs a turn."""
 
     def __init__(self) -> None:
         self.posted: deque[Callable[[], None]] = deque()
@@ -274,7 +274,7 @@ def test_an_answer_that_comes_later_still_is_hurried_expires_and_is_abandoned_th
 
 
 def test_a_connection_may_end_while_its_own_answer_is_being_made(one_step_a_slice: None) -> None:
-    """What steps do can close the connection that waits for them; they are closed when they have paused, not while they run."""
+    """A generator can close the connection that waits for it. It is closed at its next pause, not while it runs."""
     loop = HandLoop()
     waiting = ResponseGenerators(loop)  # type: ignore[arg-type]
     made: list[DeferredResponse] = []
@@ -307,7 +307,7 @@ def test_settings_beyond_what_is_looked_at_are_refused_and_a_message_names_the_f
 
     most = alter(config_changes.MOST_SETTINGS)
     assert most.error_code == ErrorCode.INVALID_CONFIG
-    assert most.error_message.endswith(f"and {config_changes.MOST_SETTINGS - config_changes.MOST_TOLD} more")
+    assert most.error_message.endswith(f"and {config_changes.MOST_SETTINGS - config_changes.MOST_NAMED_FAULTS} more")
     more = alter(config_changes.MOST_SETTINGS + 1)
     assert (more.error_code, "give at most 1000" in more.error_message) == (ErrorCode.INVALID_REQUEST, True)
 

@@ -1,8 +1,8 @@
-"""Kafka's rules of one classic group, written down a second time and for reading, not for speed: what each call is answered at
-once, and what each parked call is answered when. Checked answer by answer against Apache Kafka 4.3.1 when it was written.
+"""A second implementation of Kafka's rules of one classic group, written to be read: the answer to each call, and when each
+parked call is answered. It was checked answer by answer against Apache Kafka 4.3.1 when it was written.
 
-Where Kafka leaves a choice (who leads, which of equally liked protocols wins) the model asks `choice` what was chosen and holds
-it against what may be. Where we differ on purpose it says `ours`.
+Where Kafka leaves a choice (the leader, the protocol in a tie) the model gets the choice from `choice` and checks that it is
+allowed. Comments with `ours` mark where we differ on purpose.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Answer = tuple[Any, ...]
-"""An error's name first, then what belongs to it."""
+"""An error's name first, then the answer's values."""
 PARKED: Answer = ("parked",)
 
 
 @dataclass(eq=False)
 class Member:
-    """One member, by what it said and what it waits for."""
+    """One member: what it sent, and what it waits for."""
 
     name: str
     instance: str | None
@@ -79,14 +79,14 @@ class KafkasGroup:
             return ("UNKNOWN_MEMBER_ID",)
         is_known = name in self.members or name in self.expected or holder is not None
         if not is_known and len(self.members) + len(self.expected) >= self.most_members:
-            return ("GROUP_MAX_SIZE_REACHED",)  # ours: Kafka lets more in while it prepares, and turns others away then
+            return ("GROUP_MAX_SIZE_REACHED",)  # ours: Kafka accepts more members while it prepares, and refuses some afterwards
         if not name and holder is not None:
             return self._comes_back(call, holder, fresh, stays_in_a_tie)
         if not name or name in self.expected:
             if name and holder is not None:
                 return ("FENCED_INSTANCE_ID",)
             if not self._agrees(offers, None):
-                self.expected.pop(name, None)  # ours: who cannot join is not waited for
+                self.expected.pop(name, None)  # ours: the group does not wait for a client that cannot join
                 self._settle()
                 return ("INCONSISTENT_GROUP_PROTOCOL",)
             if not name and needs_name and instance is None:
@@ -101,7 +101,7 @@ class KafkasGroup:
         if error:
             return (error,)
         member = self.members[name]
-        if not self._agrees(offers, member):  # ours: a member alone may change to what it likes
+        if not self._agrees(offers, member):  # ours: a single member may change to any protocol
             return ("INCONSISTENT_GROUP_PROTOCOL",)
         member.knows_its_name = True
         is_same = offers == member.offers
@@ -156,7 +156,7 @@ class KafkasGroup:
         return ("NONE",)
 
     def leave(self, leavers: Sequence[tuple[str, str | None]]) -> list[str]:
-        """LeaveGroup: all of them are gone before the others go on."""
+        """LeaveGroup: all leaving members are removed before the others go on."""
         errors, gone = [], []
         for name, instance in leavers:
             by_instance = self._holder(instance) if not name else None
@@ -185,7 +185,7 @@ class KafkasGroup:
                 return
 
     def time_is(self, now: int) -> list[str]:
-        """Carry out what is due; return who was put out."""
+        """Carry out what is due; return the removed members."""
         self.now = now
         self.expected = {name: until for name, until in self.expected.items() if until > now}
         out = [one for one in self.members.values() if one.silent_at is not None and one.silent_at <= now]
@@ -236,13 +236,13 @@ class KafkasGroup:
         return PARKED
 
     def _settle(self, *, is_smaller: bool = False) -> None:
-        """Go on as far as it goes; `is_smaller`: who is in the group has changed, so that it has to begin again."""
+        """Go on as far as possible; `is_smaller`: members have left, so a rebalance has to begin."""
         if not self.members:
             if is_smaller:
                 self.state, self.protocol, self.leader, self.generation = "Empty", None, None, self.generation + 1
                 self.gather_until = self.join_by = self.sync_by = None
             if not self.expected:
-                self.generation = 0  # ours: a group that nobody is in is forgotten
+                self.generation = 0  # ours: a group without members is forgotten
             return
         if is_smaller and self.state != "PreparingRebalance":
             for member in self.members.values():
@@ -296,7 +296,7 @@ class KafkasGroup:
         self.sync_by = self.now + max(one.rebalance_ms for one in joined)
         return late
 
-    # -- what is asked often ---------------------------------
+    # -- helpers ---------------------------------------------
 
     def _generation_for(self, member: Member) -> Answer:
         everybody = tuple(self.members) if member.name == self.leader else ()
@@ -335,7 +335,7 @@ class KafkasGroup:
         return bool(set(offers).intersection(*others))
 
     def _winners(self) -> set[str]:
-        """The protocols that all can do and most like best."""
+        """The protocols that all members support and most prefer."""
         able = set.intersection(*(set(one.offers) for one in self.members.values()))
         votes = [next(offer for offer in one.offers if offer in able) for one in self.members.values()]
         return {one for one in votes if votes.count(one) == max(map(votes.count, votes))}

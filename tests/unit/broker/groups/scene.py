@@ -1,4 +1,4 @@
-"""A coordinator with a hand-wound clock, and clients that remember how they were answered."""
+"""A coordinator whose clock the test sets, and clients that record their answers."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -17,7 +17,7 @@ def offers(*names: str) -> list[ProtocolOffer]:
 
 
 class Asked:
-    """A join or sync: `answers` has what came back, at most one."""
+    """A join or sync. `answers` has its answer, at most one."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
@@ -41,7 +41,7 @@ class Asked:
 
 
 class Scene:
-    """One coordinator; time passes when told."""
+    """One coordinator; time passes when the test says so."""
 
     def __init__(self, new_member_id: Callable[[str], str] | None = None, **limits: int) -> None:
         numbers = count(1)
@@ -108,7 +108,7 @@ class Scene:
         self.deliver()
 
     def pass_ms(self, passed_ms: int) -> list[str]:
-        """Let time pass at once; return the members that fell silent."""
+        """Let time pass in one step; return the members whose sessions ended."""
         self.now_ms += passed_ms
         evictions = self.coordinator.tick(self.now_ms)
         self.deliver()

@@ -1,4 +1,4 @@
-"""Any history, answer by answer: what the coordinator says and when, against Kafka's rules written down a second time."""
+"""Any history, answer by answer: the coordinator against a second implementation of Kafka's rules."""
 
 from itertools import count
 from typing import Any
@@ -12,7 +12,7 @@ from tests.unit.broker.groups.kafkas_rules import PARKED, Answer, KafkasGroup
 from tests.unit.broker.groups.scene import Asked, Scene
 
 STEP_MS = 250
-"""How often both are told the time."""
+"""How often both get the time."""
 SLOTS = st.integers(0, 3)
 OWN = "own"
 INSTANCES = st.sampled_from([OWN, OWN, OWN, OWN, None, "i0", "i1"])

@@ -1,4 +1,4 @@
-"""Whatever members do and whenever: what holds of a group in every history. The machine runs against a model of its clients."""
+"""Invariants of a group in any history. The machine runs against a model of its clients."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tests.unit.broker.groups.scene import Asked, Scene
 
 SESSION_MS, REBALANCE_MS, DELAY_MS = 10_000, 30_000, 500
 STEP_MS = 250
-"""How often the machine is told the time."""
+"""How often the machine gets the time."""
 
 
 def offered(names: list[str]) -> list[ProtocolOffer]:
@@ -31,7 +31,7 @@ class AnyHistory(RuleBasedStateMachine):
     def begin(self, delay_ms: int, size: int) -> None:
         self.scene = Scene(initial_rebalance_delay_ms=delay_ms, members_per_group=size)
         self.joins: list[tuple[Asked, int]] = []
-        """Everything parked, and when."""
+        """All parked requests, and when they were parked."""
         self.syncs: list[tuple[Asked, int]] = []
         self.cancelled: set[int] = set()
         self.instance_of: dict[str, str | None] = {}
@@ -39,7 +39,7 @@ class AnyHistory(RuleBasedStateMachine):
         self.generations: dict[tuple[Group, int], dict[str, Any]] = {}
         self.last_generation: dict[Group, int] = {}
         self.told_gone: set[str] = set()
-        """Members that were removed with a word to somebody: by leaving, silence, replacement."""
+        """Members whose removal some client knows of: they left, their session ended, or they were replaced."""
         self.known: set[str] = set()
 
     @rule(target=ids, instance=instances, names=protocols, id_first=st.booleans())
@@ -159,7 +159,7 @@ class AnyHistory(RuleBasedStateMachine):
         return asked
 
     def _look(self) -> None:
-        """Hold every answer against what may be answered."""
+        """Check that every answer is allowed."""
         now_ms = self.scene.now_ms
         for asked, since_ms in [*self.joins, *self.syncs]:
             assert len(asked.answers) <= 1, "answered twice"

@@ -1,4 +1,4 @@
-"""What a group and all groups together may hold."""
+"""The bounds of one group and of all groups together."""
 
 import pytest
 

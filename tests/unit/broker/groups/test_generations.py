@@ -262,7 +262,7 @@ def test_groups_that_lost_their_members_are_told_once_and_those_that_have_some_a
 
 
 def test_members_that_leave_in_one_request_are_gone_before_the_others_go_on() -> None:
-    """One after the other, the last of them was put into a generation that the next line of the same request took it out of."""
+    """Before, members were removed one by one: the last one entered a generation and left it within one request."""
     scene = Scene()
     a, b, c = scene.stable(3)
     late, *again = scene.join(name="late"), scene.join(b), scene.join(c)
@@ -273,7 +273,7 @@ def test_members_that_leave_in_one_request_are_gone_before_the_others_go_on() ->
 
 
 def test_a_first_generation_without_a_delay_does_not_wait_for_who_only_has_an_id() -> None:
-    """It waited until that one's session was over: for ever, to those who wait."""
+    """Before, the group waited until that session ended, which is far too long."""
     scene = Scene()
     assert scene.join(id_first=True).error is ErrorCode.MEMBER_ID_REQUIRED
     came = scene.join(name="came")

@@ -1,4 +1,4 @@
-"""What administrators see of groups and may delete of them, over real sockets. ZooKeeper is played."""
+"""Listing, describing and deleting groups, over real sockets. ZooKeeper is simulated."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,7 +50,7 @@ def test_a_group_is_described_with_its_members_while_it_stands(client: RawClient
 
 
 def test_a_group_in_which_somebody_is_only_expected_is_listed_and_described_alike(client: RawClient) -> None:
-    """It was listed as Empty and described as Dead."""
+    """Before, the group was listed as Empty and described as Dead."""
     assert client.ask(11, 7, join_message()).error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert listed(client) == {"g": "Empty"}
     (group,) = describe(client, "g")

@@ -1,4 +1,4 @@
-"""The group APIs over real sockets: each version, parked answers, lost connections. ZooKeeper is played."""
+"""The group APIs over real sockets: each version, parked requests, lost connections. ZooKeeper is simulated."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -90,7 +90,7 @@ def test_a_request_behind_a_parked_join_on_the_same_connection_waits_for_it(brok
         eventually(lambda: heartbeat(one, first) == ErrorCode.REBALANCE_IN_PROGRESS, what="the rebalance told")
         one.send(11, 7, control.encode_request(11, 7, join_message(member_id=first.member_id)))
         assert control.decode_response(11, 7, two.receive(11, 7)[1]).generation_id == 2
-        # Its leaving is read the moment its join is answered, in the middle of answering all joins of the generation.
+        # Its LeaveGroup is read as soon as its join is answered, while other joins of the generation are still being answered.
         assert control.decode_response(13, 3, two.receive(13, 3)[1]).members[0].error_code == 0
         assert control.decode_response(11, 7, one.receive(11, 7)[1]).generation_id == 2
         assert join(one, member_id=first.member_id).generation_id == 3

@@ -1,4 +1,4 @@
-"""Connections that die while an answer is owed."""
+"""Connections that break while a request is parked."""
 
 from headrace.wire.errors import ErrorCode
 from tests.unit.broker.groups.scene import Scene

@@ -1,5 +1,5 @@
-"""Passes over committed offsets, as the loop sees them: in pieces, only of one's own groups, and the next one in any case. Loop,
-worker and ZooKeeper are played by hand."""
+"""Passes over committed offsets on the loop: in chunks, only for this broker's groups, and always followed by another pass. The
+test drives loop, worker and ZooKeeper."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ NOW_MS = 1_800_000_000_000
 
 
 class HandLoop(Loop):
-    """Time and calls that go on when told to."""
+    """A loop whose time and calls the test drives."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class HandLoop(Loop):
 
 @dataclass
 class Store:
-    """Groups by name, and what was asked of them; each call finishes `each` groups."""
+    """Groups by name, and the calls for them; each call finishes `each` groups."""
 
     names: list[str] = field(default_factory=list)
     each: int = 1_000
@@ -67,7 +67,7 @@ class Store:
 
 
 class Scene:
-    """A retention with everything around it in hand."""
+    """A retention, with all its surroundings driven by the test."""
 
     def __init__(self, folder: Path, store: Store, *, brokers: Sequence[int] = (1,)) -> None:
         settings = from_words(data=folder, zookeeper="played", words=["group.initial.rebalance.delay.ms=0"])

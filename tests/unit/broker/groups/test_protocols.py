@@ -1,4 +1,4 @@
-"""Which of the members' protocols a group uses."""
+"""Which of its members' protocols a group uses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Members that outlive their process: known by their instance id, back in their place without a rebalance (KIP-345)."""
+"""Members that outlive their process: a new process with the same instance id rejoins without a rebalance (KIP-345)."""
 
 from headrace.broker.groups.messages import ProtocolOffer
 from headrace.broker.groups.subscription import subscription

@@ -1,4 +1,4 @@
-"""What waits for ZooKeeper: coalesced, bounded, answered in any case."""
+"""Calls that wait for ZooKeeper: merged, bounded, always answered."""
 
 import queue
 from collections.abc import Callable

@@ -1,5 +1,4 @@
-"""Two brokers that get the same Produce requests, one of which may take the short way. Driven turn by turn on the test's
-thread."""
+"""Two brokers that get the same Produce requests; one of them may use the fast path. Driven turn by turn on the test's thread."""
 
 import struct
 import tempfile
@@ -25,7 +24,7 @@ TOPICS: dict[str, int | tuple[int, dict[str, str]]] = {
 
 
 class Side:
-    """One broker of the two, driven turn by turn on this thread. `runs` says whether it may take the short way."""
+    """One broker of the two, driven turn by turn on this thread. `runs`: it may use the fast path."""
 
     def __init__(self, folder: Path, *, runs: bool, settings: dict[str, object] | None = None) -> None:
         self.broker, self.peer = driven(folder, TOPICS, settings)
@@ -44,7 +43,7 @@ class Side:
         router.take_run = counted
 
     def memory(self) -> list[object]:
-        """What the logs remember besides their bytes."""
+        """The logs' state besides their bytes."""
         return [
             (
                 partition.topic,
@@ -65,7 +64,7 @@ class Side:
 
 
 def compared(requests: bytes, cuts: Sequence[int], **settings: Any) -> Side:
-    """Send the same bytes, cut at the same places, to both; hold them against each other; return the one with runs, closed."""
+    """Send both the same bytes, cut at the same positions, and compare them. Return the one with runs, closed."""
     # Nothing here depends on the disk; waiting for it would take most of the time. Nor on how much fits into a turn: on a busy
     # machine it may end in the middle, and what is answered before a connection closes would then differ.
     unhurried = (

@@ -1,4 +1,4 @@
-"""Requests about access rules, of which there are none: refused in each one's own shape. Real sockets, ZooKeeper played."""
+"""Requests about ACLs, which are not supported: each is refused in its own format. Real sockets; ZooKeeper is simulated."""
 
 from collections.abc import Iterator
 from pathlib import Path

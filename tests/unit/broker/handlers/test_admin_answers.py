@@ -1,4 +1,4 @@
-"""What describes the cluster, its disks and its log ends; the head of a log deleted; SASL refused. Real sockets and logs."""
+"""DescribeCluster, DescribeLogDirs, leader epochs, DeleteRecords; SASL is refused. Real sockets and logs."""
 
 from collections.abc import Iterator
 from pathlib import Path

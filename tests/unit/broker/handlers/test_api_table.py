@@ -1,5 +1,4 @@
-"""One table of APIs: what the router routes, what ApiVersions answers, what the handlers' files say. That docs/BROKER.md holds it
-is `test_manual`'s."""
+"""The API table agrees with the router, with ApiVersions and with the handlers' files. `test_manual` compares docs/BROKER.md."""
 
 import pytest
 

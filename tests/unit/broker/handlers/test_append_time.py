@@ -74,7 +74,7 @@ def test_a_retried_batch_is_answered_with_the_time_it_was_first_given(broker: Se
     first, again = client.produce("arrivals", data), client.produce("arrivals", data)
     assert (again.error_code, again.base_offset, again.log_append_time_ms) == (0, len(data) - 1, NOW_MS)
     assert again == first
-    # Whatever the topic says by then: the batch is as it was.
+    # The topic's present setting does not matter: the batch stays as it was.
     assert switch(client, "arrivals", ("message.timestamp.type", "CreateTime")) == (ErrorCode.NONE, "")
     assert client.produce("arrivals", data).log_append_time_ms == NOW_MS
     assert client.produce("events", data) == client.produce("events", data)
@@ -125,7 +125,7 @@ def test_a_mirrored_topic_refuses_append_time_in_one_step_or_two_and_goes_on_cop
     assert (code, "copy byte for byte" in why) == (ErrorCode.INVALID_CONFIG, True)
     both = (("headrace.mirror", "true"), ("message.timestamp.type", "LogAppendTime"))
     assert switch(client, "events", *both)[0] == ErrorCode.INVALID_CONFIG
-    # Two administrators at once can still bring it about: the copy goes before the stamp.
+    # Two concurrent changes can still set both. Then the batch is copied unchanged, without a new time.
     broker.on_loop(lambda: broker.topics.configure("copied", lambda _: dict(both), lambda outcome: None))
     client.produce("events", batch(b"one"))
     source = bytes(client.fetch("events", 0).records)

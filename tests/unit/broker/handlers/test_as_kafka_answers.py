@@ -1,4 +1,4 @@
-"""Where Apache Kafka 4.3.1 answered otherwise and was right: found by tests/clients/test_same_answers.py."""
+"""Answers that were wrong where Apache Kafka 4.3.1 was right. Found by tests/clients/test_same_answers.py."""
 
 from collections.abc import Iterator
 from pathlib import Path

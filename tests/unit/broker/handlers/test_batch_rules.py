@@ -1,4 +1,4 @@
-"""Which batches a log may hold. Pure. That both ways of Produce follow these rules alike is `test_produce_run`'s."""
+"""Which batches a log may hold. Pure. `test_produce_run` checks that both paths of Produce follow these rules."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""When the loop sleeps a moment so that Produce requests gather, and when it does not. Driven turn by turn, the sleep played."""
+"""When the loop pauses so that Produce requests gather, and when it does not. Driven turn by turn; the sleep is simulated."""
 
 import socket
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
     monkeypatch.setattr(loops, "_sleep", sleeps.append)
     broker = ServingBroker(tmp_path, topics={"clicks": 1})
     driven = Turns(broker, sleeps)
-    # The first batch of a segment goes the general way.
+    # The first batch of a segment takes the general path.
     driven.send(driven.connect(), ONE)
     yield driven
     for peer in driven.peers:

@@ -126,7 +126,7 @@ def test_when_others_used_up_max_bytes_the_high_watermark_is_the_true_one(broker
 def rotating(
     client: RawClient, wanted: list[tuple[str, int, int]]
 ) -> Iterator[tuple[tuple[str, int], fetch.FetchResponsePartition]]:
-    """Ask for all partitions with a tiny max_bytes, each of them first once, as clients do."""
+    """Fetch all partitions with a tiny max_bytes; each is first in one request, as with real clients."""
     for first in range(len(wanted)):
         answers = client.fetch_many(wanted[first:] + wanted[:first], max_bytes=10)
         yield wanted[first][:2], answers[wanted[first][:2]]

@@ -27,7 +27,7 @@ VERSIONS = (12, 4, 11)
 
 
 class NothingKnown(FetchRequestCache):
-    """Sends every fetch the general way."""
+    """A cache without entries: every fetch takes the general path."""
 
     def get(self, version: int, body: bytes) -> None:
         return None
@@ -91,7 +91,7 @@ ASKED = st.fixed_dictionaries(
         "max_bytes": st.sampled_from([1 << 26, 1 << 26, 100]),
     }
 )
-"""What a consumer asks each time: only so its requests come to be known."""
+"""The constant part of a consumer's fetches, without which the cache does not recognise them."""
 STEP = st.one_of(
     st.tuples(st.just("produce"), TOPIC, st.sampled_from([0, 0, 1]), st.lists(st.sampled_from([0, 1, 40, 300]), min_size=1)),
     st.tuples(

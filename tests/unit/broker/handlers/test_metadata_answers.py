@@ -1,4 +1,4 @@
-"""What Metadata remembers: as much as is allowed, as long as it holds, and nothing of what has changed."""
+"""The cache of Metadata responses: bounded, and never outdated."""
 
 from pathlib import Path
 from uuid import NAMESPACE_OID, uuid5

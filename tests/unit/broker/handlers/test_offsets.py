@@ -126,7 +126,7 @@ def test_each_partition_that_cannot_be_committed_says_why(client: RawClient) -> 
 
 
 def test_a_group_that_kafkajs_resets_to_begin_or_end_goes_on_from_there(broker: ServingBroker, client: RawClient) -> None:
-    """KafkaJS commits -2 and -1, which Kafka keeps as they are; refused, its `resetOffsets` never comes back."""
+    """KafkaJS commits -2 and -1, which Kafka stores unchanged. If they are refused, its `resetOffsets` never returns."""
     data = batch(b"x")
     for _ in range(2):
         client.produce("clicks", data)

@@ -1,4 +1,4 @@
-"""Produce: what is taken and where it goes, what is refused and in which words. Real sockets and logs, ZooKeeper played."""
+"""Produce: which batches are appended and where, which are refused and why. Real sockets and logs; ZooKeeper is simulated."""
 
 import struct
 from collections.abc import Iterator
@@ -182,7 +182,7 @@ def test_produce_before_record_batches_is_refused_in_its_own_words(client: RawCl
 
 
 def fetched_from_source(client: RawClient, *batches: bytes) -> list[bytes]:
-    """Return the batches as another byte-addressed log holds them: placed."""
+    """Return the batches as another byte-addressed log has them, with their offsets."""
     for data in batches:
         client.produce("clicks", data)
     return [bytes(one) for _, one in iter_batches(client.fetch("clicks", 0).records)]

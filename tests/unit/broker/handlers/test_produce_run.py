@@ -1,5 +1,5 @@
-"""The short way of Produce requests against the general one: whatever is sent and however it is cut into reads, both give the
-same bytes on the wire and in the log. Real sockets, connections and logs on one thread; ZooKeeper played.
+"""The fast path of Produce against the general path: for any requests, cut anywhere into reads, both give the same bytes on the
+wire and in the log. Real sockets, connections and logs on one thread; ZooKeeper is simulated.
 """
 
 import os
@@ -149,7 +149,7 @@ EXAMPLES = int(os.environ.get("HEADRACE_RUN_EXAMPLES", "60"))
 @given(st.lists(CHOICE, min_size=1, max_size=12), st.lists(st.integers(0, 6_000), max_size=5))
 def test_the_short_way_and_the_general_one_give_the_same_bytes(choices: list[dict[str, Any]], cuts: list[int]) -> None:
     sender = Sender({})
-    # No run begins a segment: with something in each log more of what follows may be taken for one.
+    # No run begins a segment. With a batch in each log, more of the following requests can be in runs.
     begun = b"".join(frame(0, 9, 0, produce_body(topic, batch(b"x"))) for topic in ("clicks", "small", "rolls", "stamped"))
     short = compared(begun + b"".join(sender.requests(choice) for choice in choices), [len(begun), *cuts])
     event(f"runs: {min(short.taken, 5)}")
@@ -188,7 +188,7 @@ def test_requests_to_partitions_in_turn_are_one_run(tmp_path: Path) -> None:
 
 
 def test_places_of_topics_that_are_gone_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.broker.handlers.produce_run.PLACES_SPARED", 2)
+    monkeypatch.setattr("headrace.broker.handlers.produce_run.RESPONSES_SPARED", 2)
     side = Side(tmp_path, runs=True)
     router: Any = side.broker.server.dispatch
     runs: ProduceRuns = router._runs
@@ -201,7 +201,7 @@ def test_places_of_topics_that_are_gone_are_forgotten(tmp_path: Path, monkeypatc
         side.peer.send(stream(body, body))
         side.broker.topics.delete(topic, lambda outcome: None)
     assert {error for _, error in answered(side.peer.answers)} == {0}
-    assert len(runs._places) <= 4
+    assert len(runs._responses) <= 4
     assert len(runs._templates) <= 4
     side.close()
 
@@ -241,7 +241,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(tmp_path: Path
 
 
 def test_what_is_remembered_of_requests_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.broker.handlers.produce_run.FRONTS_KEPT", 3)
+    monkeypatch.setattr("headrace.broker.handlers.produce_run.MOST_TEMPLATES", 3)
     side = Side(tmp_path, runs=True)
     router: Any = side.broker.server.dispatch
     runs: ProduceRuns = router._runs

@@ -1,4 +1,4 @@
-"""Runs of Produce requests on a disk that fails, and requests that lie: the short way refuses what the general one refuses."""
+"""Runs of Produce requests on a failing disk, and malformed requests: the fast path refuses what the general path refuses."""
 
 import errno
 import os
@@ -51,7 +51,7 @@ def test_where_one_partition_of_a_run_cannot_be_written_its_requests_alone_are_r
     if acks:
         compared(begun + stream(*rest), [len(begun)])
     else:
-        # The other partition's requests may stand in the log behind the one that has cost the connection.
+        # The log may have requests of the other partition that came after the one that closed the connection.
         with tempfile.TemporaryDirectory() as folder:
             side = Side(Path(folder), runs=True)
             side.peer.send(begun)

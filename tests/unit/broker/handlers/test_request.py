@@ -1,4 +1,4 @@
-"""What a handler gets of a request's frame. Pure."""
+"""What a handler can read of a request's frame. Pure."""
 
 import pytest
 

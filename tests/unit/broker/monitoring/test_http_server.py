@@ -1,4 +1,4 @@
-"""The small HTTP server: what it answers, and what it does not let anybody do to it."""
+"""The small HTTP server: its responses, and its bounds against bad clients."""
 
 import http.client
 import socket
@@ -89,7 +89,7 @@ def test_a_request_in_pieces_is_put_together(server: HttpServer) -> None:
 def test_held_connections_give_way_to_a_health_check(server: HttpServer) -> None:
     held = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(CONNECTIONS + 5)]
     for one in held:
-        one.sendall(b"GET /healthz HTTP/1.1\r\n")  # and never the end of it
+        one.sendall(b"GET /healthz HTTP/1.1\r\n")  # and never the rest
     assert asked(server, "/healthz")[0] == 200
     try:
         assert held[0].recv(1) == b"", "the oldest was closed"

@@ -1,4 +1,4 @@
-"""What is counted and how it is shown."""
+"""Which metrics are counted and how the page shows them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a broker says of itself while it runs, hangs and fails. Real loop, server and logs; session and disk are played."""
+"""The pages of a broker that runs, hangs or fails. Real loop, server and logs; session and disk are simulated."""
 
 import errno
 import json
@@ -19,7 +19,7 @@ from tests.support.serving_broker import ServingBroker
 
 
 class PlayedSession:
-    """What the observer uses of a ZooKeeper session."""
+    """The part of a ZooKeeper session that the pages use."""
 
     def __init__(self) -> None:
         self.state = SessionState.SURE
@@ -84,7 +84,7 @@ def test_ready_only_after_the_registration_was_renewed_in_a_new_session(tmp_path
         assert reasons(pages) == []
         session.become(SessionState.LOST)
         assert len(reasons(pages)) == 1
-        session.state = SessionState.SURE  # sure again, but nobody has been told: the registration is not renewed yet
+        session.state = SessionState.SURE  # sure again, but the callbacks have not run: the registration is not renewed yet
         assert len(reasons(pages)) == 1
         session.become(SessionState.SURE)
         assert reasons(pages) == []

@@ -186,7 +186,7 @@ def test_a_request_that_arrives_too_slowly_is_cut_off_and_its_memory_freed(tmp_p
 def test_each_request_has_its_own_time_to_arrive_though_every_read_ends_in_the_middle_of_one(
     tmp_path: Path, value_bytes: int
 ) -> None:
-    # As the reads of a peer do that sends without a pause: after a minute its connection was closed as too slow.
+    # Reads as from a peer that sends without a pause. Before, its connection was closed after a minute as too slow.
     whole = frame(0, 9, 1, produce_body("t", batch(b"x" * value_bytes)))
     half = len(whole) // 2
     with ServingBroker(tmp_path, topics={"t": 1}) as broker, broker.client() as client:
@@ -306,7 +306,7 @@ def test_a_null_where_an_array_must_stand_is_refused_as_a_wrong_frame(
 
 
 def test_a_partition_named_twice_in_one_list_offsets_is_refused_as_in_kafka(broker: ServingBroker) -> None:
-    # A frame of 800 KB could name one partition 50,000 times, and have a batch of it opened as often.
+    # A frame of 800 KB could name one partition 50,000 times, and each time a batch of it would be opened.
     latest = {"current_leader_epoch": -1, "timestamp": -1}
     partitions = [{"partition_index": index, **latest} for index in (0, 0, 1)]
     with broker.client() as client:

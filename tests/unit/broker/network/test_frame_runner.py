@@ -1,4 +1,4 @@
-"""Which frames are answered, and when a connection stops. The dispatch is played: its templates are numbers."""
+"""Which frames are answered, and when a connection stops. The dispatch is a double whose templates are numbers."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ class Dispatch:
 
 
 class Played:
-    """A runner, and what it has put out."""
+    """A runner, and its responses."""
 
     def __init__(self, output_max_bytes: int = 1_000) -> None:
         self.loop = Loop()

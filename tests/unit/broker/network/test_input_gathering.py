@@ -1,10 +1,10 @@
-"""Which connections let their input gather, after which reads. Pure: the loop is played."""
+"""After which reads a connection lets its input gather. Pure: the loop is a double."""
 
 from headrace.broker.network.input_gathering import FEW, GATHERS, STREAMED, STREAMED_BYTES, InputGathering
 
 
 class Pauses:
-    """Notes what was let gather."""
+    """Records the calls of `let_gather`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, bool]] = []

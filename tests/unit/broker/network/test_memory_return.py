@@ -1,4 +1,4 @@
-"""When memory is given back to the system: once a burst is over for a whole period, and not while it goes on."""
+"""Memory is returned to the system when a burst has been over for a whole period, and not earlier."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from headrace.broker.network.receive_buffer import BufferPool
 
 
 class Played:
-    """A borrower whose peaks the test says."""
+    """A borrower whose peaks the test sets."""
 
     def __init__(self) -> None:
         self.peak_bytes = 0

@@ -1,4 +1,4 @@
-"""Buffers of unfinished requests: what was put in comes out, and memory follows what has come, never what is claimed."""
+"""Buffers of unfinished requests: bytes come out as they went in; memory grows with received bytes, not with claimed lengths."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

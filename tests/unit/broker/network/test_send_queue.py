@@ -1,4 +1,4 @@
-"""Answers leave a connection in order, whole, through partial writes, bytes and file slices mixed."""
+"""Responses leave a connection in order and complete, through partial writes, bytes and file regions mixed."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from headrace.broker.network.send_queue import FileEnded, SendQueue
 
 
 class OwnSlice:
-    """A slice that is not the log's: the outbox must not care."""
+    """A file region that is not the log's: the send queue must not care."""
 
     def __init__(self, path: Path, position: int, length: int) -> None:
         self._file = path.open("rb")
@@ -34,7 +34,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def drained(send_queue: SendQueue, ours: socket.socket, peers: socket.socket) -> bytes:
-    """Send everything, the peer reading along; return what it got."""
+    """Send everything while the peer reads; return the bytes that it received."""
     got = bytearray()
     for _ in range(100_000):
         if send_queue.send(ours):

@@ -1,4 +1,4 @@
-"""ZooKeeper's registries of topics and brokers, played by dictionaries."""
+"""ZooKeeper's registries of topics and brokers, as dictionaries."""
 
 from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID

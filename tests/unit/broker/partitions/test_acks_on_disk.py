@@ -1,5 +1,5 @@
-"""Acknowledgements that wait for the disk: requests behind one that waits are taken all the same and share its flush, answers
-stay in order, what waits is bounded. Real broker; the disk's flush alone is held back.
+"""Acknowledgements that wait for the disk: requests behind a waiting one are appended too and share its flush, responses stay in
+order, waiting ones are bounded. Real broker; only the disk's flush is delayed.
 """
 
 import errno
@@ -22,7 +22,7 @@ from tests.support.serving_broker import ServingBroker
 
 
 class Disk:
-    """`fdatasync` that waits while the gate is closed, and fails when told to."""
+    """An `fdatasync` that waits while the gate is closed, and fails when the test says so."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.gate = threading.Event()
@@ -200,7 +200,7 @@ def test_so_many_answers_may_wait_on_a_connection_and_then_it_is_read_no_more(
     bodies = [produce_body("safe", ONE, partition=number % 2, version=3 + number % 2) for number in range(30)]
     with broker.client() as client:
         for number, body in enumerate(bodies):
-            # Two versions in turn: no two of them are one run.
+            # Versions alternate, so that no two requests make a run.
             client.socket.sendall(frame(0, 3 + number % 2, number, body))
         eventually(lambda: len(connection(broker)._pending.deferreds) == 5, what="five waiting")
         assert end_of(broker, "safe") + end_of(broker, "safe", 1) == 5 * len(ONE)

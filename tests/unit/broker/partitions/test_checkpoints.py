@@ -1,4 +1,4 @@
-"""Whose sidecars are written when, what is verified, and how descriptors are shared out."""
+"""When sidecars are written, what is verified, and how descriptors are divided."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Data that is not in the page cache is read by another thread; nothing else waits for it. Real files, really dropped from it."""
+"""Another thread reads data that is not in the page cache, and nothing else waits. Real files, really dropped from the cache."""
 
 import os
 import threading
@@ -65,7 +65,7 @@ def drop_cache(broker: ServingBroker) -> None:
     assert region is not None
 
     def is_dropped() -> bool:
-        # A page that another core has in hand stays: the system is asked again.
+        # A page that another core is using stays in the cache: try again.
         os.posix_fadvise(region.fd, 0, 0, os.POSIX_FADV_DONTNEED)
         return not PageCache().holds(region)
 
@@ -86,7 +86,7 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
     os.fsync(file.fd)
 
     def dropped() -> None:
-        # Once for each look: a look has the system begin to read, which may be done before the next.
+        # Drop before each check: a check makes the system begin to read, which may end before the next.
         os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
     for looks_cold in (lambda: not cache.holds(whole), lambda: not cache.holds(head), lambda: cache.copy(head) is None):
@@ -106,7 +106,8 @@ def test_the_cache_says_what_it_holds(tmp_path: Path) -> None:
 def test_what_is_brought_is_read_through_an_opening_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_proc: bool
 ) -> None:
-    """Through the log's own the loop's reads and two threads' looked like jumps to the system, which read nothing ahead."""
+    """Before, the loop and two threads shared the log's own descriptor. To the system their reads looked random, and it read
+    nothing ahead."""
     path = tmp_path / "file"
     path.write_bytes(bytes(100_000))
     file = OpenFile(path, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""A broker without room to append is not ready, says where and how many bytes are left, and is ready again by itself."""
+"""A broker without room to append is not ready, reports the path and the bytes left, and is ready again when there is room."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Flushes, retention and failing disks, as they look from outside. Real sockets and logs; the file system fails when told to."""
+"""Flushes, retention and failing disks, as clients see them. Real sockets and logs; the file system fails on demand."""
 
 import errno
 import os

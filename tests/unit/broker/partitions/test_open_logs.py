@@ -1,4 +1,4 @@
-"""Topics in ZooKeeper and logs in the folder, kept in step. Real logs; registries are dictionaries."""
+"""The logs in the folder follow the topics in ZooKeeper. Real logs; registries are dictionaries."""
 
 from collections.abc import Iterator
 from pathlib import Path

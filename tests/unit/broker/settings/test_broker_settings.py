@@ -1,4 +1,4 @@
-"""Settings: every fault at once, by the name that people typed."""
+"""Settings: all faults together, each by the name that the user typed."""
 
 from pathlib import Path
 

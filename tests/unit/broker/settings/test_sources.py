@@ -1,4 +1,4 @@
-"""Where settings are said: each way of writing them, which goes before which, and faults that say where they stand."""
+"""The sources of settings: their syntax, their precedence, and faults that name the source."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A topic's name and settings: what is taken, what is refused, where a value comes from."""
+"""A topic's name and settings: which are accepted, which are refused, and the source of each value."""
 
 import pytest
 
