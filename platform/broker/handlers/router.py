@@ -109,5 +109,5 @@ def _framed_later(correlation_id: int, flexible: bool, chunks: Chunks, counted: 
 
 
 def _framed(correlation_id: int, flexible: bool, chunks: Chunks) -> list[Chunk]:
-    head, template = _head(correlation_id, flexible, sum(map(len, chunks))), chunks[0]
-    return [head + template, *chunks[1:]] if isinstance(template, bytes) else [head, *chunks]
+    head, first = _head(correlation_id, flexible, sum(map(len, chunks))), chunks[0]
+    return [head + first, *chunks[1:]] if isinstance(first, bytes) else [head, *chunks]
