@@ -6,7 +6,7 @@ from typing import Any
 
 from . import targets
 from .judges import BUSY, rate
-from .targets import Verdict
+from .targets import TargetOutcome
 
 Result = Mapping[str, Any]
 
@@ -71,7 +71,7 @@ def page(result: Result, *, source: str, figures: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
-def verdict_table(verdicts: Sequence[Verdict]) -> str:
+def verdict_table(verdicts: Sequence[TargetOutcome]) -> str:
     """Return the table of targets with what was found."""
     words = {True: "reached", False: "**not reached**", None: "–"}
     lines = ["| measure | to reach | found | |", "|---|---|---|---|"]

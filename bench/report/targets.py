@@ -14,7 +14,7 @@ _ON_DISK = "acknowledged on disk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class TargetOutcome:
     """One row. `reached` is None where it was not measured."""
 
     what: str
@@ -33,14 +33,14 @@ def medians_of(measures: Mapping[str, Any]) -> dict[tuple[str, str, str], Mappin
     }
 
 
-def verdicts(found: Medians) -> list[Verdict]:
+def verdicts(found: Medians) -> list[TargetOutcome]:
     """Return every row of the table in its order."""
     judges = Judges(found)
     rows = [*_throughput(judges), *_machine(judges), *_size_and_growth(judges)]
-    return [_verdict(what, wanted, judge) for what, wanted, judge in rows]
+    return [_outcome(what, wanted, judge) for what, wanted, judge in rows]
 
 
-def summary(found: Sequence[Verdict]) -> str:
+def summary(found: Sequence[TargetOutcome]) -> str:
     """Return how many rows are reached, missed, not measured."""
     reached = sum(one.reached is True for one in found)
     missed = sum(one.reached is False for one in found)
@@ -105,9 +105,9 @@ def _size_and_growth(judges: Judges) -> Iterator[_Row]:
     yield "storage overhead a message at 50 a batch", wanted, judges.overhead
 
 
-def _verdict(what: str, wanted: str, judge: Judge) -> Verdict:
+def _outcome(what: str, wanted: str, judge: Judge) -> TargetOutcome:
     try:
         reached, found = judge()
     except NotMeasured as lacking:
-        return Verdict(what=what, wanted=wanted, found=f"not measured: {lacking}", reached=None)
-    return Verdict(what=what, wanted=wanted, found=found, reached=reached)
+        return TargetOutcome(what=what, wanted=wanted, found=f"not measured: {lacking}", reached=None)
+    return TargetOutcome(what=what, wanted=wanted, found=found, reached=reached)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 
-class Slice(Protocol):
+class Region(Protocol):
     """Bytes of a file that go from the page cache to the socket without being copied here (the log's `FileRegion`)."""
 
     @property
@@ -19,7 +19,7 @@ class Slice(Protocol):
     def __len__(self) -> int: ...
 
 
-Chunk = bytes | Slice
+Chunk = bytes | Region
 Chunks = Sequence[Chunk]
 
 

@@ -14,7 +14,7 @@ from ...wire.errors import ErrorCode
 from ...wire.messages import fetch
 from ...wire.messages.single_partition_fetch import SinglePartitionFetch, offset_in
 from ..errors import FrameRefused
-from ..event_loop.deferred_response import Chunks, DeferredResponse, Slice
+from ..event_loop.deferred_response import Chunks, DeferredResponse, Region
 from ..log import FolderFault
 from ..partitions.partition import Partition
 from .broker import Answer, Broker
@@ -67,7 +67,7 @@ def handle(broker: Broker, request: Request) -> Answer:
     cold = _cold(broker, decoded)
     if cold:
         parked = _Parked(broker, version, asked, decoded.min_bytes, wait_ms)
-        if parked.bring(cold):
+        if parked.prefetch(cold):
             return parked.deferred
     collected = _collect(broker, decoded)
     if collected.size_bytes >= decoded.min_bytes or collected.must_go or wait_ms <= 0 or not decoded.topics:
@@ -177,7 +177,7 @@ class _Parked:
             partition.wait(self)
         return True
 
-    def bring(self, cold: Sequence[Slice]) -> bool:
+    def prefetch(self, cold: Sequence[Region]) -> bool:
         """Read `cold` into memory, then try again. Return False when no thread can read it now."""
         cold_reads = self._broker.cold_reads
         self._is_cold = cold_reads is not None and cold_reads.prefetch(cold, self._is_warm)
@@ -251,10 +251,10 @@ def _check_count(request: fetch.FetchRequest) -> None:
         raise FrameRefused(f"a fetch from {count} partitions where {MOST_PARTITIONS} are taken: split it", "size")
 
 
-def _cold(broker: Broker, request: fetch.FetchRequest) -> list[Slice]:
+def _cold(broker: Broker, request: fetch.FetchRequest) -> list[Region]:
     """Return the parts of files that are not in memory and that the response needs."""
     cold_reads = broker.cold_reads
-    found: list[Slice] = []
+    found: list[Region] = []
     if cold_reads is None:
         return found
     left = min(request.max_bytes, broker.settings.fetch_max_bytes)
@@ -266,13 +266,13 @@ def _cold(broker: Broker, request: fetch.FetchRequest) -> list[Slice]:
             log, offset = partition.log, wanted.fetch_offset
             if log.log_start_offset <= offset < partition.high_watermark:
                 try:
-                    stretch = log.region(offset, max(0, min(wanted.partition_max_bytes, left)))
+                    region = log.region(offset, max(0, min(wanted.partition_max_bytes, left)))
                 except FolderFault:
                     continue
-                if stretch is not None:
-                    left -= len(stretch)
-                    if cold_reads.is_cold(stretch):
-                        found.append(stretch)
+                if region is not None:
+                    left -= len(region)
+                    if cold_reads.is_cold(region):
+                        found.append(region)
     return found
 
 

@@ -8,7 +8,7 @@ reader that goes on where it stopped, the next region is read ahead."""
 from collections.abc import Callable, Sequence
 
 from ...runtime.logs import get_logger
-from ..event_loop.deferred_response import Slice
+from ..event_loop.deferred_response import Region
 from ..event_loop.loop import Loop
 from ..event_loop.rate_limited_log import RateLimitedLog
 from ..event_loop.worker import Worker
@@ -43,7 +43,7 @@ class ColdReads:
     def stop(self) -> None:
         self._worker.stop()
 
-    def is_cold(self, region: Slice | None) -> bool:
+    def is_cold(self, region: Region | None) -> bool:
         """Return whether reading `region` would wait for a disk. Hot: once a fetch."""
         if region is None:
             return False
@@ -53,14 +53,14 @@ class ColdReads:
             self._read_ahead(region)
         return False
 
-    def copy(self, region: Slice) -> bytes | None:
+    def copy(self, region: Region) -> bytes | None:
         """Return the bytes of `region`, None when reading them would wait for a disk. Hot: once a small fetch."""
         copied = self._cache.copy(region)
         if copied is not None and self._ahead_to:
             self._read_ahead(region)
         return copied
 
-    def prefetch(self, regions: Sequence[Slice], done: Callable[[], None]) -> bool:
+    def prefetch(self, regions: Sequence[Region], done: Callable[[], None]) -> bool:
         """Read the regions into the page cache, then call `done` on the loop, even after a fault. Return False when too many
         wait: nothing will happen then.
         """
@@ -85,7 +85,7 @@ class ColdReads:
             self._go_on(region, region.position + len(region))
         return True
 
-    def _read_ahead(self, region: Slice) -> None:
+    def _read_ahead(self, region: Region) -> None:
         ahead_to = self._ahead_to.get(region.fd)
         if ahead_to is None:
             return
@@ -95,7 +95,7 @@ class ColdReads:
         elif end + AHEAD_BYTES // 2 > ahead_to:
             self._go_on(region, ahead_to)
 
-    def _go_on(self, region: Slice, position: int) -> None:
+    def _go_on(self, region: Region, position: int) -> None:
         """Read what follows `position` in the file of `region` into the page cache."""
         self._ahead_to[region.fd] = position
         if self._worker.submit(lambda: page_cache.prefetch(region, position, AHEAD_BYTES), _nothing, _nothing):

@@ -9,7 +9,7 @@ import ctypes
 import errno
 import os
 
-from ..event_loop.deferred_response import Slice
+from ..event_loop.deferred_response import Region
 
 _CACHESTAT = 451
 """The call's number on every architecture but Alpha."""
@@ -30,7 +30,7 @@ class PageCache:
         self._byte = [bytearray(1)]
         self._counts_pages = True
 
-    def holds(self, region: Slice) -> bool:
+    def holds(self, region: Region) -> bool:
         """Return whether `region` can be read without waiting for a disk. Hot: once a fetch."""
         length = len(region)
         if length <= 0:
@@ -47,7 +47,7 @@ class PageCache:
             self._counts_pages = False
         return self._is_there(fd, position)
 
-    def copy(self, region: Slice) -> bytes | None:
+    def copy(self, region: Region) -> bytes | None:
         """Return the bytes of `region`, None when reading them would wait for a disk. Hot: once a small fetch.
 
         After a fault it returns None too: the read itself will find the fault.
@@ -71,7 +71,7 @@ class PageCache:
         return True
 
 
-def prefetch(file: Slice, position: int, length: int) -> None:
+def prefetch(file: Region, position: int, length: int) -> None:
     """Read a part of the region's file into the page cache, as far as the file goes. Waits for the disk. Any thread may call it.
     Raises: OSError.
 

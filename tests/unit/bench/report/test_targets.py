@@ -6,7 +6,7 @@ from bench.report import judges, targets
 from tests.support.bench_results import rate, result, row
 
 
-def _verdict(what: str, **measures: list[dict[str, object]]) -> targets.Verdict:
+def _outcome(what: str, **measures: list[dict[str, object]]) -> targets.TargetOutcome:
     found = targets.verdicts(targets.medians_of(result(**measures)["measures"]))
     return next(one for one in found if one.what == what)
 
@@ -14,7 +14,7 @@ def _verdict(what: str, **measures: list[dict[str, object]]) -> targets.Verdict:
 def test_a_row_is_reached_at_its_ratio_and_missed_below_it() -> None:
     shape = "batch 50, acks 1"
     for ours, reached in ((1_200_000, True), (1_190_000, False)):
-        verdict = _verdict(
+        verdict = _outcome(
             "produce, batch 50, acks 1", produce=[row("Headrace", shape, rate(ours)), row("Kafka", shape, rate(1_000_000))]
         )
         assert verdict.reached is reached
@@ -25,50 +25,50 @@ def test_where_the_client_is_busy_the_servers_cpu_decides() -> None:
     shape = "batch default, acks 1"
     kafka = row("Kafka", shape, rate(1_000_000, cpu=1.0))
     what = "produce, batch default, acks 1"
-    assert _verdict(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.6, client=0.95)), kafka]).reached is True
-    assert _verdict(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.61, client=0.95)), kafka]).reached is False
-    assert _verdict(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.1, client=0.94)), kafka]).reached is False
-    assert _verdict(what, produce=[row("Headrace", shape, rate(1.2e6, cpu=2.0, client=1.3)), kafka]).reached is True
+    assert _outcome(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.6, client=0.95)), kafka]).reached is True
+    assert _outcome(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.61, client=0.95)), kafka]).reached is False
+    assert _outcome(what, produce=[row("Headrace", shape, rate(1e6, cpu=0.1, client=0.94)), kafka]).reached is False
+    assert _outcome(what, produce=[row("Headrace", shape, rate(1.2e6, cpu=2.0, client=1.3)), kafka]).reached is True
 
 
 def test_a_row_whose_peer_is_missing_is_neither_reached_nor_missed() -> None:
-    verdict = _verdict("produce, batch 50, beside ActiveMQ", produce=[row("Headrace", "batch 50, acks 1", rate(1e6))])
+    verdict = _outcome("produce, batch 50, beside ActiveMQ", produce=[row("Headrace", "batch 50, acks 1", rate(1e6))])
     assert verdict.reached is None
     assert verdict.found == "not measured: ActiveMQ, its own"
 
 
 def test_a_row_of_a_case_that_failed_is_not_measured() -> None:
     failed = row("Headrace", "10 GB", failed="it did not start")
-    assert _verdict("restart after kill -9 with 10 GB of log", restart=[failed]).reached is None
+    assert _outcome("restart after kill -9 with 10 GB of log", restart=[failed]).reached is None
 
 
 def test_cpu_has_a_limit_of_its_own_and_one_beside_kafka() -> None:
     what, shape = "CPU a million messages, produce 50 a batch", "batch 50, acks 1"
     for ours, kafka, reached in ((0.4, 0.8, True), (0.41, 2.0, False), (0.4, 0.7, False)):
         rows = [row("Headrace", shape, rate(1e6, cpu=ours)), row("Kafka", shape, rate(1e6, cpu=kafka))]
-        assert _verdict(what, produce=rows).reached is reached
+        assert _outcome(what, produce=rows).reached is reached
 
 
 def test_growth_compares_the_far_end_with_the_near_one() -> None:
     rows = [row("Headrace", "10 partitions", rate(1e6)), row("Headrace", "10,000 partitions", rate(7e5))]
-    assert _verdict("10 partitions → 10,000 partitions", growth=rows).reached is True
+    assert _outcome("10 partitions → 10,000 partitions", growth=rows).reached is True
 
 
 def test_what_the_machine_takes_alone_is_told_beside_a_row_and_judges_nothing() -> None:
     growth = [row("Headrace", "10 partitions", rate(1e6)), row("Headrace", "10,000 partitions", rate(6e5))]
     files = [row("bare files", "10 partitions", rate(4e6)), row("bare files", "10,000 partitions", rate(2e6))]
-    verdict = _verdict("10 partitions → 10,000 partitions", growth=growth + files)
+    verdict = _outcome("10 partitions → 10,000 partitions", growth=growth + files)
     assert (verdict.reached, verdict.found) == (False, "0.60 (600 k against 1 M); writes to as many files, alone: 0.50")
 
     shape = "10,000 a second"
     latency = [row(name, shape, {"p50_ms": ms}) for name, ms in (("Headrace", 0.5), ("Kafka", 0.8), ("bare broker", 0.25))]
-    verdict = _verdict("latency produce → consume at 10 k msg/s, p50", latency=latency)
+    verdict = _outcome("latency produce → consume at 10 k msg/s, p50", latency=latency)
     assert (verdict.reached, verdict.found) == (False, "0.62 × (0.50 against 0.80 ms); a broker that only hands on: 0.25 ms")
 
     shape = "batches of 50, 1 MB"
     consume = [row("Headrace", shape, rate(2e6, cpu=0.1)), row("Kafka", shape, rate(1e6, cpu=0.25))]
     bare = [row("bare loop", "fetching, 1 MB a fetch", {"server_cpu_s_per_gb": 0.4})]
-    verdict = _verdict("CPU a million messages, consume, 1 MB fetches", consume=consume, bare=bare)
+    verdict = _outcome("CPU a million messages, consume, 1 MB fetches", consume=consume, bare=bare)
     assert (verdict.reached, verdict.found) == (False, "0.100 s/M, 0.40 × Kafka; a bare sendfile loop: 0.084 s")
 
 
@@ -123,7 +123,7 @@ def test_a_ratio_that_only_division_rounds_to_its_bar_is_missed(
     what: str, shape: str, ours: tuple[str, dict[str, float]], other: tuple[str, dict[str, float]], its_shape: str
 ) -> None:
     rows = [row("Headrace", *ours), row(other[0], its_shape, other[1])]
-    assert _verdict(what, **{shape: rows}).reached is False
+    assert _outcome(what, **{shape: rows}).reached is False
 
 
 def test_a_figure_that_is_printed_like_its_bar_is_missed_when_it_is_beyond() -> None:
@@ -134,7 +134,7 @@ def test_a_figure_that_is_printed_like_its_bar_is_missed_when_it_is_beyond() -> 
         ("produce", "CPU a million messages, produce 50 a batch", "batch 50, acks 1", {"server_cpu_s_per_million": 0.40001}),
     )
     for measure, what, shape, figures in limits:
-        assert _verdict(what, **{measure: [row("Headrace", shape, figures)]}).reached is False
+        assert _outcome(what, **{measure: [row("Headrace", shape, figures)]}).reached is False
 
 
 def test_storage_overhead_is_judged_to_the_byte() -> None:
@@ -143,7 +143,7 @@ def test_storage_overhead_is_judged_to_the_byte() -> None:
     for disk_bytes, reached, words in ((exact, True, "10.22 bytes"), (exact + 1, False, "10.22 bytes, 1e-06 more than that")):
         run = {"disk_bytes": disk_bytes, "messages": messages, "disk_bytes_per_message": disk_bytes / messages}
         shape = row("Headrace", "batch 50, acks 1", run)
-        verdict = _verdict("storage overhead a message at 50 a batch", produce=[shape])
+        verdict = _outcome("storage overhead a message at 50 a batch", produce=[shape])
         assert (verdict.reached, verdict.found) == (reached, words)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.event_loop.deferred_response import Slice
+from headrace.broker.event_loop.deferred_response import Region
 from headrace.broker.handlers import fetch as fetch_handler
 from headrace.broker.log.segment.file_region import FileRegion, OpenFile
 from headrace.broker.partitions import cold_reads, page_cache
@@ -29,7 +29,7 @@ class Gate:
         self.entered = threading.Semaphore(0)
         self.opened = threading.Event()
 
-    def prefetch(self, file: Slice, position: int, length: int) -> None:
+    def prefetch(self, file: Region, position: int, length: int) -> None:
         self.entered.release()
         assert self.opened.wait(20)
         prefetch(file, position, length)
@@ -202,7 +202,7 @@ def test_cold_data_short_of_min_bytes_waits_for_more(made_cold: ServingBroker, g
 
 
 def test_a_fault_of_the_disk_is_left_to_the_fetch(made_cold: ServingBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(file: Slice, position: int, length: int) -> None:
+    def failing(file: Region, position: int, length: int) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(cold_reads.page_cache, "prefetch", failing)
@@ -240,7 +240,7 @@ def test_a_reader_who_goes_on_gets_small_answers_copied_and_large_ones_sent_from
 ) -> None:
     copied: list[int] = []
 
-    def copy(cache: PageCache, region: Slice, real: object = PageCache.copy) -> bytes | None:
+    def copy(cache: PageCache, region: Region, real: object = PageCache.copy) -> bytes | None:
         copied.append(len(region))
         return real(cache, region)  # type: ignore[no-any-return, operator]
 
