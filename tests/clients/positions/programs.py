@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -66,12 +65,6 @@ def _python(module: str, python: Callable[[], str] = lambda: sys.executable) -> 
     return built
 
 
-def _kcat(_: Fixture) -> Program:
-    if shutil.which("kcat") is None:
-        pytest.skip("kcat is not installed")
-    return _python("kcat")(_)
-
-
 def _aiokafka() -> str:
     """Return a Python that has aiokafka: this one, or one in its own environment in the bench's cache."""
     if importlib.util.find_spec("aiokafka"):
@@ -99,7 +92,7 @@ KINDS = {
     "confluent-kafka": Kind(_python("confluent")),
     "kafka-python": Kind(_python("kafka_python")),
     "aiokafka": Kind(_python("aiokafka_", _aiokafka)),
-    "kcat": Kind(_kcat),
+    "kcat": Kind(_python("kcat")),
 }
 """By name. The codecs are those of a client without further packages (Node has zstd since 22.15), except those that fail
 against Apache Kafka too. Sarama 1.61 treats a batch with more records than bytes as truncated if little follows it in the
