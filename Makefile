@@ -18,8 +18,8 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
-.PHONY: help install demo up down status test test-fast test-root lint unit contract fuzz integration crash power e2e \
-	test-clients test-openapi packages bench
+.PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e \
+	audit-search audit-faults audit-scale chaos-sdk test-clients test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -27,7 +27,7 @@ help: ## This list
 
 install: $(STAMP) ## Build .venv (once; every target that needs it runs this)
 
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml native/pyproject.toml $(wildcard native/*.c native/*.h)
 	$(preflight) install
 	@$(PYTHON) -I platform/local/environment.py
 
@@ -55,8 +55,14 @@ test-fast: install ## Formats, types, layers, and the unit tests with few exampl
 test-root: install ## The tests that need root: power cuts of a real disk, full disks (sudo make test-root)
 	@$(RUN) --as-root
 
-lint unit contract fuzz integration crash power e2e: install ## One folder of the tests
+lint unit contract search fuzz integration crash power e2e: install ## One folder of the tests
 	@$(RUN) $@
+
+audit-search: install ## Search on for a history in which the audit is wrong, to a million; resumes where it stopped (SEED=n plays one)
+	@$(BIN)/python -m tests.search.audit $(if $(SEED),--seed $(SEED))
+
+audit-faults: install ## Plant faults in a running platform and check that the audit tells each record (a few minutes)
+	$(BIN)/pytest tests/audit_faults
 
 test-clients: install ## Clients of other languages (needs a JDK with Maven, Go, and Node with npm; downloads from their registries)
 	$(BIN)/pytest tests/clients
@@ -68,5 +74,11 @@ test-openapi: install ## Check the schema registry against its OpenAPI document 
 packages: install ## Build wheel and sdist into dist/, and try the wheel in an empty environment
 	@$(BIN)/python -m tests.packages
 
+chaos-sdk: install ## Kill applications, agent and broker 1,000 times; check every event by its id (ARGUMENTS='--rounds 20 --seed 7')
+	@$(BIN)/python -m tests.chaos_sdk $(ARGUMENTS)
+
 bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)
 	@$(BIN)/python -m bench
+
+audit-scale: install ## Measure the audit service on a store of 10,000 topics (half an hour, 6 GB; ARGUMENTS='--topics 100')
+	@$(BIN)/python -m bench.audit_scale $(ARGUMENTS)

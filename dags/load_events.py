@@ -1,16 +1,19 @@
 """Loads each topic of the offline cluster into the warehouse every ten minutes, one run at a time.
 
 Each task runs a step of `headrace load`. Load, count and publish are three tasks, so that Airflow retries only the one that
-was killed. Each step can be repeated at any time.
+was killed. Each step can be repeated at any time. Each published hour is then emitted as a partition of the topic's asset
+`headrace://warehouse/<topic>`, with the hour in UTC as its key: `2015-05-17T10`. DAGs that are scheduled on it start.
 """
 
 from datetime import timedelta
 
 from airflow.providers.standard.operators.bash import BashOperator
-from airflow.sdk import CronTriggerTimetable, dag, task, task_group
+from airflow.sdk import Asset, CronTriggerTimetable, dag, get_current_context, task, task_group
+
+RETRIED = {"retries": 5, "retry_delay": timedelta(seconds=3)}
 
 
-@task(retries=5, retry_delay=timedelta(seconds=3), execution_timeout=timedelta(minutes=2))
+@task(**RETRIED, execution_timeout=timedelta(minutes=2))
 def topics() -> list[str]:
     """Return the topics of the offline cluster that can be loaded now."""
     from headrace.spark.load.offline_topics import loadable_topics
@@ -25,11 +28,41 @@ def step(name: str, topic: str, *, timeout: timedelta) -> BashOperator:
         bash_command=f'exec headrace load "$TOPIC" --step {name}',
         env={"TOPIC": topic},
         append_env=True,
-        retries=5,
-        retry_delay=timedelta(seconds=3),
+        **RETRIED,
         execution_timeout=timeout,
         max_active_tis_per_dag=1,
     )
+
+
+# One at a time: two tasks that emit the same hour of two topics at once can leave a DAG that waits for both with two
+# half-filled runs, and it never starts (Airflow issue 71070).
+@task(**RETRIED, execution_timeout=timedelta(minutes=5), max_active_tis_per_dag=1)
+def announce(topic: str) -> dict[str, int]:
+    """Emit a partition for each published hour (and each new revision of one) that was not emitted yet; return them."""
+    from headrace.runtime.layout import Layout
+    from headrace.spark.publish.announcements import hours_to_announce
+    from headrace.spark.warehouse.warehouse import Warehouse
+
+    revisions = hours_to_announce(Warehouse(Layout.from_environment().warehouse), topic)
+    if revisions:
+        asset = Asset(f"headrace://warehouse/{topic}")
+        context = get_current_context()
+        # Added only now: an outlet in the DAG's text would be an event in every run, without a partition.
+        context["task"].outlets.append(asset)
+        context["outlet_events"][asset].add_partitions(list(revisions))
+        context["outlet_events"][asset].extra = {"revisions": revisions}
+    return revisions
+
+
+@task(**RETRIED, execution_timeout=timedelta(minutes=5))
+def announced(topic: str, revisions: dict[str, int]) -> None:
+    """Store that Airflow has these hours. A task of its own: Airflow stores a task's partitions when the task has succeeded."""
+    from headrace.runtime.layout import Layout
+    from headrace.spark.publish.announcements import set_announced
+    from headrace.spark.warehouse.warehouse import Warehouse
+
+    if revisions:
+        set_announced(Warehouse(Layout.from_environment().warehouse), topic, revisions)
 
 
 @dag(
@@ -46,7 +79,9 @@ def load_events() -> None:
         load = step("load", topic, timeout=timedelta(hours=2))
         count = step("count", topic, timeout=timedelta(minutes=30))
         publish = step("publish", topic, timeout=timedelta(minutes=10))
-        load >> count >> publish
+        revisions = announce(topic)
+        load >> count >> publish >> revisions
+        announced(topic, revisions)
 
     events.expand(topic=topics())
 

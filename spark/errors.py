@@ -55,6 +55,14 @@ class LoadUnproven(WarehouseError):
         )
 
 
+class ReloadRefused(WarehouseError):
+    """The hours cannot be loaded again; nothing was changed."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        super().__init__(f"reload of {topic!r}: {reason}; nothing was changed")
+
+
 class SparkFailed(WarehouseError):
     """The Spark job failed; nothing was committed."""
 

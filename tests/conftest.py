@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.machine import NEEDS
+from tests.support.machine import NEEDS, OF_ROOT
+from tests.support.postgresql import PostgresqlServer
 from tests.support.zookeeper import ZooKeeperProcess
 
 # No clock decides over a test here. CI takes the same examples every time, so that what lands does not hang on luck; every other
@@ -28,9 +29,11 @@ settings.load_profile("headrace-fast" if os.environ.get("HEADRACE_TEST_FAST") el
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for marker in item.iter_markers("needs"):
-            lacking = NEEDS[marker.args[0]]()
+            need = marker.args[0]
+            lacking = NEEDS[need]()
             if lacking is not None:
-                item.add_marker(pytest.mark.skip(reason=f"{lacking}: sudo make test-root"))
+                remedy = ": sudo make test-root" if need in OF_ROOT else ""
+                item.add_marker(pytest.mark.skip(reason=f"{lacking}{remedy}"))
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +55,13 @@ def own_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
     """A ZooKeeper that only this test uses: the test may kill it."""
     with ZooKeeperProcess(tmp_path / "zookeeper") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A real PostgreSQL server that lives as long as the test session. Tests that use it are marked `needs("postgresql")`."""
+    server = PostgresqlServer()
+    try:
+        yield server.start()
+    finally:
+        server.remove()

@@ -1,13 +1,18 @@
 """Builds an sdist, builds the wheel from it, and tries the wheel in an empty environment: `make packages`, which is `python -m
-tests.packages [FOLDER]`. In both, the tree's symbolic links (`src/headrace/`) must be files.
+tests.packages [FOLDER]`. In both, the tree's symbolic links (`src/headrace/`) must be files. Where there is a C compiler, the
+wheel of `native/` is built and tried, too.
 """
 
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
+
+from headrace.local.environment import lacking_for_native
 
 TOP = Path(__file__).resolve().parents[1]
 BUILD_SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
@@ -18,14 +23,18 @@ for extra in ("kazoo", "starlette", "pyspark", "airflow", "duckdb"):
     assert importlib.util.find_spec(extra) is None, f"{extra} came along: the SDK is to be light"
 event_schema("Click", [{"name": "path", "type": "string"}])
 """
+TRY_NATIVE = """
+from headrace.runtime.native import native
+from headrace.sdk import EventLogger
+assert native is not None, "headrace_native is installed and was not found"
+"""
+_QUIET = ("--quiet", "--disable-pip-version-check", "--no-deps")
+_PIP_WHEEL = (sys.executable, "-m", "pip", "wheel", *_QUIET, "--no-build-isolation")
 EXPECTED = (
     "headrace/py.typed",
     "headrace/errors.py",
     "headrace/sdk/__init__.py",
     "headrace/broker/log/partition_log.py",
-    "headrace/audit/service/web/templates/index.html",
-    "headrace/spark/load/log4j2.properties",
-    "headrace/local/supervisor/log4j2.properties",
 )
 
 
@@ -41,9 +50,8 @@ def build_sdist(folder: Path) -> Path:
 
 def build_wheel(source: Path, folder: Path) -> Path:
     """Return the wheel, built from a tree or an sdist into `folder`, with the installed setuptools."""
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation"]
-    _run([*pip, "--wheel-dir", str(folder), str(source)], cwd=folder)
-    return _the_only(folder, "*.whl")
+    _run([*_PIP_WHEEL, "--wheel-dir", str(folder), str(source)], cwd=folder)
+    return _the_only(folder, "headrace-*.whl")
 
 
 def check_sdist(sdist: Path) -> None:
@@ -54,16 +62,14 @@ def check_sdist(sdist: Path) -> None:
     if links:
         raise BadPackage(f"{sdist.name} holds links: {', '.join(links[:5])}")
     names = {member.name.partition("/")[2] for member in members}
-    _all_there(sdist, names, {f"src/{name}" for name in EXPECTED} | {"LICENSE", "README.md", "pyproject.toml"})
+    _all_there(sdist, names, {f"src/{name}" for name in _sources().union(EXPECTED)} | {"LICENSE", "README.md", "pyproject.toml"})
 
 
 def check_wheel(wheel: Path) -> None:
-    """Raise BadPackage for a module of the tree that is not in the wheel."""
+    """Raise BadPackage for a file of the tree that is not in the wheel."""
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    modules = {f"headrace/{path.relative_to(TOP / 'platform')}" for path in (TOP / "platform").rglob("*.py")}
-    modules |= {f"headrace/spark/{path.relative_to(TOP / 'spark')}" for path in (TOP / "spark").rglob("*.py")}
-    _all_there(wheel, names, modules | set(EXPECTED))
+    _all_there(wheel, names, _sources().union(EXPECTED))
 
 
 def try_wheel(wheel: Path, folder: Path) -> None:
@@ -77,6 +83,44 @@ def try_wheel(wheel: Path, folder: Path) -> None:
         raise BadPackage(f"`headrace --version` says {said.strip()!r}, the wheel is {wheel.name}")
 
 
+def build_native(folder: Path) -> Path:
+    """Return the wheel of `native/`, built into `folder`; one for all CPythons from 3.11 on. Raises BadPackage."""
+    with tempfile.TemporaryDirectory(prefix="headrace-native-") as scratch:
+        source = Path(scratch) / "native"
+        shutil.copytree(TOP / "native", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+        for old in folder.glob("headrace_native-*.whl"):
+            old.unlink()
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-build-isolation",
+        ]
+        _run([*pip, "--wheel-dir", str(folder), str(source)], cwd=folder)
+    wheel = _the_only(folder, "headrace_native-*.whl")
+    if "-cp311-abi3-" not in wheel.name:
+        raise BadPackage(f"{wheel.name} is not built against the stable ABI")
+    return wheel
+
+
+def try_native(wheel: Path, folder: Path) -> None:
+    """Install the wheel of `native/` beside headrace, and see that the SDK finds it."""
+    python = folder / "bin" / "python"
+    _run([str(python), "-m", "pip", "install", *_QUIET, str(wheel)], cwd=wheel.parent)
+    _run([str(python), "-I", "-c", TRY_NATIVE], cwd=wheel.parent)
+
+
+def _sources() -> set[str]:
+    """The names, below the package `headrace`, of all files of the tree that a package must hold: modules, pages, settings."""
+    rooms = ((TOP / "platform", "headrace"), (TOP / "spark", "headrace/spark"))
+    files = ((path, f"{name}/{path.relative_to(room)}") for room, name in rooms for path in room.rglob("*"))
+    return {name for path, name in files if path.is_file() and "__pycache__" not in path.parts}
+
+
 def _all_there(package: Path, names: set[str], expected: set[str]) -> None:
     missing = sorted(expected - names)
     if missing:
@@ -88,7 +132,7 @@ def _the_only(folder: Path, pattern: str) -> Path:
     return found
 
 
-def _run(command: list[str], cwd: Path) -> str:
+def _run(command: Sequence[str], cwd: Path) -> str:
     done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         raise BadPackage(f"{' '.join(command[:5])} … ended with {done.returncode}:\n{done.stdout[-3000:]}")
@@ -111,9 +155,17 @@ def main() -> int:
             from_tree.mkdir()
             check_wheel(build_wheel(TOP, from_tree))  # as `pip install .` does
             try_wheel(wheel, Path(scratch) / "bare")
+            lacking = lacking_for_native()
+            if lacking is None:
+                native = build_native(folder)
+                try_native(native, Path(scratch) / "bare")
     except BadPackage as error:
         print(f"packages: {error}", file=sys.stderr)
         return 1
+    if lacking is None:
+        print(f"packages: {native.name} is there, too, and headrace.sdk finds it")
+    else:
+        print(f"packages: headrace_native was left out: {lacking}")
     print(f"packages: {sdist.name} and {wheel.name} are in {folder}; the wheel alone gives headrace.sdk and `headrace --version`")
     return 0
 

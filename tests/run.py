@@ -24,7 +24,7 @@ LINT = {
     "mypy": ["mypy"],
     "lint-imports": ["lint-imports"],
 }
-ROOMS = ("lint", "unit", "contract", "fuzz", "integration", "crash", "power", "e2e")
+ROOMS = ("lint", "unit", "contract", "search", "fuzz", "integration", "crash", "chaos_sdk", "power", "e2e")
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""

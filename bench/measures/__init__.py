@@ -1,6 +1,7 @@
 """The measures, one file each. `ALL` is their order in a run: measures that use the same servers follow one another."""
 
 from ..harness.measure import Measure
+from .agent import Agent
 from .bare import Bare
 from .ceiling import Ceiling
 from .consume import Consume
@@ -11,11 +12,14 @@ from .latency import Latency
 from .produce import Produce
 from .python_view import PythonView
 from .restart import Restart
+from .sdk import Sdk
 
 ALL: tuple[Measure, ...] = (
     Produce(),
     Consume(),
     PythonView(),
+    Sdk(),
+    Agent(),
     Ceiling(),
     Latency(),
     Bare(),

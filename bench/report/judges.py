@@ -148,6 +148,24 @@ class Judges:
 
         return judge
 
+    def cheaper(self, measure: str, name: str, ours: tuple[str, str], other: tuple[str, str], most: str, unit: str) -> Judge:
+        """One figure of two cases (subject, shape): ours at most `most` times the other's."""
+
+        def judge() -> tuple[bool, str]:
+            top, bottom = self.figure(measure, *ours, name), self.figure(measure, *other, name)
+            return at_most(most, top, bottom), f"{ratio(top, bottom):.2f} × ({rate(top)} against {rate(bottom)} {unit})"
+
+        return judge
+
+    def within(self, measure: str, case: tuple[str, str], name: str, most: float, unit: str) -> Judge:
+        """One figure of a case (subject, shape): at most `most`."""
+
+        def judge() -> tuple[bool, str]:
+            found = self.figure(measure, *case, name)
+            return found <= most, f"{found:.3g} {unit}"
+
+        return judge
+
     def grown(self, near: str, far: str) -> Judge:
         """Messages a second at the far end: at least 0.7 of the near end's. Bare files are printed beside it only."""
 

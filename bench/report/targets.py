@@ -36,7 +36,7 @@ def medians_of(measures: Mapping[str, Any]) -> dict[tuple[str, str, str], Mappin
 def verdicts(found: Medians) -> list[TargetOutcome]:
     """Return every row of the table in its order."""
     judges = Judges(found)
-    rows = [*_throughput(judges), *_machine(judges), *_size_and_growth(judges)]
+    rows = [*_throughput(judges), *_machine(judges), *_size_and_growth(judges), *_logging(judges)]
     return [_outcome(what, wanted, judge) for what, wanted, judge in rows]
 
 
@@ -103,6 +103,17 @@ def _size_and_growth(judges: Judges) -> Iterator[_Row]:
         yield f"{near} → {far}", "≥ 0.7", judges.grown(near, far)
     wanted = f"≤ {RECORD_BYTES} + 61/50 bytes, the format's own"
     yield "storage overhead a message at 50 a batch", wanted, judges.overhead
+
+
+def _logging(judges: Judges) -> Iterator[_Row]:
+    tight, paced = "one after another", "1,000 a second"
+    in_python, native, peer = "EventLogger, Python", "EventLogger, native", "confluent-kafka, AvroSerializer"
+    for subject, most in ((in_python, "0.6"), (native, "0.25")):
+        judge = judges.cheaper("sdk", "in_all_us", (subject, tight), (peer, tight), most, "µs")
+        yield f"an event logged, processor time in all: {subject}", f"≤ {most} × {peer}", judge
+    for name, label, most_us in (("p50_us", "p50", 4), ("p99_us", "p99", 20), ("p999_us", "p99.9", 1_000)):
+        judge = judges.within("sdk", (native, paced), name, most_us, "µs")
+        yield f"an event logged at 1,000 a second, the caller's {label}: {native}", f"≤ {most_us:,} µs", judge
 
 
 def _outcome(what: str, wanted: str, judge: Judge) -> TargetOutcome:

@@ -4,12 +4,15 @@ import http.client
 import json
 import urllib.error
 import urllib.request
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from .model.errors import AuditError
 
 ASK_MS = 30_000
+PAGE = 1_000
+"""Windows asked for at a time."""
 
 
 class ServiceUnreachable(AuditError):
@@ -22,20 +25,52 @@ class ServiceRefused(AuditError):
     """The audit service will not do what it was asked; the message gives its reason."""
 
 
-def completeness(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
-    """Return every window (of one topic, or of all) as `GET /api/completeness` gives it. Raises ServiceUnreachable."""
-    found = _ask("GET", url, "/api/completeness", {} if topic is None else {"topic": topic}, timeout_ms)
-    if not isinstance(found, list):
-        raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON array")
+def completeness(
+    url: str,
+    topic: str | None = None,
+    *,
+    from_ms: int | None = None,
+    to_ms: int | None = None,
+    by: Literal["window", "day"] = "window",
+    timeout_ms: int = ASK_MS,
+) -> list[dict[str, Any]]:
+    """Return every window (of one topic, or of all; of a time) as `GET /api/completeness` gives it, asked page by page.
+
+    `by="day"`: the days to which old windows were added. Raises ServiceUnreachable.
+    """
+    query = {"topic": topic, "from_ms": from_ms, "to_ms": to_ms, "by": by, "limit": PAGE}
+    found: list[dict[str, Any]] = []
+    while True:
+        page = _list(url, "/api/completeness", query, timeout_ms)
+        found += page
+        if len(page) < PAGE:
+            return found
+        query["after"] = f"{page[-1]['topic']}/{page[-1]['window_start_ms']}"
+
+
+def sequences(url: str, topic: str, *, from_ms: int, to_ms: int, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
+    """Return window_start_ms, ranges and more, for each window of a day at most whose books are kept. Raises ServiceUnreachable,
+    ServiceRefused.
+    """
+    return _list(url, "/api/sequences", {"topic": topic, "from_ms": from_ms, "to_ms": to_ms}, timeout_ms)
+
+
+def newest(url: str, topic: str, count: int, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
+    """Return the topic's latest windows, in order. Raises ServiceUnreachable."""
+    return _list(url, "/api/completeness", {"topic": topic, "newest": count}, timeout_ms)
+
+
+def summary(url: str, *, timeout_ms: int = ASK_MS) -> dict[str, dict[str, Any]]:
+    """Return topic → {windows: {verdict: n}, missing, doubled, altered}. Raises ServiceUnreachable."""
+    found = _ask("GET", url, "/api/summary", {}, timeout_ms)
+    if not isinstance(found, dict):
+        raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON object")
     return found
 
 
 def topics(url: str, *, timeout_ms: int = ASK_MS) -> list[str]:
     """Return the topics that any tier has mentioned, sorted. Raises ServiceUnreachable."""
-    found = _ask("GET", url, "/api/topics", {}, timeout_ms)
-    if not isinstance(found, list):
-        raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON array")
-    return [str(topic) for topic in found]
+    return [str(topic) for topic in _list(url, "/api/topics", {}, timeout_ms)]
 
 
 def recount(url: str, *, tier: str, topic: str, timeout_ms: int = ASK_MS) -> None:
@@ -45,7 +80,11 @@ def recount(url: str, *, tier: str, topic: str, timeout_ms: int = ASK_MS) -> Non
 
 def unsealed(url: str, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
     """Return the runs of producers that have not said all, the one heard longest ago first. Raises ServiceUnreachable."""
-    found = _ask("GET", url, "/api/unsealed", {}, timeout_ms)
+    return _list(url, "/api/unsealed", {}, timeout_ms)
+
+
+def _list(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> list[Any]:
+    found = _ask("GET", url, path, {name: str(value) for name, value in query.items() if value is not None}, timeout_ms)
     if not isinstance(found, list):
         raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON array")
     return found

@@ -1,29 +1,29 @@
-"""`headrace audit run|report|drill|…`: the audit service, its report, its drills. Its producers are in `audit_producers.py`."""
+"""`headrace audit run|report|drill|…`: the audit service, its report, and in files of their own its drills and its producers."""
 
 import argparse
 import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import HeadraceError
 from ..runtime.layout import LOOPBACK, Layout
-from . import audit_producers
-from .audited_topics import await_heard, why_nothing
-from .topic_names import check_usable
+from . import audit_drill, audit_producers, audit_records, audit_restate, audit_warehouse, audit_words
+from .audited_topics import why_nothing
 
 HELP = """Count every tier's records per window, show whether the counts agree, and prove that the alarm works.
 
 example: headrace audit report --topic access_log --wait COMPLETE 120"""
 
-FINAL = ("COMPLETE", "ACCEPTED", "INCOMPLETE", "OVERCOUNTED", "UNKNOWN")
+FINAL = ("COMPLETE", "ACCOUNTED", "ACCEPTED", "INCOMPLETE", "ALTERED", "DOUBLED", "UNKNOWN")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     layout = Layout.from_environment()
-    actions = parser.add_subparsers(dest="action", required=True, metavar="run|report|producers|retire-producer|drill")
+    names = "run|report|which|watch|recount|restate|known-loss|erased|producers|retire-producer|verify-table|recount-warehouse"
+    actions = parser.add_subparsers(dest="action", required=True, metavar=f"{names}|drill")
 
     run_ = actions.add_parser("run", help="run the audit service", description="Run the audit service until SIGTERM.")
     run_.add_argument("--host", default=LOOPBACK, help="address to listen on (default %(default)s)")
@@ -34,7 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run_.add_argument("--settings", type=Path, help="TOML file like deploy/local/audit.toml (default: built-in settings)")
     run_.add_argument(
-        "--store", type=Path, default=layout.home / "audit" / "books.sqlite", help="SQLite file (default %(default)s)"
+        "--store",
+        default=str(layout.home / "audit" / "books.sqlite"),
+        help="SQLite file, or postgresql://user@host/database (default %(default)s)",
     )
     run_.add_argument("--status-file", type=Path, help="where to write this process's status as JSON")
 
@@ -46,6 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         epilog="example: headrace audit report --topic access_log --json",
     )
     report.add_argument("--topic", help="only this topic")
+    report.add_argument("--days", action="store_true", help="the days to which old windows were added, instead of windows")
+    report.add_argument("--from", dest="from_", metavar="TIME", help="only windows that end after it ('2015-05-17 10:00', UTC)")
+    report.add_argument("--to", metavar="TIME", help="only windows that begin before it")
+    report.add_argument("--last", type=int, metavar="N", help="only the N latest windows of --topic")
     report.add_argument("--json", action="store_true", help="a JSON array, one object a window")
     report.add_argument("--url", default=layout.audit_url, help="the audit service (default %(default)s)")
     report.add_argument(
@@ -58,20 +64,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="first wait until every window is COMPLETE, or decided (no longer OPEN), at most SECONDS",
     )
 
+    audit_records.configure(actions)
+    audit_restate.configure(actions)
+    audit_words.configure(actions)
     audit_producers.configure(actions)
+    audit_warehouse.configure(actions)
 
-    drill = actions.add_parser("drill", help="plant a fault in the running platform and check that the audit finds it")
-    drills = drill.add_subparsers(dest="drill", required=True, metavar="loss|silence")
-    loss = drills.add_parser("loss", help="make whole batches unreadable on the offline side")
-    loss.add_argument("--topic", required=True, help="a topic with data on the offline side")
-    loss.add_argument(
-        "--batches", type=int, default=3, help="how many batches to damage, in different hours (default %(default)s)"
-    )
-    silence = drills.add_parser("silence", help="hold one reporter back before it seals its window")
-    silence.add_argument("--topic", default="drill_silence", help="topic to log to (default %(default)s)")
-    silence.add_argument("--events", type=int, default=50, help="events that the held-back process logs (default %(default)s)")
-    for one in (loss, silence):
-        one.add_argument("--json", action="store_true", help="print what was done and seen as JSON")
+    audit_drill.configure(actions)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -81,12 +80,28 @@ def run(arguments: argparse.Namespace) -> int:
             return _run(arguments)
         case "report":
             return _report(arguments)
+        case "which":
+            return audit_records.which(arguments)
+        case "watch":
+            return audit_records.watch(arguments)
+        case "recount":
+            return audit_records.recount(arguments)
+        case "restate":
+            return audit_restate.run(arguments)
+        case "known-loss":
+            return audit_words.tell(arguments, "lost")
+        case "erased":
+            return audit_words.tell(arguments, "erased")
         case "producers":
             return audit_producers.list_unsealed(arguments)
         case "retire-producer":
             return audit_producers.retire_producer(arguments)
+        case "verify-table":
+            return audit_warehouse.verify_table(arguments)
+        case "recount-warehouse":
+            return audit_warehouse.recount_warehouse(arguments)
         case _:
-            return _drill(arguments)
+            return audit_drill.run(arguments)
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -112,12 +127,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from ..audit.client import completeness
-
     wanted, seconds = _waited_for(arguments.wait)
     deadline = time.monotonic() + seconds
     while True:
-        windows = completeness(arguments.url, arguments.topic)
+        windows = _asked(arguments)
         left = [window for window in windows if not _holds(wanted, window)]
         if wanted is None or (windows and not left) or time.monotonic() >= deadline:
             break
@@ -137,6 +150,18 @@ def _report(arguments: argparse.Namespace) -> int:
         print(f"headrace audit: after {seconds:g} s {what}", file=sys.stderr)
         return 1
     return 0
+
+
+def _asked(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    from ..audit.client import completeness, newest
+
+    if arguments.last is not None:
+        if arguments.topic is None or arguments.last < 1:
+            raise HeadraceError("--last N: give --topic, too, and a number above 0")
+        return newest(arguments.url, arguments.topic, arguments.last)
+    from_ms, to_ms = (None if text is None else audit_records.instant(text) for text in (arguments.from_, arguments.to))
+    by: Literal["day", "window"] = "day" if arguments.days else "window"
+    return completeness(arguments.url, arguments.topic, from_ms=from_ms, to_ms=to_ms, by=by)
 
 
 def _waited_for(words: list[str] | None) -> tuple[str | None, float]:
@@ -160,57 +185,15 @@ def _holds(wanted: str | None, window: dict[str, Any]) -> bool:
 
 def _table(windows: list[dict[str, Any]], nothing: str) -> None:
     from rich.console import Console
-    from rich.table import Table
 
-    from ..audit.service.web import report as report_words
+    from .audit_table import print_windows
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console()
     if not windows:
         console.print(nothing, highlight=False, soft_wrap=True)
         return
-    for topic in dict.fromkeys(window["topic"] for window in windows):
-        mine = [window for window in windows if window["topic"] == topic]
-        tiers = report_words.tiers(mine)
-        table = Table(title=topic, title_justify="left")
-        table.add_column("window (UTC)", no_wrap=True)
-        for name in (*tiers, "quarantined"):
-            table.add_column(name, justify="right")
-        table.add_column("verdict", no_wrap=True)
-        table.add_column("why", overflow="fold")
-        for window in mine:
-            counts = [report_words.count_words(window["tiers"].get(tier)) for tier in tiers]
-            table.add_row(
-                report_words.time_words(window),
-                *counts,
-                f"{window['quarantined']:,}",
-                report_words.verdict_words(window),
-                report_words.why_words(window),
-                style=report_words.STYLE.get(window["verdict"], ""),
-            )
-        console.print(table)
-
-
-def _drill(arguments: argparse.Namespace) -> int:
-    from ..local import control
-    from ..local.drills import loss_drill, silence_drill
-
-    layout = Layout.from_environment()
-    control.running(layout)
-    if arguments.drill == "loss":
-        await_heard(arguments.topic, url=layout.audit_url, live=layout.live_bootstrap)
-    else:
-        check_usable(arguments.topic)
-
-    def progress(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
-    if arguments.drill == "loss":
-        result = loss_drill.run(layout, arguments.topic, batches=arguments.batches, progress=progress)
-    else:
-        result = silence_drill.run(layout, arguments.topic, events=arguments.events, progress=progress)
-    if arguments.json:
-        json.dump(result.as_json(), sys.stdout)
-        print()
-    else:
-        print(result.in_words())
-    return 0 if result.held else 1
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for window in windows:
+        by_topic.setdefault(window["topic"], []).append(window)
+    for topic, found in by_topic.items():
+        print_windows(console, topic, found)

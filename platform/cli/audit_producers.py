@@ -34,24 +34,28 @@ def configure(actions: "Actions") -> None:
         "balance without its last report become ACCEPTED, never COMPLETE; they always name it, and who retired it.\n"
         "Events that it accepted and never sent are lost and counted nowhere. If it reports again, the retirement is void.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog='example: headrace audit retire-producer www1/shop/4f2a --reason "the host burned down"',
+        epilog='example: headrace audit retire-producer www1/shop/4f2a --reason "the host burned down"\n'
+        'example: headrace audit retire-producer --application shop --silent-for 86400 --reason "scaled down on Friday"',
     )
-    retire.add_argument("instance", metavar="INSTANCE", help="as `headrace audit producers` and the reports name it")
+    whom = retire.add_mutually_exclusive_group(required=True)
+    whom.add_argument("instance", metavar="INSTANCE", nargs="?", help="as `headrace audit producers` and the reports name it")
+    whom.add_argument("--application", metavar="NAME", help="every silent producer of this application (host/NAME/…)")
+    whom.add_argument("--all", action="store_true", help="every silent producer")
     retire.add_argument("--reason", required=True, help="why it will never seal; shown with every window it leaves behind")
-    retire.add_argument("--by", default=_login_name(), help="who retires it (default: %(default)s)")
+    retire.add_argument("--by", default=login_name(), help="who retires it (default: %(default)s)")
     retire.add_argument(
         "--silent-for",
         type=float,
         default=SILENT_S,
         metavar="SECONDS",
-        help="refuse a producer that reported more recently (default %(default)s)",
+        help="refuse a producer that reported more recently; with --application or --all: leave it out (default %(default)s)",
     )
     retire.add_argument("--live", default=layout.live_bootstrap, help="bootstrap of the live cluster (default %(default)s)")
     for one in (producers, retire):
         one.add_argument("--url", default=layout.audit_url, help="the audit service (default %(default)s)")
 
 
-def _login_name() -> str:
+def login_name() -> str:
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"
     except (KeyError, OSError, ImportError):
@@ -78,49 +82,71 @@ def list_unsealed(arguments: argparse.Namespace) -> int:
 
 def retire_producer(arguments: argparse.Namespace) -> int:
     """Write the retirement to the audit topic and return once the service has read it."""
+    from ..audit.client import unsealed
     from ..audit.publisher import retire
     from ..client.connection.cluster import Cluster
     from ..client.errors import ClientError
     from ..client.producer.producer import Producer
 
-    runs = _runs_of(arguments)
-    if not runs:
-        raise HeadraceError(
-            f"no run of producer {arguments.instance!r} is unsealed: `headrace audit producers` lists those that are"
-        )
-    heard = [run for run in runs if run["silent_ms"] < arguments.silent_for * 1000]
-    if heard:
-        raise HeadraceError(
-            f"producer {arguments.instance} was heard {heard[0]['silent_ms'] / 1000:.1f} s ago, it may only be slow: end it first"
-        )
-    due = [run for run in runs if run["retired"] is None]
+    due = _due(arguments)
     if not due:
-        print(f"{arguments.instance} was retired before, by {runs[0]['retired']['by']}: {runs[0]['retired']['reason']}")
         return 0
     cluster = Cluster(arguments.live, client_id="headrace-audit-retire")
     producer = Producer(cluster)
     try:
-        retire(producer, arguments.instance, [run["epoch"] for run in due], by=arguments.by, reason=arguments.reason)
+        for instance in dict.fromkeys(run["instance"] for run in due):
+            epochs = [run["epoch"] for run in due if run["instance"] == instance]
+            retire(producer, instance, epochs, by=arguments.by, reason=arguments.reason)
     finally:
         with suppress(ClientError):  # if it did not arrive, an error was raised above
             producer.close(1_000)
         cluster.close()
+    keys = {(run["instance"], run["epoch"]) for run in due}
     deadline = time.monotonic() + TAKEN_IN_MS / 1000
-    while any(run["retired"] is None for run in _runs_of(arguments)):
+    while any(run["retired"] is None and (run["instance"], run["epoch"]) in keys for run in unsealed(arguments.url)):
         if time.monotonic() > deadline:
             raise HeadraceError(
-                f"the retirement of {arguments.instance} is on the audit topic, but the audit service has not read it for "
-                f"{TAKEN_IN_MS // 1000} s: see its log"
+                f"the retirement is on the audit topic, but the audit service has not read it for {TAKEN_IN_MS // 1000} s: "
+                f"see its log"
             )
         time.sleep(0.1)
     topics = sorted({topic for run in due for topic in run["topics"]})
-    print(
-        f"{arguments.instance} is retired by {arguments.by}; see `headrace audit report` for {', '.join(topics) or 'its topics'}"
-    )
+    names = ", ".join(dict.fromkeys(run["instance"] for run in due))
+    are = "is" if len({run["instance"] for run in due}) == 1 else "are"
+    print(f"{names} {are} retired by {arguments.by}; see `headrace audit report` for {', '.join(topics) or 'its topics'}")
     return 0
 
 
-def _runs_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+def _due(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the runs to retire. Raises HeadraceError where none is meant, or one that is named may only be slow."""
     from ..audit.client import unsealed
 
-    return [run for run in unsealed(arguments.url) if run["instance"] == arguments.instance]
+    runs = unsealed(arguments.url)
+    least_ms = arguments.silent_for * 1000
+    if arguments.instance is None:
+        mine = [run for run in runs if arguments.all or application_of(run["instance"]) == arguments.application]
+        due = [run for run in mine if run["retired"] is None and run["silent_ms"] >= least_ms]
+        if not due:
+            whose = "" if arguments.all else f" of application {arguments.application!r}"
+            print(f"no unsealed producer{whose} has been silent for {arguments.silent_for:g} s; {len(mine)} are unsealed")
+        return due
+    mine = [run for run in runs if run["instance"] == arguments.instance]
+    if not mine:
+        raise HeadraceError(
+            f"no run of producer {arguments.instance!r} is unsealed: `headrace audit producers` lists those that are"
+        )
+    heard = [run for run in mine if run["silent_ms"] < least_ms]
+    if heard:
+        raise HeadraceError(
+            f"producer {arguments.instance} was heard {heard[0]['silent_ms'] / 1000:.1f} s ago, it may only be slow: end it first"
+        )
+    due = [run for run in mine if run["retired"] is None]
+    if not due:
+        print(f"{arguments.instance} was retired before, by {mine[0]['retired']['by']}: {mine[0]['retired']['reason']}")
+    return due
+
+
+def application_of(instance: str) -> str | None:
+    """Return the application of host/application/…; None where the name has another form."""
+    parts = instance.split("/")
+    return parts[1] if len(parts) > 1 else None

@@ -91,6 +91,8 @@ def _print_table(found: Iterator[QuarantineRecord]) -> int:
 def origin_words(record: QuarantineRecord) -> str:
     """Return the record's origin as text."""
     match record.origin:
+        case FileOrigin(file=file, line=None, offset=offset):
+            return f"{file} byte {offset}"
         case FileOrigin(file=file, line=line):
             return f"{file}:{line}"
         case LogOrigin(cluster=cluster, topic=topic, partition=partition, offset=offset, to_offset=None):

@@ -10,7 +10,7 @@ from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from .topic_names import topics_if_reachable, unknown_topic
 
-HELP = """ask the warehouse in SQL: a topic's name is the view of its published hours, <topic>_all shows every row
+HELP = """ask the warehouse in SQL: a topic's name is its published hours (the table's branch main), <topic>_all every row loaded
 
 example: headrace query 'SELECT status, count(*) AS requests FROM access_log GROUP BY status ORDER BY 2 DESC' --json"""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..apps.replay.log_format import OtherFormat, check_format
 from ..apps.replay.replay import Replay, ReplayResult
+from ..apps.replay.time_range import time_range
 from ..client.connection.cluster import Cluster
 from ..client.errors import BrokerUnreachable, ClientError
 from ..runtime.backoff import Backoff
@@ -22,8 +23,9 @@ from .topic_names import check_usable
 
 HELP = """Replay an access log (combined format, plain or .gz) as events with their own times.
 
+The file is read twice: first for the times of its lines, so that the audit knows which windows wait for this replay.
 A line that is no request goes to quarantine with its file and line number and does not fail the replay; a file whose
-first lines are mostly of another format is refused before anything is sent.
+first lines are mostly of another format is refused before anything is sent. Lines added meanwhile are not sent.
 Exit code 0: every other line is delivered and its windows are sealed; 1: not, or it was stopped; 2: wrong usage.
 
 example: headrace replay /var/log/apache2/access.log --topic access_log"""
@@ -63,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     _see_topic(arguments.bootstrap, arguments.topic)
     began = time.monotonic()
     progress = _Progress(arguments.log.name)
+    found = time_range(arguments.log, is_stopped=stop.is_set, on_progress=progress)
+    now_ms = SystemClock().now_ms()
     logger = _PatientLogger(
         EventLogger(
             arguments.topic,
@@ -72,10 +76,19 @@ def run(arguments: argparse.Namespace) -> int:
             application="replay",
             server_name=arguments.server_name,
             lateness_ms=None,
+            only_between_ms=found.between_ms or (now_ms, now_ms + 1),
             max_block_ms=MAX_BLOCK_MS,
         )
     )
-    replay = Replay(logger, arguments.log, stop=stop, clock=SystemClock(), rate=arguments.rate, on_progress=progress)
+    replay = Replay(
+        logger,
+        arguments.log,
+        stop=stop,
+        clock=SystemClock(),
+        rate=arguments.rate,
+        most_lines=found.lines,
+        on_progress=progress,
+    )
     result = replay.run()
     progress.end()
     seconds = time.monotonic() - began

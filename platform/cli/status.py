@@ -5,6 +5,7 @@ import json
 import sys
 from dataclasses import asdict
 
+from ..broker.partitions.disk_room import look, why_no_room
 from ..local import control
 from ..local.supervisor.faults import faults
 from ..local.supervisor.state import ProcessState
@@ -37,7 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{row['name']:<22} {row['address'] or '-':<18} {row['pid'] or '-':>8} {uptime:>9}  {health}")
     for line in faults(seen.processes, layout.logs):
         print(line, file=sys.stderr)
-    return 0 if seen.is_ready else 1
+    no_room = why_no_room(look(layout.home))
+    if no_room is not None:
+        print(f"{no_room}. What is shown may be old: the supervisor cannot write it there", file=sys.stderr)
+    return 0 if seen.is_ready and no_room is None else 1
 
 
 def _uptime_ms(process: ProcessState, now_ms: int) -> int | None:

@@ -149,6 +149,16 @@ class BufferFull(ClientError):
         )
 
 
+class InvalidRecord(ClientError):
+    """A record that no batch can hold: its time, or the name of a header."""
+
+
+class ProducerReentered(ClientError):
+    """A record came from a signal handler or a finalizer that interrupted the producer itself, on the same thread."""
+
+    retriable: ClassVar[bool] = True
+
+
 class RecordTooLarge(ClientError):
     """One record that can never fit."""
 

@@ -6,6 +6,7 @@
     /consumers/{group}/owners/{topic}/{part}     ephemeral   consumer id
     /consumers/{group}/offsets/{topic}/{part}    persistent  decimal: the next offset; then maybe a client's notes, JSON
     /audit/positions/{tier}/{topic}/{part}       persistent  decimal: how far the tier has reported
+    /audit/restate/{tier}/{topic}/{part}         persistent  decimal: the tier is to report again from there on
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
 
@@ -117,5 +118,17 @@ def offset(group: str, topic: str, partition: int) -> str:
     return f"{group_offsets(group)}/{topic_step(topic)}/{partition_step(partition)}"
 
 
+def positions(tier: str, topic: str) -> str:
+    return f"/audit/positions/{step('tier', tier)}/{topic_step(topic)}"
+
+
 def position(tier: str, topic: str, partition: int) -> str:
-    return f"/audit/positions/{step('tier', tier)}/{topic_step(topic)}/{partition_step(partition)}"
+    return f"{positions(tier, topic)}/{partition_step(partition)}"
+
+
+def restate_requests(tier: str) -> str:
+    return f"/audit/restate/{step('tier', tier)}"
+
+
+def restate_request(tier: str, topic: str, partition: int) -> str:
+    return f"{restate_requests(tier)}/{topic_step(topic)}/{partition_step(partition)}"

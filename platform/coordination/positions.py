@@ -25,6 +25,10 @@ class AuditPositions:
         node = self._session.tree.read(path)
         return None if node is None else read_decimal(path, node.data)
 
+    def partitions(self, tier: str, topic: str) -> list[int]:
+        """Return the partitions of which the tier has reported, sorted."""
+        return sorted(int(step) for step in self._session.tree.children(paths.positions(tier, topic)))
+
     def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
         """Move the position forward to `offset`; a higher position stays. Raises ValueError below 0, ConnectionUnsure."""
         path, tree = paths.position(tier, topic, partition), self._session.tree

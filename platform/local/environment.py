@@ -7,9 +7,11 @@ environment without a working pip anew, and keeps what is installed. pip's outpu
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Sequence
@@ -95,9 +97,26 @@ def build(venv: Path, lock: Path, project: Path) -> None:
     progress = Progress(len(_PINNED.findall(lock.read_text())))
     _run([*pip, "--require-hashes", "-r", str(lock)], venv, screen, progress)
     screen.show("installing headrace itself, in place")
-    _run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(project)], venv, screen)
+    in_place = [*pip, "--no-deps", "--no-build-isolation"]
+    _run([*in_place, "--editable", str(project)], venv, screen)
+    lacking = lacking_for_native()
+    if lacking is None:
+        screen.show("compiling the SDK's hot paths")
+        _run([*in_place, str(project / "native")], venv, screen)
+    else:
+        screen.end(f"headrace_native is left out, the SDK's hot paths run in Python: {lacking}")
     (venv / ".installed").touch()
     screen.end(f"{venv} is ready")
+
+
+def lacking_for_native(include: str | None = None) -> str | None:
+    """Return what the compilation of `native/` lacks, with the remedy; None if nothing. `include`: the folder of the headers."""
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        return "there is no C compiler (sudo apt install gcc libc6-dev)"
+    headers = Path(include or sysconfig.get_path("include"))
+    if not (headers / "Python.h").exists():
+        return f"{headers} has no Python.h (sudo apt install python3-dev)"
+    return None
 
 
 def _has_pip(python: Path) -> bool:

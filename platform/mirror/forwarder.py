@@ -7,6 +7,7 @@ no decision about offsets. A failure makes a copy `troubled`; reading both logs'
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..audit.model.messages import EXPIRED
 from ..audit.publisher import RangeReporter, UnreportedBacklog
 from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
@@ -155,12 +156,12 @@ class Forwarder:
         seen = tail_comparison.compare(
             self._source, self._destination.cluster, *name, start=ends.destination_start, end=ends.destination_end
         )
-        counted_to = self._reporter.position(*name)
-        is_new = counted_to is None
-        if is_new:
-            counted_to = self._reporter.reported(*name)
+        position = self._reporter.position(*name)
+        is_new = position is None
+        counted_to = self._reporter.reported(*name) if position is None else position
         copy = partition_copy.resumed(self._copies[name], ends, seen, counted_to=counted_to, now_ms=self._clock.monotonic_ms())
-        if is_new and copy.phase is Phase.COPYING:
+        if copy.phase is Phase.COPYING and (position is None or copy.counted_to < position):
+            # What is noted and not published of an earlier copy is dropped with it.
             self._reporter.begin(*name, copy.counted_to)
         self._move(name, copy)
         if copy.phase is Phase.COPYING and (is_new or copy.counted_to < copy.copied_to):
@@ -178,13 +179,16 @@ class Forwarder:
             except HeadraceError as error:
                 self._trouble([name], error)
                 continue
-            copy, gap = partition_copy.skipped(copy)
-            self._reporter.begin(*name, copy.counted_to)
-            self._copies[name] = copy
-            if gap is None:
-                log.warning("count_gap", topic=name.topic, partition=name.partition, counted_anew_from=copy.counted_to)
-            else:
+            after, gap = partition_copy.skipped(copy)
+            # What the destination holds and nobody counted stays untold, and its windows UNKNOWN: the source no longer has it.
+            counted_anew_from = max(copy.counted_to, min(copy.copied_to, copy.skip_to))
+            self._reporter.begin(*name, counted_anew_from)
+            if counted_anew_from > copy.counted_to:
+                log.warning("count_gap", topic=name.topic, partition=name.partition, counted_anew_from=counted_anew_from)
+            if gap is not None:
+                self._reporter.skip(*name, gap.to_offset, EXPIRED)
                 self._log_gap(name, gap)
+            self._copies[name] = after
 
     def _look_at_destination(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -242,7 +246,7 @@ class Forwarder:
         )
         try:
             if plan.gap is not None:
-                self._pass_over(name, plan.gap)
+                self._pass_over(name, plan.gap, before.copied_to)
             self._count(name, one.batches[: plan.count_only])
         except HeadraceError as error:
             self._trouble([name], error)
@@ -279,9 +283,13 @@ class Forwarder:
                 self._reporter.add_batch(*name, header, batch)
             self._last_ms[name] = header.max_timestamp_ms
 
-    def _pass_over(self, name: TopicPartition, gap: partition_copy.Gap) -> None:
+    def _pass_over(self, name: TopicPartition, gap: partition_copy.Gap, copied_to: int) -> None:
         self._quarantine.put(name, gap, previous_ms=self._last_ms.get(name))
-        self._reporter.add_counts(*name, gap.to_offset, {})
+        if gap.from_offset < copied_to:
+            # The destination holds what the source can no longer serve: not lost, only not counted.
+            self._reporter.publish(PUBLISH_TIMEOUT_MS)
+            self._reporter.begin(*name, min(copied_to, gap.to_offset))
+        self._reporter.skip(*name, gap.to_offset, "corrupt")
         self._log_gap(name, gap)
 
     # -- states and log

@@ -55,7 +55,9 @@ class GapKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Offsets [from_offset, to_offset) that the destination will never hold. Their number of records is unknown."""
+    """Offsets [from_offset, to_offset) that the destination will never hold. The mirror cannot know their number of records; the
+    audit does, if it read them in the source.
+    """
 
     kind: GapKind
     from_offset: int
@@ -142,7 +144,8 @@ def is_due_to_fetch(copy: PartitionCopy, now_ms: int) -> bool:
 def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, counted_to: int | None, now_ms: int) -> PartitionCopy:
     """Return the copy once the ends of both logs are known.
 
-    `counted_to`: how far the audit has a report. None if it has none: then everything that the destination holds is counted.
+    `counted_to`: how far the audit has a report. None if it has none: then everything that the destination holds is counted. An
+    empty destination that ends before it is a new copy, and the report was of an earlier one: all is counted, too.
     """
     copied_to = ends.destination_end
     copy = replace(copy, source_end=ends.source_end, copied_to=copied_to, sent_to=copied_to, is_jumping=False, looks_at_gap=0)
@@ -162,7 +165,8 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
             f"anew there; delete the destination's topic to copy anew",
             now_ms,
         )
-    counted = ends.destination_start if counted_to is None else counted_to
+    is_new_copy = counted_to is not None and ends.destination_start == ends.destination_end < counted_to
+    counted = ends.destination_start if counted_to is None or is_new_copy else counted_to
     copy = replace(copy, phase=Phase.COPYING, counted_to=counted, not_before_ms=0)
     return _skipping(copy, ends.source_start) if copy.fetch_offset < ends.source_start else copy
 

@@ -1,8 +1,8 @@
 """The mirror's process: builds every part, starts them in order, stops them in reverse.
 
-It has four threads. The forwarder's thread copies. The reporter's thread reports to the audit every second. One thread reads the
-ends of the source. The main thread decides whether the mirror stands still, writes the status file and waits for the stop. They
-share the range reporter, which allows it, and snapshots of the copies.
+It has five threads. The forwarder's thread copies. The reporter's thread reports to the audit every second. One thread reads the
+ends of the source. One reports again what an operator wishes (`restatement`). The main thread decides whether the mirror stands
+still, writes the status file and waits for the stop. They share the range reporter, which allows it, and snapshots of the copies.
 """
 
 import os
@@ -17,6 +17,7 @@ from ..client.connection.cluster import Cluster
 from ..client.producer.producer import Producer
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.positions import AuditPositions
+from ..coordination.restate_requests import RestateRequests
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..errors import HeadraceError
@@ -29,6 +30,7 @@ from .destination import Destination
 from .errors import SameCluster
 from .forwarder import Forwarder
 from .quarantine import CorruptRanges
+from .restatement import Restatement
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
 from .status_facts import facts
@@ -60,7 +62,9 @@ class MirrorSettings:
     """The source's name in quarantine records."""
     status_file: Path | None = None
     stall_after_ms: int = STALL_AFTER_MS
-    """The mirror reports that it stands still when a partition is behind its source and has not moved for this long."""
+    """The mirror says that it stands still when a partition is behind its source, or stopped, and has not moved for this long; or
+    when its reports have failed for this long.
+    """
 
 
 class Mirror:
@@ -81,6 +85,8 @@ class Mirror:
         self._source_ends: SourceEnds | None = None
         self._progress = Progress()
         self._stalled: str | None = None
+        self._report_failure: tuple[int, str] | None = None
+        """Since when reports have failed (wall clock, ms), and the last error."""
         self._died: BaseException | None = None
         self._knows_audit_topic = False
 
@@ -126,6 +132,9 @@ class Mirror:
         self._source_ends = SourceEnds(settings.source)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
+        restatement = Restatement(settings.destination, self._reporter, RestateRequests(session))
+        self._life.started("restatement", restatement.stop)
+        restatement.start()
         reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
         forwarding = threading.Thread(target=self._forward, name="mirror-forwarder", daemon=True)
         self._life.started("reporter", lambda: self._stop_reporting(reporting))
@@ -147,7 +156,11 @@ class Mirror:
         names = stall.stalled(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
         error = stall.last_error(copies, names or sorted(copies), trouble)
         waits = f"it waits for an answer of {settings.destination}"
-        stalled = stall.why_stalled(self._progress, names, error or self._source_ends.trouble or waits)
+        why = (
+            stall.why_stalled(self._progress, names, error or self._source_ends.trouble or waits),
+            stall.why_unreported(self._report_failure, now_ms=now_ms, stall_after_ms=settings.stall_after_ms),
+        )
+        stalled = "; ".join(one for one in why if one is not None) or None
         if (stalled is None) != (self._stalled is None):
             if stalled is None:
                 log.info("mirror_moves_again")
@@ -189,18 +202,18 @@ class Mirror:
         thread.join(LAST_TURN_MS / 1000)
 
     def _report(self) -> None:
-        is_troubled = False
         while not self._reporting_ends.wait(REPORT_EVERY_MS):
             try:
                 self._publish(REPORT_TIMEOUT_MS)
             except HeadraceError as error:
-                if not is_troubled:
+                if self._report_failure is None:
                     log.warning("report_failed", error=str(error))
-                is_troubled = True
+                since_ms = self._clock.now_ms() if self._report_failure is None else self._report_failure[0]
+                self._report_failure = (since_ms, str(error))
             else:
-                if is_troubled:
+                if self._report_failure is not None:
                     log.info("report_mended")
-                is_troubled = False
+                self._report_failure = None
 
     def _publish(self, timeout_ms: int) -> None:
         assert self._reporter is not None

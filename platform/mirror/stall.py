@@ -1,7 +1,8 @@
 """Decides whether the mirror stands still: which partitions are behind their source and have not moved for too long. Pure.
 
 A partition has moved when the destination holds more of it. One stalled partition among many that move counts too: its source's
-retention does not wait for it.
+retention does not wait for it. A partition whose copy stopped with an error stands still, also where nothing new came since. A
+mirror that copies and cannot tell the audit so is told, too.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..client.fetch.fetched import TopicPartition
-from .partition_copy import PartitionCopy
+from .partition_copy import ERROR_PHASES, PartitionCopy
 
 STALL_AFTER_MS = 60_000
 """Longer than any restart of a broker and any retry; well below the retention of a source."""
@@ -24,7 +25,13 @@ class PartitionProgress:
     copied_to: int
     lag_bytes: int
     moved_at_ms: int
-    """Wall clock: when it last moved, or last had no lag."""
+    """Wall clock: when it last moved, or last had neither lag nor error."""
+    is_stopped: bool = False
+    """The copy stopped with an error."""
+
+    @property
+    def waits(self) -> bool:
+        return self.lag_bytes > 0 or self.is_stopped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +46,8 @@ class Progress:
 
     @property
     def stalled_since_ms(self) -> int | None:
-        """Return since when the longest waiting partition has not moved; None if no partition is behind."""
-        return min((one.moved_at_ms for one in self.partitions.values() if one.lag_bytes), default=None)
+        """Return since when the longest waiting partition has not moved; None if none is behind or stopped."""
+        return min((one.moved_at_ms for one in self.partitions.values() if one.waits), default=None)
 
 
 def observed(
@@ -61,19 +68,20 @@ def observed(
         if copy is not None and copy.source_end > end:
             end = copy.source_end
         lag_bytes = max(0, end - max(copied_to, start))
+        is_stopped = copy is not None and copy.phase in ERROR_PHASES
         # A move backwards counts, too: the copy was deleted so that it is made anew.
-        is_moved = then is None or not lag_bytes or copied_to != then.copied_to
+        is_moved = then is None or not (lag_bytes or is_stopped) or copied_to != then.copied_to
         moved_at_ms = now_ms if then is None or is_moved else then.moved_at_ms
-        found[name] = PartitionProgress(copied_to=copied_to, lag_bytes=lag_bytes, moved_at_ms=moved_at_ms)
+        found[name] = PartitionProgress(copied_to=copied_to, lag_bytes=lag_bytes, moved_at_ms=moved_at_ms, is_stopped=is_stopped)
     return Progress(partitions=found)
 
 
 def stalled(progress: Progress, *, now_ms: int, stall_after_ms: int) -> list[TopicPartition]:
-    """Return the partitions that are behind and have not moved for `stall_after_ms`, the longest waiting first."""
+    """Return the partitions that are behind or stopped and have not moved for `stall_after_ms`, the longest waiting first."""
     late = [
         (one.moved_at_ms, name)
         for name, one in progress.partitions.items()
-        if one.lag_bytes and now_ms - one.moved_at_ms >= stall_after_ms
+        if one.waits and now_ms - one.moved_at_ms >= stall_after_ms
     ]
     return [name for _, name in sorted(late)]
 
@@ -88,11 +96,22 @@ def why_stalled(progress: Progress, names: list[TopicPartition], error: str) -> 
     """Return one line for people, None if nothing stands still."""
     if not names:
         return None
-    since = datetime.fromtimestamp(progress.partitions[names[0]].moved_at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = _instant(progress.partitions[names[0]].moved_at_ms)
     behind = sum(progress.partitions[name].lag_bytes for name in names)
     named = ", ".join(f"{name.topic}-{name.partition}" for name in names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"stands still since {since}: {error} ({named}{more}, {behind} bytes behind)"
+
+
+def why_unreported(failure: tuple[int, str] | None, *, now_ms: int, stall_after_ms: int) -> str | None:
+    """Return one line for people when reports have failed for `stall_after_ms`. `failure`: since when, and the last error."""
+    if failure is None or now_ms - failure[0] < stall_after_ms:
+        return None
+    return f"its reports do not reach the audit since {_instant(failure[0])}: {failure[1]}"
+
+
+def _instant(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def facts(progress: Progress, *, source: str, destination: str, source_error: str | None, error: str | None) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from ..errors import HeadraceError
 LOOPBACK = "127.0.0.1"
 
 AUDIT_TOPIC = "_headrace.audit"
-"""Every tier's counts, as JSON. One partition, on the live cluster, never expires."""
+"""Every tier's counts, as JSON. One partition, on the live cluster; kept until checkpoints hold it."""
+AUDIT_CHECKPOINT_TOPIC = "_headrace.audit.checkpoint"
+"""Checkpoints of the audit's store. One partition, on the live cluster; the audit deletes of both what it needs no more."""
 SCHEMAS_TOPIC = "_headrace.schemas"
 """The schema registry's records. One partition, on the live cluster, never expires."""
 QUARANTINE_SUFFIX = ".quarantine"
@@ -24,6 +26,15 @@ QUARANTINE_SUFFIX = ".quarantine"
 def is_internal(topic: str) -> bool:
     """Return whether the topic belongs to the platform: not mirrored, not loaded, not audited."""
     return topic.startswith("_") or topic.endswith(QUARANTINE_SUFFIX)
+
+
+SCRATCH_PREFIX = "headrace_drill_"
+"""Begins the names of topics that drills make, damage and delete."""
+
+
+def is_scratch(topic: str) -> bool:
+    """Return whether the topic is a drill's own: audited, and shown only to who asks for it by name."""
+    return topic.startswith(SCRATCH_PREFIX)
 
 
 class LayoutError(HeadraceError):

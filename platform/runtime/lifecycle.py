@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from .logs import get_logger
@@ -13,11 +14,18 @@ log = get_logger(__name__)
 
 
 class StopSignal:
-    """Set by SIGTERM or SIGINT. Loops check `is_set`, and wait with `wait`, which a stop ends early."""
+    """Set by SIGTERM or SIGINT. Loops check `is_set`, and wait with `wait`, which a stop ends early.
+
+    No `threading.Event`: its `set` takes a lock that `wait` holds for moments. A signal handler that runs in such a moment, in
+    the thread that waits, would wait for itself. Here the handler only lets go of a lock, which waits for nobody.
+    """
 
     def __init__(self, *, second_ends: bool = False, then: Callable[[], None] | None = None) -> None:
         """`second_ends`: the second signal ends the process at once, wherever it is. `then` is called at the first."""
-        self._event = threading.Event()
+        self._is_set = False
+        self._gate = threading.Lock()
+        """Held until it is set; then who waits passes through, one after the other."""
+        self._gate.acquire()
         self._second_ends = second_ends
         self._then = then
         self.name: str | None = None
@@ -35,20 +43,28 @@ class StopSignal:
             for one in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(one, signal.SIG_DFL)
         self.name = signal.Signals(number).name
-        is_first = not self._event.is_set()
-        self._event.set()
+        is_first = not self._is_set
+        self.set()
         if is_first and self._then is not None:
             self._then()
 
     def set(self) -> None:
-        self._event.set()
+        if not self._is_set:
+            self._is_set = True
+            self._open_gate()
 
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return self._is_set
 
     def wait(self, timeout_ms: int) -> bool:
         """Wait at most `timeout_ms`, and return whether a stop was requested."""
-        return self._event.wait(timeout_ms / 1000)
+        if not self._is_set and self._gate.acquire(timeout=max(0, timeout_ms) / 1000):
+            self._open_gate()
+        return self._is_set
+
+    def _open_gate(self) -> None:
+        with suppress(RuntimeError):  # two threads set it at once: the other has opened it
+            self._gate.release()
 
 
 class Lifecycle:

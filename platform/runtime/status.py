@@ -1,6 +1,7 @@
 """A process's state in a small JSON file. The supervisor reads it where a process has no port to probe.
 
-The file is replaced whole: no reader sees half of it.
+The file is replaced whole: no reader sees half of it. On a full disk it stays as it was, and the process goes on: its work may
+need no disk, and who reads the file sees by `beat_every_ms` that it is old.
 """
 
 import json
@@ -9,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from .clock import Clock, SystemClock
-from .whole_file import replace_file
+from .logs import get_logger
+from .whole_file import is_disk_full, replace_file
+
+log = get_logger(__name__)
 
 
 class StatusFile:
@@ -18,17 +22,27 @@ class StatusFile:
     def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
         self._path = path
         self._clock = clock or SystemClock()
+        self._is_full = False
 
     def write(self, state: str, **facts: Any) -> None:
         """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values.
 
         The fact `reason` says why a process is not ready. `beat_every_ms` promises a new file at least that often. `pid` replaces
-        this process's own.
+        this process's own. Raises OSError, but for a full disk, which is logged once.
         """
         if self._path is None:
             return
         words = {"state": state, "pid": os.getpid(), "at_ms": self._clock.now_ms(), **facts}
-        replace_file(self._path, json.dumps(words).encode())
+        try:
+            replace_file(self._path, json.dumps(words).encode())
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            if not self._is_full:
+                log.error("status_not_written", path=str(self._path), reason=str(error))
+            self._is_full = True
+        else:
+            self._is_full = False
 
 
 def read_status(path: Path) -> dict[str, Any] | None:

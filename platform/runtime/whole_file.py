@@ -1,17 +1,20 @@
 """A small file replaced by one rename: no reader sees half of it, and a kill leaves the old file or the new one."""
 
+import errno
 import os
 import threading
 from contextlib import suppress
 from pathlib import Path
 
 
-def replace_file(path: Path, content: bytes, *, is_durable: bool = False) -> None:
-    """Write `content` to `path` and make its folder. `is_durable`: it is on disk before it gets the name. Raises OSError."""
+def replace_file(path: Path, content: bytes, *, is_durable: bool = False, mode: int = 0o666) -> None:
+    """Write `content` to `path` and make its folder. `is_durable`: it is on disk before it gets the name. `mode`: its rights,
+    less the umask. Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
-        with scratch.open("wb") as file:
+        with open(scratch, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             if is_durable:
                 file.flush()
@@ -21,3 +24,8 @@ def replace_file(path: Path, content: bytes, *, is_durable: bool = False) -> Non
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
         raise
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Return whether there was no room: this may pass, unlike a wrong path."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

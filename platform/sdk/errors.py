@@ -9,12 +9,24 @@ from ..errors import HeadraceError
 _LONGEST_VALUE = 120
 
 
+def repr_of(value: object) -> str:
+    """Return `repr(value)`. An application's own `__repr__` may fail, and must not make the refusal fail."""
+    try:
+        return repr(value)
+    except Exception as error:
+        return f"<a {type(value).__name__} whose repr fails: {type(error).__name__}>"
+
+
 class SdkError(HeadraceError):
     """The root of this room's errors."""
 
 
 class TopicRefused(SdkError):
-    """The topic's name can be no topic's: nothing was announced, no event taken."""
+    """The topic's name can be no topic's, or its broker rewrites the events' times: nothing was announced, no event sent."""
+
+
+class LoggerMisconfigured(SdkError):
+    """The logger's settings do not say where its events go."""
 
 
 class SchemaRefused(SdkError):
@@ -28,7 +40,7 @@ class EventRefused(SdkError):
         self.field = field
         self.value = value
         self.expected = expected
-        shown = repr(value)
+        shown = repr_of(value)
         if len(shown) > _LONGEST_VALUE:
             shown = shown[:_LONGEST_VALUE] + "…"
         where = f"field {field!r}" if field else "the event"
@@ -36,7 +48,7 @@ class EventRefused(SdkError):
 
 
 class LoggerClosed(SdkError):
-    """The logger was closed; events logged now would be in no book."""
+    """The logger was closed; events logged now would be in no report."""
 
 
 class LoggerForked(SdkError):

@@ -1,48 +1,53 @@
-"""The application's side of the pipeline: typed events in, acknowledged records and honest books out.
+"""The application's side of the pipeline: typed events in, acknowledged records out, and a report of each batch to the audit.
 
 `log` validates, encodes and buffers; it never waits for the network unless the buffer is full. What does not become an
 acknowledged record is a loss with a name, counted in its window and reported: refused by its schema (then in quarantine, with
-an address), dropped because the buffer was full, or given up by the sender. Source: the 2011 paper, section 4.
+an address), dropped because the buffer was full or the event too large for it, refused by the cluster, or given up by the sender.
+
+An event is *handed over* once `log` has returned True and the audit topic has acknowledged this logger's announcement
+(`is_announced`). From then on it is stored, or its loss is told by name, or the audit shows this run as one that never said all.
+The announcement is the first thing that a logger does. If the cluster is away, `log` takes events before it is made. If the
+process dies then, those events were not handed over: nobody knows of the run, and no window waits for it.
+Source: the 2011 paper, section 4.
 """
 
-import atexit
+import asyncio
 import itertools
-import os
 import socket
 import uuid
-import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from ..audit.model.windows import WINDOW_MS
-from ..audit.publisher import ProducerReporter
-from ..client.connection.cluster import Cluster
-from ..client.errors import BufferFull, FlushTimedOut, ProducerClosed, RecordTooLarge
-from ..client.producer.delivery import Delivery
-from ..client.producer.producer import Producer
+from ..audit.model.windows import window_start_ms as window_start_ms_of
+from ..client.producer.accumulator import Partitioner
+from ..client.producer.partitioner import partition_for_key
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logs import get_library_logger
-from ..schema_registry.client import RegistryClient
 from ..wire.batch.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
-from ..wire.schema_id import frame
 from ..wire.topic_name import fault_of as topic_fault
-from .errors import EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused
-from .event_encoder import EventEncoder, event_time_ms_of
-from .event_schema import EVENT_TIME, SERVER
-from .logger_startup import LoggerStartup
-from .open_windows import OpenWindows
-from .pre_schema_buffer import PreSchemaBuffer
-from .quarantine import RejectedEvents, payload_of
+from . import capturing, lifetime
+from .direct import DirectSettings, DirectTransport
+from .encoding import EventEncoder, event_time_ms_of
+from .errors import EventRefused, LoggerMisconfigured, TopicRefused
+from .event_key import Key, key_function
+from .event_schema import EVENT_TIME
+from .forms.event_form import Described, form_of
+from .journal import JournalSettings, JournalTransport
+from .late_transport import LateTransport
+from .refused_event import payload_of
+from .transport import Ledger, LoggerRun, Transport
 
 log = get_library_logger(__name__)
 
 CLOSE_TIMEOUT_MS = 60_000
-_REPORT_BUFFER_BYTES = 16 << 20
-_SEAL_REFUSED_MS = 5_000
-"""How long a logger whose start is refused waits for its seal, before the refusal is raised."""
+_SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
+"""Between two looks of `alog` for room."""
 
 
 class EventLogger:
@@ -50,21 +55,30 @@ class EventLogger:
 
     `application` and `server_name` say who logs; with `instance` they name this run in the audit. Applications that log as
     things happen leave `lateness_ms` as it is: a window that is over for longer than that, and has nothing under way, is
-    reported as done. A replay of old events sets it to None: then all windows are done at `close`, and none before.
+    reported as done. A replay of old events sets it to None: then all windows are done at `close`, and none before. It gives
+    `only_between_ms`, the first instant of its events and the first instant behind them: windows outside do not wait for it, and
+    an event outside is refused.
+
+    After a fork the child's logger goes on as a run of its own, from its first event on; what the parent holds is the parent's.
+    A logger that is not closed is closed at the process's end, within `exit_timeout_ms`.
     """
 
     def __init__(
         self,
         topic: str,
-        schema: Mapping[str, Any] | str,
+        schema: Described,
         *,
-        bootstrap: str,
-        registry_url: str,
         application: str,
+        bootstrap: str | None = None,
+        registry_url: str | None = None,
+        journal: Path | JournalSettings | None = None,
         instance: str | None = None,
         server_name: str | None = None,
-        window_ms: int = WINDOW_MS,
         lateness_ms: int | None = 60_000,
+        only_between_ms: tuple[int, int] | None = None,
+        key: Key | None = None,
+        partitioner: Partitioner = partition_for_key,
+        acks: Literal["all", 1] = "all",
         buffer_bytes: int = 32 << 20,
         max_block_ms: int = 60_000,
         on_bad_event: Literal["quarantine", "raise"] = "quarantine",
@@ -75,81 +89,91 @@ class EventLogger:
         report_every_ms: int = 1_000,
         schema_cache: Path | None = None,
         start_timeout_ms: int = 5_000,
+        exit_timeout_ms: int = 10_000,
         clock: Clock | None = None,
     ) -> None:
-        """Waits at most `start_timeout_ms` for registry and cluster; when they are away, events wait in the buffer.
+        """Without a `journal` it sends by itself, to `bootstrap`, with the schema registered at `registry_url`. It waits at most
+        `start_timeout_ms` for both; when they are away, events wait in the buffer. With a journal (its root, or all settings) it
+        needs no network, and `headrace agent` ships what it takes; key, lateness and times are the journal's too, the settings of
+        sending are the agent's.
 
-        Raises `TopicRefused`, `SchemaRefused` and the registry's refusal (`IncompatibleSchema`, `InvalidSchema`).
+        `key`: a field's name, or a function of the event, for calls of `log` that give none.
+
+        Raises `TopicRefused`, `SchemaRefused`, `LoggerMisconfigured`, `JournalRefused`, and the registry's refusal
+        (`IncompatibleSchema`, `InvalidSchema`).
         """
         if (fault := topic_fault(topic)) is not None:
             raise TopicRefused(f"{fault}: give the logger another topic")
         self.topic = topic
         self.server_name = server_name or socket.gethostname()
-        self.instance = instance or f"{self.server_name}/{application}/{uuid.uuid4()}"
         self.max_block_ms = max_block_ms
         self.on_bad_event = on_bad_event
+        self.exit_timeout_ms = exit_timeout_ms
         self._clock = clock or SystemClock()
-        self._process_id = os.getpid()
-        self._encoder = EventEncoder(schema)
-        self._windows = OpenWindows(window_ms)
+        form = form_of(schema)
+        self._to_mapping = form.to_mapping
+        self._encoder = EventEncoder(form.schema, self.server_name)
+        self._key_of = None if key is None else key_function(key)
+        self._only_between_ms = only_between_ms
+        self._window_ms = WINDOW_MS
         self._refusals = itertools.count()
-        self.acknowledged_count = 0
-        """Events that the live cluster has acknowledged so far; final after `close`."""
-        self._early = PreSchemaBuffer(topic, buffer_bytes)
-        self._cluster = Cluster(bootstrap, client_id=application)
-        self._producer = Producer(
-            self._cluster,
-            codec=codec,
-            linger_ms=linger_ms,
-            batch_bytes=batch_bytes,
-            buffer_bytes=buffer_bytes,
-            max_block_ms=max_block_ms,
-            delivery_timeout_ms=delivery_timeout_ms,
-            window_ms=window_ms,
-            on_delivery=self._delivered,
-            is_held=True,
-            clock=self._clock,
-        )
-        # Reports and quarantine have a producer of their own: a buffer full of events must not keep the books waiting.
-        self._side = Producer(
-            self._cluster,
-            linger_ms=5,
-            buffer_bytes=_REPORT_BUFFER_BYTES,
-            max_block_ms=1_000,
-            delivery_timeout_ms=delivery_timeout_ms,
-            window_ms=window_ms,
-            on_delivery=self._side_delivered,
-            clock=self._clock,
-        )
-        self._reporter = ProducerReporter(instance=self.instance, sender=self._side, clock=self._clock)
-        self._quarantine = RejectedEvents(topic, self._side, self._windows, self._reporter.lost, self._clock)
-        self._keeper = LoggerStartup(
+        self._run = LoggerRun(
             topic=topic,
-            subject=f"{topic}-value",
             schema=self._encoder.text,
-            record=self._encoder.record_name,
-            registry=RegistryClient(registry_url, cache_folder=schema_cache),
-            cluster=self._cluster,
-            producer=self._producer,
-            reporter=self._reporter,
-            clock=self._clock,
-            report_every_ms=report_every_ms,
-            moved_past_ms=lambda: self._windows.moved_past_ms(self._clock.now_ms(), lateness_ms),
-            on_schema_id=lambda schema_id: self._early.let_go(schema_id, self._send_early),
+            record_name=self._encoder.record_name,
+            application=application,
+            instance=instance or f"{self.server_name}/{application}/{uuid.uuid4()}",
+            server_name=self.server_name,
+            lateness_ms=lateness_ms,
+            only_between_ms=only_between_ms,
+            window_ms=WINDOW_MS,
         )
-        self._keeper.start()
+        self._make: Callable[[LoggerRun], DirectTransport | JournalTransport]
+        if journal is not None:
+            kept = journal if isinstance(journal, JournalSettings) else JournalSettings(root=journal)
+            self._make = partial(JournalTransport, settings=kept, clock=self._clock)
+        elif bootstrap is None or registry_url is None:
+            raise LoggerMisconfigured(
+                f"the logger of {topic!r} has neither a journal nor both bootstrap and registry_url: give it `journal=`, or the "
+                "addresses of the cluster and of the schema registry"
+            )
+        else:
+            sending = DirectSettings(
+                bootstrap=bootstrap,
+                registry_url=registry_url,
+                buffer_bytes=buffer_bytes,
+                codec=codec,
+                acks=-1 if acks == "all" else acks,
+                partitioner=partitioner,
+                linger_ms=linger_ms,
+                batch_bytes=batch_bytes,
+                delivery_timeout_ms=delivery_timeout_ms,
+                report_every_ms=report_every_ms,
+                schema_cache=schema_cache,
+                start_timeout_ms=start_timeout_ms,
+            )
+            self._make = partial(DirectTransport, settings=sending, clock=self._clock)
+        self._transport: Transport
+        if capturing.transport_for is not None:
+            self._transport = capturing.transport_for(self._run)
+            return
+        transport = self._make(self._run)
         try:
-            if not self._keeper.await_up(start_timeout_ms) and self._keeper.trouble is None:
-                log.warning("logger_not_up_yet", topic=topic, waited_ms=start_timeout_ms, buffer_bytes=buffer_bytes)
+            transport.start()
         except HeadraceError as error:
-            self._end_refused()
             # From here, not from the depth of the thread that met it: the message says what an application has to know.
             raise error.with_traceback(None) from None
-        _open_loggers.add(self)
+        self._transport = transport
+        lifetime.watch(self)
+
+    @property
+    def instance(self) -> str:
+        """Return this run's name in the audit; another one in a forked child."""
+        return self._run.instance
 
     def log(
         self,
-        event: Mapping[str, Any],
+        event: Any,
         *,
         event_time_ms: int | None = None,
         key: bytes | None = None,
@@ -158,25 +182,35 @@ class EventLogger:
         """Return whether the event was taken; False: it was refused or dropped, and counted so.
 
         The event time is `event_time_ms`, else the event's own `event_time` (ms or an aware datetime), else now. Raises
-        `EventRefused` for an event that does not fit only with `on_bad_event="raise"`; `LoggerClosed`, `LoggerForked` always.
-        Waits for room in the buffer at most `max_block_ms` (the logger's own unless given here).
+        `EventRefused` for an event that does not fit only with `on_bad_event="raise"`; `LoggerClosed` always. Waits for room in
+        the buffer at most `max_block_ms` (the logger's own unless given here).
         """
-        self._check_usable()
-        now_ms = self._clock.now_ms()
-        given = event_time_ms if event_time_ms is not None else event.get(EVENT_TIME) if isinstance(event, Mapping) else None
-        timestamp_ms = now_ms if given is None else event_time_ms_of(given)
-        try:
-            if timestamp_ms is None:
-                raise EventRefused(EVENT_TIME, given, "milliseconds since the epoch (1970 or later) or an aware datetime")
-            if not isinstance(event, Mapping):
-                raise EventRefused("", event, "a mapping of field names to values")
-            filled = {SERVER: self.server_name, **event, EVENT_TIME: timestamp_ms}
-            body = self._encoder.encode(filled)
-        except EventRefused as error:
-            own_ms = None if given is None else timestamp_ms
-            self._refuse(event, error, own_ms, now_ms, max_block_ms)
+        wait_ms = self.max_block_ms if max_block_ms is None else max_block_ms
+        encoded = self._encoded(event, event_time_ms, key, wait_ms)
+        return encoded is not None and self._transport.take(*encoded, wait_ms) is None
+
+    async def alog(
+        self,
+        event: Any,
+        *,
+        event_time_ms: int | None = None,
+        key: bytes | None = None,
+        max_block_ms: int | None = None,
+    ) -> bool:
+        """As `log`, for a coroutine: it awaits room in the buffer, and the event loop goes on meanwhile."""
+        encoded = self._encoded(event, event_time_ms, key, 0)
+        if encoded is None:
             return False
-        return self._take(body, timestamp_ms, key, self.max_block_ms if max_block_ms is None else max_block_ms)
+        wait_ms = self.max_block_ms if max_block_ms is None else max_block_ms
+        if self._transport.take_may_block:
+            return await asyncio.to_thread(self._transport.take, *encoded, wait_ms) is None
+        size_bytes = len(encoded[0]) + len(encoded[2] or b"")
+        deadline_ms = self._clock.monotonic_ms() + wait_ms
+        pause_s = _SHORTEST_PAUSE_S
+        while not self._transport.has_room(size_bytes) and self._clock.monotonic_ms() < deadline_ms:
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return self._transport.take(*encoded, 0) is None
 
     def quarantine(
         self,
@@ -191,31 +225,25 @@ class EventLogger:
         max_block_ms: int | None = None,
     ) -> None:
         """Put something that could not become an event where it can be found, and count it as `quarantined` in its window."""
-        self._check_usable()
         record = QuarantineRecord(
             topic=self.topic,
             stage=stage,
             code=code,
             reason=reason,
             origin=origin,
-            window_start_ms=self._windows.start_of(window_start_ms),
+            window_start_ms=window_start_ms_of(window_start_ms, self._window_ms),
             window_from=window_from,
             at_ms=self._clock.now_ms(),
             payload=head_of(payload),
         )
-        self._quarantine.put(record, max_block_ms=self.max_block_ms if max_block_ms is None else max_block_ms)
+        self._transport.quarantine(record, max_block_ms=self.max_block_ms if max_block_ms is None else max_block_ms)
 
     def flush(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Return once every event logged before this call is acknowledged, quarantined ones too.
 
         Raises `FlushTimedOut` (the sending goes on) and `DeliveryFailed` (some were given up, and are counted).
         """
-        self._check_process()
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        if not self._keeper.await_up(timeout_ms):
-            raise FlushTimedOut(len(self._early) + self._producer.held_records, timeout_ms, self._keeper.trouble)
-        self._producer.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
-        self._side.flush(max(0, deadline_ms - self._clock.monotonic_ms()))
+        self._transport.flush(timeout_ms)
 
     def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Flush, report, seal every window, end the threads. A second call does nothing.
@@ -223,31 +251,26 @@ class EventLogger:
         What is not acknowledged in time is counted as `send_failed` before the seal. Raises `NotSealed` when the seal did not
         reach the audit, else the first failure of the flush.
         """
-        self._check_process()
-        if not self._early.close():
-            return
-        _open_loggers.discard(self)
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-
-        def left_ms() -> int:
-            return max(1_000, deadline_ms - self._clock.monotonic_ms())
-
-        failures: list[HeadraceError] = []
-        # While events are still held, a late start may let them go: most of the time is theirs, a second is kept for the seal.
-        self._attempt(failures, lambda: self.flush(left_ms() - 1_000))
-        self._attempt(failures, lambda: self._producer.close(left_ms()))
-        for timestamp_ms in self._early.give_up():
-            self._count_lost(timestamp_ms, "send_failed")
-        self._keeper.stop()
-        self._attempt(failures, lambda: self._side.flush(left_ms()))
+        is_open = lifetime.forget(self)
         try:
-            self._reporter.seal_and_close(left_ms())
-        except HeadraceError as error:
-            failures.insert(0, NotSealed(f"logger {self.instance} of {self.topic!r} ends unsealed: {error}"))
-        self._attempt(failures, lambda: self._side.close(1_000))
-        self._cluster.close()
-        if failures:
-            raise failures[0]
+            self._transport.close(timeout_ms)
+        finally:
+            if is_open:
+                self._tell_end()
+
+    def ledger(self) -> Ledger:
+        """Return what became of the events so far."""
+        return self._transport.ledger()
+
+    @property
+    def acknowledged_count(self) -> int:
+        """Return how many events the live cluster has acknowledged so far; final after `close`."""
+        return self._transport.ledger().acknowledged
+
+    @property
+    def is_announced(self) -> bool:
+        """Return whether the audit knows of this logger: events that `log` took are handed over."""
+        return self._transport.is_announced
 
     def __enter__(self) -> "EventLogger":
         return self
@@ -255,31 +278,71 @@ class EventLogger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> bool:
-        self._windows.enter(timestamp_ms)
-        try:
-            if self._early.schema_id is None and self._early.keep(body, timestamp_ms, key, max_block_ms):
-                return True
-            assert self._early.schema_id is not None
-            payload = frame(self._early.schema_id, body)
-            self._producer.send(self.topic, payload, key=key, timestamp_ms=timestamp_ms, max_block_ms=max_block_ms)
-        except (BufferFull, RecordTooLarge) as error:
-            log.debug("event_dropped", topic=self.topic, reason=str(error))
-            self._count_lost(timestamp_ms, "dropped_buffer_full")
-            return False
-        except ProducerClosed:
-            self._windows.leave(timestamp_ms)
-            raise LoggerClosed(f"this EventLogger of {self.topic!r} is closed: make a new one") from None
-        return True
+    def is_inside(self) -> bool:
+        """Return whether the calling thread was interrupted inside this logger."""
+        return self._transport.is_inside()
 
-    def _send_early(self, payload: bytes, timestamp_ms: int, key: bytes | None) -> None:
-        # They fit: the producer's buffer is as large as theirs and has been empty until now.
-        self._producer.send(self.topic, payload, key=key, timestamp_ms=timestamp_ms, max_block_ms=0)
+    def go_on_after_fork(self) -> None:
+        """Begin a run of this process's own, at its first event. Called in the child of a fork, before anything else."""
+        self._transport.abandon_after_fork()
+        self._run = replace(self._run, instance=f"{self.server_name}/{self._run.application}/{uuid.uuid4()}")
+        self._refusals = itertools.count()
+        self._transport = LateTransport(self.topic, self._begin_in_child)
+
+    def _begin_in_child(self) -> Transport:
+        transport = self._make(self._run)
+        transport.start_without_waiting()
+        self._transport = transport
+        lifetime.watch_child()
+        return transport
+
+    def _encoded(
+        self, event: Any, event_time_ms: int | None, key: bytes | None, max_block_ms: int
+    ) -> tuple[bytes, int, bytes | None] | None:
+        """Return the event's body, time and key; None if it was refused, and counted. Hot."""
+        given = event_time_ms
+        timestamp_ms: int | None = None
+        try:
+            if self._to_mapping is not None:
+                event = self._to_mapping(event)
+            if type(event) is not dict and not isinstance(event, Mapping):
+                raise EventRefused("", event, "a mapping of field names to values")
+            if given is None:
+                given = event.get(EVENT_TIME)
+            timestamp_ms = self._clock.now_ms() if given is None else event_time_ms_of(given)
+            if timestamp_ms is None:
+                raise EventRefused(EVENT_TIME, given, "milliseconds since the epoch (1970 or later) or an aware datetime")
+            if self._only_between_ms is not None and not self._only_between_ms[0] <= timestamp_ms < self._only_between_ms[1]:
+                first, end = self._only_between_ms
+                raise EventRefused(EVENT_TIME, given, f"a time from {first} on and before {end} ms, as this logger announced")
+            body = self._encoder.encode(event, timestamp_ms)
+            if key is None and self._key_of is not None:
+                key = self._key_of(event)
+        except EventRefused as error:
+            own_ms = None if given is None else timestamp_ms if timestamp_ms is not None else event_time_ms_of(given)
+            self._refuse(event, error, own_ms, self._clock.now_ms(), max_block_ms)
+            return None
+        return body, timestamp_ms, key
+
+    def _tell_end(self) -> None:
+        """Log what became of this run's events, in one line."""
+        ledger = self.ledger()
+        tell = log.warning if ledger.dropped else log.info
+        tell(
+            "logger_closed",
+            topic=self.topic,
+            instance=self.instance,
+            taken=ledger.taken,
+            acknowledged=ledger.acknowledged,
+            journaled=ledger.journaled,
+            quarantined=ledger.quarantined,
+            dropped=dict(sorted(ledger.dropped.items())),
+        )
 
     def _refuse(self, event: Any, error: EventRefused, own_ms: int | None, now_ms: int, max_block_ms: int | None) -> None:
         window_ms = now_ms if own_ms is None else own_ms
         if self.on_bad_event == "raise":
-            self._reporter.lost(self.topic, self._windows.start_of(window_ms), "refused_by_schema")
+            self._transport.lost(window_start_ms_of(window_ms, self._window_ms), "refused_by_schema")
             raise error
         self.quarantine(
             payload_of(event),
@@ -291,66 +354,7 @@ class EventLogger:
             max_block_ms=max_block_ms,
         )
 
-    def _delivered(self, delivery: Delivery) -> None:
-        """A batch of events has come to its end; all of one window."""
-        start_ms = self._windows.start_of(delivery.first_timestamp_ms)
-        if delivery.error is None:
-            self.acknowledged_count += delivery.record_count
-            self._reporter.acknowledged(self.topic, delivery.partition, start_ms, delivery.record_count)
-        else:
-            self._reporter.lost(self.topic, start_ms, "send_failed", delivery.record_count)
-        self._windows.leave(start_ms, delivery.record_count)
 
-    def _side_delivered(self, delivery: Delivery) -> None:
-        if delivery.topic == self._quarantine.address:
-            self._quarantine.delivered(delivery)
-        elif delivery.error is not None:
-            self._reporter.delivery_failed()
-
-    def _count_lost(self, timestamp_ms: int, name: str) -> None:
-        self._reporter.lost(self.topic, self._windows.start_of(timestamp_ms), name)
-        self._windows.leave(timestamp_ms)
-
-    def _end_refused(self) -> None:
-        """End what the start began. A run that was announced is sealed: else each window of the topic would wait for it."""
-        self._early.close()
-        self._keeper.stop()
-        failures: list[HeadraceError] = []
-        if self._keeper.is_announced:
-            self._attempt(failures, lambda: self._reporter.seal_and_close(_SEAL_REFUSED_MS))
-        self._attempt(failures, lambda: self._producer.close(0))
-        self._attempt(failures, lambda: self._side.close(0))
-        self._cluster.close()
-        for error in failures:
-            log.warning("refused_logger_not_sealed", topic=self.topic, instance=self.instance, reason=str(error))
-
-    def _attempt(self, failures: list[HeadraceError], step: Callable[[], object]) -> None:
-        try:
-            step()
-        except HeadraceError as error:
-            failures.append(error)
-
-    def _check_usable(self) -> None:
-        self._check_process()
-        if self._early.is_closed:
-            raise LoggerClosed(f"this EventLogger of {self.topic!r} is closed: make a new one")
-        self._keeper.check()
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._process_id:
-            raise LoggerForked(self._process_id, os.getpid())
-
-
-_open_loggers: "weakref.WeakSet[EventLogger]" = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    """Seal what the application forgot to close."""
-    for logger in list(_open_loggers):
-        if logger._process_id != os.getpid():
-            continue
-        try:
-            logger.close()
-        except HeadraceError as error:
-            log.error("logger_not_closed_at_exit", topic=logger.topic, reason=str(error))
+def loggers_of_process() -> list[EventLogger]:
+    """Return the loggers that are open in this process."""
+    return [logger for logger in list(lifetime.open_loggers.values()) if isinstance(logger, EventLogger)]

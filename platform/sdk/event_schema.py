@@ -8,13 +8,20 @@ from typing import Any
 
 EVENT_TIME = "event_time"
 SERVER = "server"
+TRACE_ID = "trace_id"
+SPAN_ID = "span_id"
 NAMESPACE = "headrace.events"
 
 Schema = dict[str, Any]
 
 
-def event_schema(name: str, fields: Sequence[Schema], *, namespace: str = NAMESPACE, doc: str | None = None) -> Schema:
-    """Return an Avro record schema of `fields` behind `event_time` (timestamp-millis) and `server`, which the logger fills in."""
+def event_schema(
+    name: str, fields: Sequence[Schema], *, namespace: str = NAMESPACE, doc: str | None = None, tracing: bool = False
+) -> Schema:
+    """Return an Avro record schema of `fields` behind `event_time` (timestamp-millis) and `server`, which the logger fills in.
+
+    With `tracing`, two more fields take OpenTelemetry's `trace_id` and `span_id` (hex; null outside of a span).
+    """
     words: Schema = {"type": "record", "name": name, "namespace": namespace}
     if doc is not None:
         words["doc"] = doc
@@ -22,6 +29,7 @@ def event_schema(name: str, fields: Sequence[Schema], *, namespace: str = NAMESP
         {"name": EVENT_TIME, "type": {"type": "long", "logicalType": "timestamp-millis"}},
         {"name": SERVER, "type": "string"},
         *fields,
+        *([nullable(TRACE_ID, "string"), nullable(SPAN_ID, "string")] if tracing else []),
     ]
     return words
 

@@ -16,7 +16,7 @@ VERSION = 1
 PAYLOAD_LIMIT_BYTES = 512 * 1024
 """`head_of` cuts a longer payload to this, so that the record about a too large message is not too large itself."""
 
-Stage = Literal["replay", "sdk", "consumer", "load", "mirror"]
+Stage = Literal["replay", "sdk", "agent", "consumer", "load", "mirror"]
 WindowFrom = Literal["record", "previous", "clock"]
 """What dates the window: the record's own time, the record before it, or this machine's clock."""
 
@@ -30,7 +30,12 @@ class FileOrigin:
     """A line of a file; lines count from 1."""
 
     file: str
-    line: int
+    line: int | None
+    """None: not known, the file was read from somewhere inside."""
+    offset: int | None = None
+    """Where the line begins, in bytes of the file's (decompressed) content."""
+    file_id: str | None = None
+    """Tells apart the files that have had this name one after another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +141,8 @@ def _typed(words: dict[str, Any], name: str, kind: type) -> Any:
 def _origin_words(origin: Origin) -> dict[str, str | int]:
     match origin:
         case FileOrigin():
-            return {"file": origin.file, "line": origin.line}
+            named = {"file": origin.file, "line": origin.line, "offset": origin.offset, "file_id": origin.file_id}
+            return {name: value for name, value in named.items() if value is not None}
         case LogOrigin():
             words: dict[str, str | int] = {
                 "cluster": origin.cluster,
@@ -151,7 +157,12 @@ def _origin_words(origin: Origin) -> dict[str, str | int]:
 
 def _origin(words: Any) -> Origin:
     if "file" in words:
-        return FileOrigin(file=_typed(words, "file", str), line=_typed(words, "line", int))
+        return FileOrigin(
+            file=_typed(words, "file", str),
+            line=_typed(words, "line", int) if "line" in words else None,
+            offset=_typed(words, "offset", int) if "offset" in words else None,
+            file_id=_typed(words, "file_id", str) if "file_id" in words else None,
+        )
     if "instance" in words:
         return ProcessOrigin(instance=_typed(words, "instance", str), sequence=_typed(words, "sequence", int))
     return LogOrigin(

@@ -17,6 +17,10 @@ def zigzag(value: int) -> bytes:
 
 def unsigned(value: int) -> bytes:
     """Return the non-negative `value` as a varint, seven bits a byte, lowest first."""
+    if 0x80 <= value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if 1 << 14 <= value < 1 << 21:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

@@ -2,7 +2,7 @@
 
     what is new     the table's offsets against the log's ends, in plain Python: if nothing is new, no JVM starts
     Spark           splits in parallel -> rows -> one hour a file -> the run's own folder; rejects -> quarantine, acknowledged
-    one commit      files, offset ranges, quarantine counts, new columns
+    one commit      files, offset ranges, new columns, and the record of digests and quarantined records, on the branch `loads`
 
 A crash before the commit leaves a folder that no reader sees. After a crash after the commit, the next run finds nothing new. Of
 two loads at once, one commits; the other deletes its files and starts again. This module does not decide when to load (the DAG
@@ -10,72 +10,38 @@ does) or which hours are open (the gate does).
 """
 
 import argparse
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ...audit.model.messages import Skipped
 from ...errors import HeadraceError
 from ...runtime import failpoints, logs
 from ...runtime.layout import Layout
-from ...schema_registry.client.registry_client import RegistryClient
-from ..errors import LoadSuperseded, LoadUnproven, SparkFailed
+from ..errors import LoadSuperseded, LoadUnproven
+from ..lineage.datasets import TableDataset, TopicDataset
+from ..lineage.runs import observed_run
 from ..source import task_reports
-from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
 from ..source.log_ends import check_still_there, log_ends
-from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json, split_ranges
-from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
-from ..warehouse.topic_table import TopicTable
+from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json
+from ..warehouse.hours import hours_of_names
+from ..warehouse.load_record import LoadRecord, checksum
+from ..warehouse.topic_table import LOADS, TopicTable
 from ..warehouse.warehouse import Warehouse
-from .staging import SCRATCH, StagingFolder, sweep
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from .reload_job import ReloadJob
+from .row_writer import RowWriter
+from .settings import SPLITS, LoadSettings
+from .staging import StagingFolder, sweep
 
 log = logs.get_logger(__name__)
 
-SPLITS = 4
-"""About how many tasks read at once. More data makes more tasks, and none reads more than `max_split_span`."""
 ROUNDS = 3
 """How often a load starts again because another one committed first."""
-SCHEMA_ROUNDS = 5
-"""How often it reads again because records have schemas that the registry's subject does not list."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadSettings:
-    """The addresses and folders of a load."""
-
-    topic: str
-    bootstrap: str
-    quarantine_bootstrap: str
-    registry_url: str
-    warehouse: Path
-    home: Path | None
-    """The folder of the failpoints; None: no failpoints."""
-    master: str | None = None
-    """Spark's master; None: local[2], or the one given to spark-submit."""
-    splits: int = SPLITS
-    max_split_span: int = 64 << 20
-    """The most offsets (bytes, in a byte-addressed log) of one task."""
-
-    @classmethod
-    def of(cls, layout: Layout, topic: str, *, master: str | None = None) -> "LoadSettings":
-        """Return the settings of a local platform."""
-        return cls(
-            topic=topic,
-            bootstrap=layout.offline_bootstrap,
-            quarantine_bootstrap=layout.live_bootstrap,
-            registry_url=layout.registry_url,
-            warehouse=layout.warehouse,
-            home=layout.home,
-            master=master,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +54,8 @@ class LoadOutcome:
     snapshot_id: int | None = None
     row_count: int = 0
     file_count: int = 0
+    size_bytes: int = 0
+    """Of the files."""
     quarantined: Mapping[str, int] = field(default_factory=dict)
     """Code → quarantined records or ranges."""
     ranges: tuple[OffsetRange, ...] = ()
@@ -99,7 +67,7 @@ class LoadJob:
     def __init__(self, settings: LoadSettings) -> None:
         self._settings = settings
         self._warehouse = Warehouse(settings.warehouse)
-        self._session: SparkSession | None = None
+        self._writer = RowWriter(settings)
 
     def run(self) -> LoadOutcome:
         """Load what is new and return the result.
@@ -122,13 +90,16 @@ class LoadJob:
                 or OffsetRange(partition=partition, from_offset=max(end, loaded.get(partition, 0)), to_offset=end)
                 for partition, end in sorted(ends.end.items())
             ]
-            outcome = self._load(table, ranges)
-            if outcome is not None:
-                return outcome
+            read = TopicDataset(bootstrap=self._settings.bootstrap, topic=topic)
+            with observed_run("load", topic, inputs=[read]) as observed:
+                outcome = self._load(table, ranges, loaded)
+                if outcome is not None:
+                    observed.wrote(partial(_written, outcome, self._warehouse))
+                    return outcome
             log.info("load_superseded", topic=topic)
         raise LoadSuperseded(topic, ROUNDS)
 
-    def _load(self, table: TopicTable | None, ranges: Sequence[OffsetRange]) -> LoadOutcome | None:
+    def _load(self, table: TopicTable | None, ranges: Sequence[OffsetRange], loaded: Mapping[int, int]) -> LoadOutcome | None:
         """Write and commit `ranges`; return None if another load committed first."""
         settings = self._settings
         data_folder = self._warehouse.data_folder(settings.topic)
@@ -145,14 +116,16 @@ class LoadJob:
             # The commit may have succeeded before the error. The sweep then decides about the files: it knows which ones a
             # snapshot names.
             is_ours_to_discard = False
-            is_committed = table.commit_load(
+            record = LoadRecord(
                 run=folder.name,
-                files=files,
-                ranges=ranges,
-                quarantined=total.quarantined,
+                ranges=tuple(ranges),
                 row_count=total.row_count,
-                event_columns=columns,
+                digests=total.digests,
+                quarantined=total.quarantined,
+                skipped=_skipped(ranges, loaded, total.skipped),
+                files={str(path.relative_to(folder.path)): checksum(path) for path in files},
             )
+            is_committed = table.commit_load(record=record, files=files, event_columns=columns)
             if not is_committed:
                 is_ours_to_discard = True
                 return None
@@ -161,100 +134,56 @@ class LoadJob:
             return LoadOutcome(
                 topic=settings.topic,
                 run=folder.name,
-                snapshot_id=table.snapshot_id,
+                snapshot_id=table.snapshot_id(LOADS),
                 row_count=total.row_count,
                 file_count=len(files),
+                size_bytes=sum(path.stat().st_size for path in files),
                 quarantined=total.quarantined_by_code,
                 ranges=tuple(ranges),
             )
         finally:
-            self._stop_session()
+            self._writer.close()
             folder.close(discard=is_ours_to_discard)
 
     def _write(
         self, table: TopicTable | None, ranges: Sequence[OffsetRange], folder: Path
     ) -> tuple[pa.Schema, list[Path], task_reports.Total]:
-        """Let Spark write the rows of `ranges`. Return the event columns, the files, and the sum of the tasks' counts."""
-        settings = self._settings
-        registry = RegistryClient(settings.registry_url)
         columns = table.event_columns() if table is not None else pa.schema([])
-        columns = event_columns(columns, subject_schemas(registry, settings.topic).values())
-        splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span)
-        for number in range(SCHEMA_ROUNDS):
-            target, counted = folder / f"rows-{number}", folder / f"receipts-{number}"
-            self._spark_writes(columns, splits, target, counted)
-            total, absent = task_reports.read_all(counted, splits)
-            if absent:
-                raise LoadUnproven(settings.topic, f"{len(absent)} of {len(splits)} splits left no report in {counted}")
-            if not total.missing_schema_ids:
-                return columns, self._files(target, total.row_count), total
-            wider = event_columns(columns, schemas_by_id(registry, total.missing_schema_ids).values())
-            log.info("load_reads_again", topic=settings.topic, schema_ids=sorted(total.missing_schema_ids))
-            if wider == columns:
-                raise LoadUnproven(
-                    settings.topic, f"schemas {sorted(total.missing_schema_ids)} ask for columns that they do not name"
-                )
-            columns = wider
-            shutil.rmtree(target, ignore_errors=True)
-        raise LoadUnproven(settings.topic, f"new schemas were met in {SCHEMA_ROUNDS} readings, each time others")
+        written = self._writer.write(columns, ranges, folder)
+        self._check(written.files, written.total.row_count)
+        return written.columns, written.files, written.total
 
-    def _spark_writes(self, columns: pa.Schema, splits: Sequence[OffsetRange], target: Path, counted: Path) -> None:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-        from pyspark.sql import functions as F
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        from .session import start_session
-
-        settings = self._settings
-        if self._session is None:
-            self._session = start_session(f"headrace load {settings.topic}", target.with_name(SCRATCH), master=settings.master)
-        schema = from_arrow_schema(pa.schema([*columns, *SYSTEM_COLUMNS]))
-        options = {
-            "bootstrap": settings.bootstrap,
-            "topic": settings.topic,
-            "registry": settings.registry_url,
-            "ranges": ranges_to_json(splits),
-            "quarantine": settings.quarantine_bootstrap,
-            "receipts": str(counted),
-        }
-        try:
-            rows = self._session.read.format("headrace").schema(schema).options(**options).load()
-            hours = rows.withColumn(HOUR_FIELD, F.expr("cast(floor(unix_seconds(_timestamp) / 3600) as bigint)"))
-            hour = F.col(f"`{HOUR_FIELD}`")
-            # Rebalance: the rows of one hour come together, so that files are few; a huge hour is still split over tasks.
-            sorted_hours = hours.hint("rebalance", hour).sortWithinPartitions(hour, "_timestamp")
-            sorted_hours.write.partitionBy(HOUR_FIELD).parquet(str(target))
-        except PySparkException as error:
-            raise SparkFailed(settings.topic, _first_lines(error)) from error
-        except (Py4JError, OSError, EOFError) as error:
-            raise SparkFailed(settings.topic, f"its JVM is gone ({type(error).__name__}: {error})") from error
-
-    def _stop_session(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            try:
-                session.stop()
-            except Exception as error:  # its JVM may be gone; that error was raised already
-                log.warning("spark_not_stopped", reason=str(error).splitlines()[:1])
-
-    def _files(self, target: Path, row_count: int) -> list[Path]:
-        files = sorted(target.glob(f"{HOUR_FIELD}=*/*.parquet"))
+    def _check(self, files: Sequence[Path], row_count: int) -> None:
         written = sum(pq.read_metadata(path).num_rows for path in files)
         if written != row_count:
             raise LoadUnproven(self._settings.topic, f"{row_count} rows were read and {written} stand in the files")
-        return files
 
     def _referenced(self) -> set[Path]:
         table = self._warehouse.table(self._settings.topic)
         return set() if table is None else table.referenced_paths()
 
 
-def _first_lines(error: Exception) -> str:
-    """Return the useful part of Spark's message: the end of a Python traceback if there is one, else the first lines."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line for line in lines if "Error" in line.split(":")[0] or line.startswith("headrace.")]
-    return " | ".join(causes[-2:] or lines[:3])[:600]
+def _written(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
+    return TableDataset(
+        location=str(warehouse.data_folder(outcome.topic).parent),
+        branch=LOADS,
+        snapshot_id=outcome.snapshot_id,
+        row_count=outcome.row_count,
+        size_bytes=outcome.size_bytes,
+        file_count=outcome.file_count,
+    )
+
+
+def _skipped(
+    ranges: Sequence[OffsetRange], loaded: Mapping[int, int], unreadable: Mapping[int, Sequence[Skipped]]
+) -> dict[int, list[Skipped]]:
+    """Return the offsets that this load passed over, by partition: those that had expired, and those that could not be read."""
+    found = {partition: list(some) for partition, some in unreadable.items()}
+    for one in ranges:
+        begin = loaded.get(one.partition, 0)
+        if begin < one.from_offset:
+            found.setdefault(one.partition, []).insert(0, Skipped(begin, one.from_offset, "expired"))
+    return found
 
 
 def _warn_of_expired(topic: str, loaded: Mapping[int, int], new: Sequence[OffsetRange]) -> None:
@@ -285,6 +214,9 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--registry", default=layout.registry_url, help="the schema registry (default %(default)s)")
     parser.add_argument("--warehouse", type=Path, default=layout.warehouse, help="the warehouse's folder (default %(default)s)")
     parser.add_argument("--pieces", type=int, default=SPLITS, help="about how many tasks read (default %(default)s)")
+    parser.add_argument(
+        "--reload", action="append", default=[], metavar="HOUR[..HOUR]", help="read these hours again, and load nothing new"
+    )
     arguments = parser.parse_args(words)
     logs.configure("load")
     settings = LoadSettings(
@@ -298,6 +230,10 @@ def main(words: Sequence[str] | None = None) -> int:
         splits=arguments.pieces,
     )
     try:
+        if arguments.reload:
+            again = ReloadJob(settings, hours_of_names(arguments.reload)).run()
+            log.info("reload_ended", topic=again.topic, rows=again.row_count, hours=list(again.hours))
+            return 0
         outcome = LoadJob(settings).run()
     except HeadraceError as error:
         print(f"load: {error}", file=sys.stderr)  # noqa: T201

@@ -24,6 +24,8 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # The older INT96 has no statistics, and Iceberg takes each file's hour from them.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Dates of before 1582 are stored as they are: the other setting stops the load at the first of them.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",

@@ -25,8 +25,10 @@ SCRATCH = "scratch"
 class StagingFolder:
     """One run's folder, locked. Its name is unique, so file names never repeat across runs."""
 
-    def __init__(self, data_folder: Path) -> None:
-        self.name = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{os.urandom(4).hex()}"
+    def __init__(self, data_folder: Path, *, prefix: str | None = None) -> None:
+        """`prefix`: how its name begins; None: with the time."""
+        begin = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-" if prefix is None else prefix
+        self.name = begin + os.urandom(4).hex()
         self.path = data_folder / self.name
         self._lock: IO[str] | None = None
 

@@ -1,26 +1,39 @@
-"""The count: reports the warehouse's rows to the audit, by counting the files of each load that is not reported yet.
+"""The count: tells the audit which records stand in the branch `loads`, by reading the files of each load.
 
-The tier is `warehouse`. A crash between the report and storing that it was made repeats the report; the audit recognises a
-repetition.
+The tier is `warehouse`. A load is read when it was not reported yet, and again when a file of it has changed or is gone: then its
+ranges are reported as they now are. A crash before the state is stored repeats a report; the audit recognises a repetition.
 """
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from ...audit.model.messages import RangeWindow
+import numpy as np
+from numpy.typing import NDArray
+
+from ...audit.model.messages import RangeReport, Skipped
 from ...audit.model.tiers import WAREHOUSE
-from ...audit.publisher import RangeReporter, ReportSender
+from ...audit.publisher import FoundWindow, ReportSender, range_reports
+from ...audit.publisher.sending import send_and_flush
 from ...client.connection.cluster import Cluster
 from ...client.producer.producer import Producer
+from ...runtime.clock import Clock, SystemClock
 from ...runtime.layout import Layout
 from ...runtime.logs import get_logger
-from ..warehouse.topic_table import LoadSnapshot, TopicTable
+from ..errors import WarehouseError
+from ..source.digest import MODULUS
+from ..source.offset_ranges import OffsetRange
+from ..warehouse.counted import Counted, Facts, read_counted
+from ..warehouse.file_rows import Numbers, Rows, in_range, join_rows, no_rows, read_file, stretches
+from ..warehouse.topic_table import LOADS, Run, TopicTable, local_path
 from ..warehouse.warehouse import Warehouse
-from ..warehouse.written_counts import count_written
+from .altered_rows import DecodeAgain, altered, decode_from_log
 
 log = get_logger(__name__)
+
+SEND_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,73 +42,256 @@ class CountOutcome:
 
     topic: str
     load_count: int = 0
+    """Loads that were read, for the first time or again."""
     row_count: int = 0
     quarantined_count: int = 0
     window_count: int = 0
+    altered_count: int = 0
 
 
-class _TablePositions:
-    """The reporter's store of positions: it stores nothing.
+def count_and_report(
+    warehouse: Warehouse,
+    topic: str,
+    sender: ReportSender,
+    *,
+    instance: str,
+    decode_again: DecodeAgain,
+    again: bool = False,
+    clock: Clock | None = None,
+) -> CountOutcome:
+    """Report every load of the topic whose files are not as they were last reported. Without a table there is nothing to do.
 
-    The table itself records what is reported, a whole load at a time.
-    """
-
-    def read(self, tier: str, topic: str, partition: int, /) -> int | None:
-        return None
-
-    def write(self, tier: str, topic: str, partition: int, offset: int, /) -> None:
-        return None
-
-
-def count_and_report(warehouse: Warehouse, topic: str, sender: ReportSender, *, instance: str) -> CountOutcome:
-    """Report every load of the topic that has not been reported, oldest first. Without a table there is nothing to do.
-
-    Raises ReportNotSent (earlier reports remain sent), WarehouseError.
+    `again` reads every file, also those that look unchanged. Raises ReportNotSent (nothing is stored then), WarehouseError.
     """
     table = warehouse.table(topic)
     if table is None:
         return CountOutcome(topic=topic)
-    reporter = RangeReporter(tier=WAREHOUSE, instance=instance, sender=sender, positions=_TablePositions())
-    rows, quarantined, windows = 0, 0, set[int]()
-    loads = table.snapshots_to_report()
-    for load in loads:
-        for partition, found in _windows(table, load).items():
-            one = next(one for one in load.ranges if one.partition == partition)
-            reporter.report(topic, partition, one.from_offset, one.to_offset, found)
-            rows += sum(window.count for window in found.values())
-            quarantined += sum(window.quarantined for window in found.values())
-            windows.update(found)
-        table.set_reported(load.snapshot_id)
-        log.info("load_reported", topic=topic, run=load.run, snapshot_id=load.snapshot_id, rows=rows, quarantined=quarantined)
-    return CountOutcome(
-        topic=topic, load_count=len(loads), row_count=rows, quarantined_count=quarantined, window_count=len(windows)
-    )
+    with warehouse.locked(f"count-{topic}"):
+        return _Count(table, decode_again, instance=instance, clock=clock or SystemClock()).run(sender, again=again)
 
 
-def _windows(table: TopicTable, load: LoadSnapshot) -> Mapping[int, Mapping[int, RangeWindow]]:
-    """Return every partition of the load → window → its counts; a partition without rows has no windows."""
-    written = count_written(table.files_added_by(load.snapshot_id), load.ranges)
-    found = {}
-    for one in load.ranges:
-        counts = written.get(one.partition, {})
-        aside = load.quarantined.get(one.partition, {})
-        found[one.partition] = {
-            start: RangeWindow(count=counts.get(start, 0), quarantined=aside.get(start, 0))
-            for start in sorted(counts.keys() | aside.keys())
-        }
-    return found
-
-
-def run_count(layout: Layout, topic: str) -> CountOutcome:
+def run_count(layout: Layout, topic: str, *, again: bool = False) -> CountOutcome:
     """Count and report one topic of a local platform. Raises the client's errors if the live cluster is away."""
     warehouse = Warehouse(layout.warehouse)
     table = warehouse.table(topic)
-    if table is None or not table.snapshots_to_report():
+    if table is None or not (again or needs_count(table)):
         return CountOutcome(topic=topic)
     cluster = Cluster(layout.live_bootstrap, client_id="headrace-count")
     producer = Producer(cluster)
     try:
-        return count_and_report(warehouse, topic, producer, instance=f"{socket.gethostname()}/load/{os.getpid()}")
+        return count_and_report(
+            warehouse,
+            topic,
+            producer,
+            instance=f"{socket.gethostname()}/load/{os.getpid()}",
+            decode_again=decode_from_log(layout.offline_bootstrap, layout.registry_url, topic),
+            again=again,
+        )
     finally:
         producer.close(0)
         cluster.close()
+
+
+def needs_count(table: TopicTable) -> bool:
+    """Return whether something of the table is not as it was last reported."""
+    plan = _Plan(table)
+    return bool(plan.changed or plan.rolled_back or plan.others_changed)
+
+
+class _Plan:
+    """What has to be read again."""
+
+    def __init__(self, table: TopicTable, *, again: bool = False) -> None:
+        self.before = read_counted(table.records_folder)
+        self.runs = {run.record.run: run for run in table.runs()}
+        own = {path for run in self.runs.values() for path in run.files}
+        self.others = sorted({local_path(file.file_path) for file in table.files(LOADS)} - own)
+        self.others_changed = again or not _is_as_counted(self.others, self.before.others)
+        self.changed = [
+            name
+            for name, run in self.runs.items()
+            if again
+            or self.others_changed
+            or name not in self.before.runs
+            or not _is_as_counted(run.files, self.before.runs[name])
+        ]
+        offsets = table.offsets()
+        self.offsets = offsets
+        self.rolled_back = [
+            OffsetRange(partition=partition, from_offset=offsets.get(partition, 0), to_offset=end)
+            for partition, end in sorted(self.before.offsets.items())
+            if offsets.get(partition, 0) < end
+        ]
+
+
+def _is_as_counted(files: Sequence[Path], facts: Facts) -> bool:
+    return {str(path) for path in files} == set(facts) and all(facts[str(path)].is_still(path) for path in files)
+
+
+class _RunRows:
+    """The rows of one load as they stand in files now: which, and the digest, by (partition, window). Eight bytes a row."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[tuple[int, int], list[Numbers]] = {}
+        self.digests: dict[tuple[int, int], int] = {}
+
+    def add(self, rows: Rows) -> None:
+        for partition in map(int, np.unique(rows.partitions)):
+            mine = rows.where(rows.partitions == partition)
+            for start, digest in mine.hashes.totals(mine.windows).items():
+                key = (partition, int(start))
+                self.digests[key] = (self.digests.get(key, 0) + digest) % MODULUS
+                self._offsets.setdefault(key, []).append(mine.offsets[mine.windows == start])
+
+    def windows(self, partition: int) -> list[int]:
+        return sorted(start for one, start in self._offsets if one == partition)
+
+    def offsets(self, partition: int, start: int) -> Numbers:
+        return np.concatenate([np.zeros(0, np.int64), *self._offsets.get((partition, start), ())])
+
+
+class _Count:
+    """One count of one table."""
+
+    def __init__(self, table: TopicTable, decode_again: DecodeAgain, *, instance: str, clock: Clock) -> None:
+        self._table = table
+        self._decode_again = decode_again
+        self._instance = instance
+        self._clock = clock
+        self._facts: Facts = {}
+        self._strays = no_rows()
+        """Rows that stand in another file than one of their own load: there are none until somebody rewrites files."""
+        self._rows = self._quarantined = self._altered = 0
+        self._windows: set[int] = set()
+        self._differing: dict[str, list[int]] = {}
+
+    def run(self, sender: ReportSender, *, again: bool) -> CountOutcome:
+        plan = _Plan(self._table, again=again)
+        self._strays = join_rows([rows for path in plan.others for rows in self._read(path)])
+        found: dict[str, _RunRows] = {}
+        left = list(plan.changed)
+        while left:
+            name = left.pop()
+            found[name], outside = self._read_run(plan.runs[name])
+            if len(outside):
+                self._strays = join_rows([self._strays, outside])
+                left += [
+                    other
+                    for other, run in plan.runs.items()
+                    if other not in found and other not in left and _within(run, outside).any()
+                ]
+        messages: list[RangeReport] = []
+        for gone in plan.rolled_back:
+            messages += self._reports(gone, {}, ())
+            log.warning("rows_rolled_back", topic=self._table.topic, partition=gone.partition, to_offset=gone.from_offset)
+        for name in sorted(found):
+            run = plan.runs[name]
+            if len(self._strays):
+                found[name].add(self._strays.where(_within(run, self._strays)))
+            messages += self._of_run(run, found[name])
+        if messages:
+            send_and_flush(sender, self._clock, messages, SEND_MS)
+        self._store(plan, found)
+        return CountOutcome(
+            topic=self._table.topic,
+            load_count=len(found),
+            row_count=self._rows,
+            quarantined_count=self._quarantined,
+            window_count=len(self._windows),
+            altered_count=self._altered,
+        )
+
+    def _store(self, plan: _Plan, found: Mapping[str, _RunRows]) -> None:
+        after = Counted(offsets=plan.offsets, others=self._facts_of(plan.others))
+        for name, run in plan.runs.items():
+            if name in found:
+                after.runs[name] = self._facts_of(run.files)
+            elif name in plan.before.runs:
+                after.runs[name] = plan.before.runs[name]
+                self._differing[name] = plan.before.differing.get(name, [])
+        after.differing = {name: windows for name, windows in self._differing.items() if windows}
+        after.write(self._table.records_folder)
+
+    def _facts_of(self, files: Sequence[Path]) -> Facts:
+        return {str(path): self._facts[str(path)] for path in files if str(path) in self._facts}
+
+    def _read(self, path: Path) -> Iterator[Rows]:
+        """Yield the file's rows; nothing if it is gone or cannot be read: then the audit is told that its rows are not there."""
+        try:
+            self._facts[str(path)], rows = read_file(path)
+        except FileNotFoundError:
+            log.error("file_is_gone", topic=self._table.topic, file=str(path))
+            return
+        except WarehouseError as error:
+            log.error("file_is_damaged", topic=self._table.topic, file=str(path), reason=str(error))
+            return
+        yield rows
+
+    def _read_run(self, run: Run) -> tuple[_RunRows, Rows]:
+        """Return what stands inside the run's ranges, and the rows outside of them."""
+        inside, outside = _RunRows(), [no_rows()]
+        for path in run.files:
+            for rows in self._read(path):
+                mask = _within(run, rows)
+                inside.add(rows if mask.all() else rows.where(mask))
+                if not mask.all():
+                    log.error("rows_of_another_load", topic=self._table.topic, file=str(path), rows=int((~mask).sum()))
+                    outside.append(rows.where(~mask))
+        return inside, join_rows(outside)
+
+    def _of_run(self, run: Run, found: _RunRows) -> list[RangeReport]:
+        messages: list[RangeReport] = []
+        for within in run.record.ranges:
+            windows = self._windows_of(run, found, within.partition)
+            skipped = run.record.skipped.get(within.partition, ())
+            begin = min([within.from_offset, *(one.from_offset for one in skipped if one.reason == "expired")])
+            whole = OffsetRange(partition=within.partition, from_offset=begin, to_offset=within.to_offset)
+            messages += self._reports(whole, windows, skipped)
+            self._windows.update(windows)
+        log.info("load_reported", topic=self._table.topic, run=run.record.run, messages=len(messages))
+        return messages
+
+    def _reports(self, within: OffsetRange, windows: Mapping[int, FoundWindow], skipped: Sequence[Skipped]) -> list[RangeReport]:
+        return range_reports(
+            tier=WAREHOUSE,
+            instance=self._instance,
+            at_ms=self._clock.now_ms(),
+            topic=self._table.topic,
+            partition=within.partition,
+            from_offset=within.from_offset,
+            to_offset=within.to_offset,
+            windows=windows,
+            skipped=skipped,
+        )
+
+    def _windows_of(self, run: Run, found: _RunRows, partition: int) -> dict[int, FoundWindow]:
+        windows: dict[int, FoundWindow] = {}
+        for start, records in run.record.quarantined.get(partition, {}).items():
+            windows.setdefault(start, FoundWindow()).quarantined += records
+            self._quarantined += sum(one.count for one in records)
+        expected = run.record.digests.get(partition, {})
+        for start in sorted({*found.windows(partition), *expected}):
+            window = windows.setdefault(start, FoundWindow())
+            window.held += stretches(found.offsets(partition, start))
+            self._rows += sum(one.count for one in window.held)
+            if found.digests.get((partition, start), 0) != expected.get(start, 0):
+                self._differing.setdefault(run.record.run, []).append(start)
+                rows = self._rows_again(run, partition, start)
+                window.altered += altered(self._table.topic, rows, start, self._table.arrow_schema(), self._decode_again)
+                self._altered += sum(one.count for one in window.altered)
+        return windows
+
+    def _rows_again(self, run: Run, partition: int, start: int) -> Rows:
+        """Return the rows of one window, read a second time: the first time only their sum was kept."""
+        parts = [self._strays.where(_within(run, self._strays))]
+        for path in run.files:
+            parts += [rows.where((rows.partitions == partition) & (rows.windows == start)) for rows in self._read(path)]
+        rows = join_rows(parts)
+        return rows.where((rows.partitions == partition) & (rows.windows == start))
+
+
+def _within(run: Run, rows: Rows) -> NDArray[np.bool_]:
+    mask = np.zeros(len(rows), np.bool_)
+    for one in run.record.ranges:
+        mask |= in_range(rows, one)
+    return mask

@@ -1,31 +1,38 @@
-"""Opens hours to readers: asks the audit, decides by `gate`, writes proofs, sets the table's property.
+"""Publishes hours: asks the audit, decides by `gate`, writes proofs, then moves the proven files to the branch `main`.
 
-Hours that are not proven (any more) are shut.
+    headrace.proofs     a row for each revision of an hour, written first
+    branch main         the files of every published hour; one commit a publish, with the publish's number
 
-    <warehouse>/published/<topic>/<YYYY-MM-DDTHH>/_SUCCESS     JSON: the hour, its rows, the snapshot, the audit's own windows
-    table property headrace.published                          the hours, and the snapshot whose rows were proven
-
-Readers see the hours' rows as of that snapshot; rows that are loaded later wait for the next proof. The property decides: a proof
-without it is a leftover.
+A crash between the two leaves proofs that nothing names; the next publish deletes them. What others removed from `main` is never
+added again. Decision 21.
 """
 
 import json
-import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from ...audit.client import ServiceRefused, ServiceUnreachable, completeness
+from pyiceberg.manifest import DataFile
+
+from ...audit.client import ServiceRefused, ServiceUnreachable, completeness, sequences
+from ...runtime import failpoints
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.layout import Layout
 from ...runtime.logs import get_logger
-from ...runtime.whole_file import replace_file
 from ..errors import AuditUnreachable
-from ..warehouse.hours import hour_name
-from ..warehouse.topic_table import Published, TopicTable
+from ..lineage.datasets import HourFact, TableDataset
+from ..lineage.runs import observed_run
+from ..source.digest import MODULUS
+from ..warehouse.counted import Facts, read_counted
+from ..warehouse.file_rows import FileFacts, read_file
+from ..warehouse.hours import hour_name, hour_of_name
+from ..warehouse.proofs import ERASED, WITHDRAWN, Proof, ProvenFile, proven_offsets
+from ..warehouse.topic_table import LOADS, MAIN, TopicTable, local_path
 from ..warehouse.warehouse import Warehouse
-from .gate import AuditedWindow, HourDecision, decide
+from . import settings
+from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
+from .hour_files import HourFiles, ReadersView, examine
 
 log = get_logger(__name__)
 
@@ -35,95 +42,222 @@ ASK_TIMEOUT_MS = 20_000
 
 Ask = Callable[[str], Sequence[AuditedWindow]]
 """Returns the audit's windows of a topic. Raises AuditUnreachable."""
+AskDays = Callable[[str], Collection[int]]
+"""Returns the hours of which the audit has added windows to their days. Raises AuditUnreachable."""
+AskSequences = Callable[[str, int], Mapping[int, Mapping[str, Any]]]
+"""Returns window start → the sequence numbers that producers named, for an hour of a topic. Raises AuditUnreachable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOutcome:
-    """The open hours, and why the others are shut."""
+    """What readers see now, and why they do not see the other hours. Hours by name."""
 
     topic: str
     published: tuple[str, ...] = ()
-    """Hours opened by this run."""
-    withdrawn: tuple[str, ...] = ()
-    """Hours that were open and no longer are."""
+    """Hours that this run published or extended."""
+    withdrawn: tuple[tuple[str, str], ...] = ()
+    """Hours that this run took away, and why."""
     open_hours: tuple[str, ...] = ()
+    pending: tuple[tuple[str, str], ...] = ()
+    """Published hours of which more is known than readers see, and what."""
     shut: tuple[tuple[str, str], ...] = ()
-    """Hour and reason."""
+    """Hours that are not published, and why."""
+    complete_through: str | None = None
+    """The last hour up to which everything known is published; None: not even the first."""
+    revisions: tuple[Proof, ...] = ()
+    """The proofs that this run wrote."""
+    added: tuple[DataFile, ...] = ()
+    """The files that this run added to `main`."""
 
 
 class Gate:
-    """Opens and shuts the hours of one topic."""
+    """Publishes and withdraws the hours of one topic."""
 
-    def __init__(self, warehouse: Warehouse, topic: str, ask: Ask, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        topic: str,
+        ask: Ask,
+        *,
+        ask_days: AskDays = lambda topic: (),
+        ask_sequences: AskSequences | None = None,
+        restore: Collection[int] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        """`restore`: hours of which a person wants back what others removed from `main`."""
+        self._ask_sequences = ask_sequences
+        self._restore = restore
         self._warehouse = warehouse
         self._topic = topic
         self._ask = ask
+        self._ask_days = ask_days
         self._clock = clock or SystemClock()
 
     def publish(self, *, wait_ms: int = WAIT_MS) -> PublishOutcome:
-        """Open every proven hour and shut every other; wait up to `wait_ms` for windows that may be decided soon.
+        """Publish what is proven, withdraw what is spoiled; wait up to `wait_ms` for windows that may be decided soon.
 
         Raises AuditUnreachable (then nothing is changed), WarehouseError.
         """
         if self._warehouse.table(self._topic) is None:
             return PublishOutcome(topic=self._topic)
-        # Two gates at once could restore what the other has just withdrawn.
+        # Two at once could add what the other has just withdrawn.
         with self._warehouse.locked(f"publish-{self._topic}"):
-            table, decisions = self._decided(wait_ms)
-            return self._apply(table, decisions)
+            table, hours, decisions = self._decided(wait_ms)
+            return self._apply(table, hours, decisions)
 
-    def _decided(self, wait_ms: int) -> tuple[TopicTable, list[HourDecision]]:
+    def _decided(self, wait_ms: int) -> tuple[TopicTable, dict[int, HourFiles], list[HourDecision]]:
+        despite = settings.despite(self._warehouse.folder, self._topic)
         deadline_ms = self._clock.monotonic_ms() + wait_ms
         while True:
             table = self._warehouse.existing_table(self._topic)
-            decisions = decide(table.row_counts_by_hour(), self._ask(self._topic), now_ms=self._clock.now_ms())
+            hours = self._hours(table)
+            windows: dict[int, list[AuditedWindow]] = {}
+            for window in sorted(self._ask(self._topic), key=lambda one: one.window_start_ms):
+                windows.setdefault(window.hour, []).append(window)
+            decisions = self._decide(hours, windows, despite)
             if not any(one.may_change_soon for one in decisions) or self._clock.monotonic_ms() >= deadline_ms:
-                return table, decisions
+                return table, hours, decisions
             time.sleep(ASK_EVERY_MS / 1000)
 
-    def _apply(self, table: TopicTable, decisions: Sequence[HourDecision]) -> PublishOutcome:
-        before = table.published()
-        opened = {one.hour: one for one in decisions if one.is_open}
-        reasons = {one.hour: one.reason for one in decisions if not one.is_open}
-        after = Published(snapshot_id=table.snapshot_id, hours=frozenset(opened))
-        withdrawn = sorted(before.hours - after.hours)
-        fresh = sorted(after.hours - before.hours)
-        # Write proofs before the property that opens; set the property that shuts before deleting proofs. No hour is open without
-        # its proof.
-        for decision in opened.values():
-            self._write_proof(table, decision)
-        if after != before:
-            table.set_published(after)
-        for hour in withdrawn:
-            shutil.rmtree(self._proof(hour).parent, ignore_errors=True)
-            reason = reasons.get(hour, "it has no rows any more")
-            log.warning("hour_withdrawn", topic=self._topic, hour=hour_name(hour), reason=reason)
-        for hour in fresh:
-            log.info("hour_published", topic=self._topic, hour=hour_name(hour), rows=opened[hour].row_count)
+    def _hours(self, table: TopicTable) -> dict[int, HourFiles]:
+        loads, main = table.files_by_hour(LOADS), table.files_by_hour(MAIN)
+        history = self._warehouse.proofs(self._topic).read(up_to_publish=table.last_publish)
+        counted = read_counted(table.records_folder)
+        files = counted.files()
+        differing = {start // HOUR_MS for starts in counted.differing.values() for start in starts}
+        return {
+            hour: examine(
+                hour,
+                loads.get(hour, ()),
+                main.get(hour, ()),
+                history.get(hour, ()),
+                files,
+                differs=hour in differing,
+                is_restored=hour in self._restore,
+            )
+            for hour in sorted({*loads, *main, *history})
+        }
+
+    def _decide(
+        self, hours: dict[int, HourFiles], windows: Mapping[int, Sequence[AuditedWindow]], despite: frozenset[str]
+    ) -> list[HourDecision]:
+        now_ms = self._clock.now_ms()
+        decisions = {}
+        for hour in sorted({*hours, *windows}):
+            mine = hours.setdefault(hour, _no_files(hour))
+            view = ReadersView(mine.main, mine.proof) if mine.proof is not None else None
+            decisions[hour] = decide(mine.facts, windows.get(hour, ()), view, despite=despite, now_ms=now_ms)
+        proven = {hour for hour, one in decisions.items() if one.is_settled and one.windows}
+        empty = empty_hours(decisions, proven)
+        in_days = self._ask_days(self._topic) if empty else ()
+        for hour in empty:
+            hours[hour] = _no_files(hour)
+            decisions[hour] = never_proven(hour) if hour in in_days else decide(hours[hour].facts, (), None, now_ms=now_ms)
+        return [decisions[hour] for hour in sorted(decisions)]
+
+    def _apply(self, table: TopicTable, hours: Mapping[int, HourFiles], decisions: Sequence[HourDecision]) -> PublishOutcome:
+        number = table.last_publish + 1
+        counted = read_counted(table.records_folder).files()
+        revisions: list[Proof] = []
+        add: list[DataFile] = []
+        remove: list[DataFile] = []
+        for decision in decisions:
+            mine = hours[decision.hour]
+            if decision.action == "publish":
+                add += mine.add
+                remove += mine.remove
+            elif decision.action == "withdraw":
+                remove += mine.main
+            elif decision.action == "shut" or not mine.change:
+                continue
+            revisions.append(self._revision(table, mine, decision, number, counted))
+        if revisions:
+            proofs = self._warehouse.proofs(self._topic)
+            proofs.discard_leftovers(after_publish=table.last_publish)
+            proofs.append(revisions)
+            failpoints.reach("publish.before_commit", self._warehouse.folder.parent)
+            table.commit_publish(number=number, add=add, remove=remove)
+        return self._outcome(decisions, revisions, add)
+
+    def _outcome(
+        self, decisions: Sequence[HourDecision], revisions: Sequence[Proof], added: Sequence[DataFile]
+    ) -> PublishOutcome:
+        def named(action: str) -> list[HourDecision]:
+            return [one for one in decisions if one.action == action]
+
+        for one in named("withdraw"):
+            log.warning("hour_withdrawn", topic=self._topic, hour=hour_name(one.hour), reason=one.reason)
+        for one in named("publish"):
+            log.info("hour_published", topic=self._topic, hour=hour_name(one.hour), rows=one.row_count)
+        opened = sorted(one.hour for one in decisions if one.action in ("publish", "keep"))
+        through = complete_through({one.hour: one.is_settled for one in decisions})
         return PublishOutcome(
             topic=self._topic,
-            published=tuple(map(hour_name, fresh)),
-            withdrawn=tuple(map(hour_name, withdrawn)),
-            open_hours=tuple(map(hour_name, sorted(after.hours))),
-            shut=tuple((hour_name(hour), reason) for hour, reason in sorted(reasons.items())),
+            published=tuple(hour_name(one.hour) for one in named("publish")),
+            withdrawn=tuple((hour_name(one.hour), one.reason) for one in named("withdraw")),
+            open_hours=tuple(map(hour_name, opened)),
+            pending=tuple((hour_name(one.hour), one.reason) for one in named("keep") if not one.is_settled),
+            shut=tuple((hour_name(one.hour), one.reason) for one in named("shut")),
+            complete_through=None if through is None else hour_name(through),
+            revisions=tuple(revisions),
+            added=tuple(added),
         )
 
-    def _proof(self, hour: int) -> Path:
-        return self._warehouse.folder / "published" / self._topic / hour_name(hour) / "_SUCCESS"
+    def _revision(self, table: TopicTable, mine: HourFiles, decision: HourDecision, number: int, counted: Facts) -> Proof:
+        before = mine.proof
+        if decision.action == "withdraw":
+            verdict, after = WITHDRAWN, []
+        else:
+            after = mine.after
+            is_erased = decision.reason.startswith(ERASED)
+            verdict = decision.verdict if decision.action == "publish" else (mine.change if not is_erased else ERASED)
+        facts = {file.file_path: _facts(file, counted) for file in after}
+        return Proof(
+            topic=self._topic,
+            hour=mine.hour,
+            revision=1 if before is None else before.revision + 1,
+            previous=None if before is None else before.revision,
+            publish=number,
+            verdict=verdict,
+            reason=decision.reason,
+            row_count=sum(one.row_count for one in facts.values()),
+            digest=f"{sum(one.digest for one in facts.values()) % MODULUS:032x}",
+            files=tuple(_proven_file(path, one) for path, one in sorted(facts.items())),
+            gone=tuple(sorted(mine.gone)),
+            offsets=proven_offsets(facts.values(), table.offsets()),
+            windows=json.dumps(self._words(decision)),
+            loads_snapshot_id=table.snapshot_id(LOADS),
+            main_snapshot_id=table.snapshot_id(MAIN),
+            at_ms=self._clock.now_ms(),
+        )
 
-    def _write_proof(self, table: TopicTable, decision: HourDecision) -> None:
-        path = self._proof(decision.hour)
-        words = {
-            "v": 1,
-            "topic": self._topic,
-            "hour": hour_name(decision.hour),
-            "row_count": decision.row_count,
-            "snapshot_id": table.snapshot_id,
-            "windows": [window.words for window in decision.windows],
-        }
-        if path.exists() and {**json.loads(path.read_text()), "at_ms": 0} == {**words, "at_ms": 0}:
-            return
-        replace_file(path, json.dumps({**words, "at_ms": self._clock.now_ms()}, indent=1).encode())
+    def _words(self, decision: HourDecision) -> list[Mapping[str, Any]]:
+        """Return the audit's words on the hour's windows, with the sequence numbers of their producers."""
+        if self._ask_sequences is None or not decision.windows:
+            return [window.words for window in decision.windows]
+        found = self._ask_sequences(self._topic, decision.hour)
+        named = {start: {"sequences": words} for start, words in found.items()}
+        return [{**window.words, **named.get(window.window_start_ms, {})} for window in decision.windows]
+
+
+def _no_files(hour: int) -> HourFiles:
+    return HourFiles(hour=hour, facts=HourFacts(hour=hour), main=[], proof=None)
+
+
+def _facts(file: DataFile, counted: Mapping[str, FileFacts]) -> FileFacts:
+    path = local_path(file.file_path)
+    facts = counted.get(str(path))
+    return facts if facts is not None and facts.is_still(path) else read_file(path)[0]
+
+
+def _proven_file(path: str, facts: FileFacts) -> ProvenFile:
+    return ProvenFile(
+        path=path,
+        size_bytes=facts.size_bytes,
+        sha256=facts.sha256,
+        row_count=facts.row_count,
+        digest=f"{facts.digest:032x}",
+    )
 
 
 def ask_audit(url: str) -> Ask:
@@ -138,6 +272,80 @@ def ask_audit(url: str) -> Ask:
     return ask
 
 
-def run_publish(layout: Layout, topic: str, *, wait_ms: int = WAIT_MS) -> PublishOutcome:
-    """Publish one topic of a local platform."""
-    return Gate(Warehouse(layout.warehouse), topic, ask_audit(layout.audit_url)).publish(wait_ms=wait_ms)
+def ask_days_of_audit(url: str) -> AskDays:
+    """Return a function that asks the audit service at `url` for the hours of windows that it has added to their days."""
+
+    def ask(topic: str) -> Collection[int]:
+        try:
+            days = completeness(url, topic, by="day", timeout_ms=ASK_TIMEOUT_MS)
+            return {(day["window_start_ms"] + offset) // HOUR_MS for day in days for offset in day["offsets"]}
+        except (ServiceUnreachable, ServiceRefused, KeyError, TypeError) as error:
+            raise AuditUnreachable(f"the audit's days of {topic} cannot be had: {error}") from error
+
+    return ask
+
+
+def ask_for_sequences(url: str) -> AskSequences:
+    """Return a function that asks the audit service at `url` for what producers sent in an hour."""
+
+    def ask(topic: str, hour: int) -> Mapping[int, Mapping[str, Any]]:
+        begin = hour * HOUR_MS
+        try:
+            found = sequences(url, topic, from_ms=begin, to_ms=begin + HOUR_MS, timeout_ms=ASK_TIMEOUT_MS)
+        except (ServiceUnreachable, ServiceRefused) as error:
+            raise AuditUnreachable(str(error)) from error
+        return {one["window_start_ms"]: {"ranges": one["ranges"], "more": one["more"]} for one in found}
+
+    return ask
+
+
+def run_publish(layout: Layout, topic: str, *, wait_ms: int = WAIT_MS, restore: Collection[str] = ()) -> PublishOutcome:
+    """Publish one topic of a local platform; `restore`: names of hours, see `Gate`. Raises WarehouseError for other names."""
+    hours = {hour_of_name(name) for name in restore}
+    warehouse = Warehouse(layout.warehouse)
+    url = layout.audit_url
+    gate = Gate(
+        warehouse,
+        topic,
+        ask_audit(url),
+        ask_days=ask_days_of_audit(url),
+        ask_sequences=ask_for_sequences(url),
+        restore=hours,
+    )
+    table = warehouse.table(topic)
+    if table is None:
+        return gate.publish(wait_ms=wait_ms)
+    loads = TableDataset(location=table.iceberg.location(), branch=LOADS, snapshot_id=table.snapshot_id(LOADS))
+    with observed_run("publish", topic, inputs=[loads]) as observed:
+        outcome = gate.publish(wait_ms=wait_ms)
+        if outcome.revisions:
+            observed.wrote(lambda: _published(outcome, warehouse.existing_table(topic)))
+    return outcome
+
+
+def _published(outcome: PublishOutcome, table: TopicTable) -> TableDataset:
+    """Return what OpenLineage is told of a publish: what it added, and each revision that it proved or took away."""
+    return TableDataset(
+        location=table.iceberg.location(),
+        branch=MAIN,
+        snapshot_id=table.snapshot_id(MAIN),
+        row_count=sum(file.record_count for file in outcome.added),
+        size_bytes=sum(file.file_size_in_bytes for file in outcome.added),
+        file_count=len(outcome.added),
+        topic=outcome.topic,
+        hours=[_hour_fact(proof) for proof in outcome.revisions],
+    )
+
+
+def _hour_fact(proof: Proof) -> HourFact:
+    windows = json.loads(proof.windows)
+    missing, doubled, altered = (sum(one.get(name) or 0 for one in windows) for name in ("missing", "doubled", "altered"))
+    return HourFact(
+        hour=hour_name(proof.hour),
+        verdict=proof.verdict,
+        revision=proof.revision,
+        row_count=proof.row_count,
+        missing=missing,
+        doubled=doubled,
+        altered=altered,
+    )

@@ -29,13 +29,16 @@ from ..errors import WarehouseError
 
 SYSTEM_COLUMNS = pa.schema(
     [
-        pa.field("_partition", pa.int32()),
+        pa.field("_topic_partition", pa.int32()),
         pa.field("_offset", pa.int64()),
         pa.field("_timestamp", pa.timestamp("us", tz="UTC")),
         pa.field("_schema_id", pa.int32()),
     ]
 )
 """The columns of every table besides the event's own: the record's address, its event time, its writer's schema."""
+
+ICEBERG_NAMES = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
+"""Iceberg's metadata columns: Spark refuses to read, write or compact a table with a column of such a name."""
 
 HOUR_FIELD = "_timestamp-hour"
 """Rows are partitioned by it. No field of an event has this name, since Avro allows no hyphen."""
@@ -100,7 +103,7 @@ def writer_columns(schema: str) -> WriterColumns:
 
 
 def _check_names(names: list[str]) -> None:
-    seen: dict[str, str] = {name: name for name in SYSTEM_COLUMNS.names}
+    seen: dict[str, str] = {name: name for name in (*SYSTEM_COLUMNS.names, *ICEBERG_NAMES)}
     for name in names:
         if name.lower() in seen:
             raise SchemaRefused(

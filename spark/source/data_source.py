@@ -138,17 +138,18 @@ class TopicReader(DataSourceReader):
                 cluster=options.cluster,
                 split=split,
                 batches=cluster_batches(cluster, options.topic),
-                decoder=BlockDecoder(target, split.partition, _schema_of(RegistryClient(options.registry))),
+                decoder=BlockDecoder(target, split.partition, schema_of(RegistryClient(options.registry))),
                 quarantine=quarantine,
                 on_report=_report_writer(options.task_reports),
                 clock=SystemClock(),
+                wants_digest=options.task_reports is not None,
             ).rows()
         finally:
             _close(quarantine)
             cluster.close()
 
 
-def _schema_of(registry: RegistryClient) -> Callable[[int], str | None]:
+def schema_of(registry: RegistryClient) -> Callable[[int], str | None]:
     def schema_of(schema_id: int) -> str | None:
         try:
             return registry.schema(schema_id)

@@ -21,7 +21,8 @@ from .columns import SYSTEM_COLUMNS, SchemaRefused, WriterColumns, covers, write
 
 SCHEMAS_KEPT = 1_000
 """How many parsed writers' schemas are kept. A topic with more schemas has some of them parsed again."""
-_LARGEST_MS = (1 << 63) // 1_000 - 1
+FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999: what Iceberg's readers in Python can name. A record of another time is no row, but quarantined."""
 
 SchemaOf = Callable[[int], str | None]
 """Returns the schema's JSON for an id; None for an id unknown to the registry. Raises if the registry does not answer."""
@@ -33,7 +34,7 @@ class Rejected:
 
     record: Record
     code: str
-    """`not_framed`, `unknown_schema_id`, `schema_mismatch`."""
+    """`not_framed`, `unknown_schema_id`, `schema_mismatch`, `time_out_of_range`."""
     reason: str
 
 
@@ -126,9 +127,11 @@ class BlockDecoder:
         events: list[Any] = []
         for record in framed:
             try:
+                if not FIRST_MS <= record.timestamp_ms <= LAST_MS:
+                    reason = f"its timestamp {record.timestamp_ms} ms is outside of the years 1 to 9999"
+                    rejected.append(Rejected(record=record, code="time_out_of_range", reason=reason))
+                    continue
                 event = _decoded(record.value or b"", writer)
-                if not -_LARGEST_MS <= record.timestamp_ms <= _LARGEST_MS:
-                    raise _Unfit(f"its timestamp {record.timestamp_ms} ms is beyond what a column holds")
             except _Unfit as error:
                 rejected.append(Rejected(record=record, code="schema_mismatch", reason=f"schema id {schema_id}: {error}"))
                 continue
@@ -156,7 +159,7 @@ class BlockDecoder:
         for field in self._target:
             column = written.get(field.name)
             match field.name:
-                case "_partition":
+                case "_topic_partition":
                     array = pa.repeat(pa.scalar(self._partition, field.type), count)
                 case "_offset":
                     array = pa.array([record.offset for record in records], field.type)

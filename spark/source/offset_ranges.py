@@ -69,7 +69,8 @@ def ranges_from_json(text: str) -> list[OffsetRange]:
 def new_ranges(
     *, loaded: Mapping[int, int], log_start: Mapping[int, int], log_end: Mapping[int, int], topic: str
 ) -> list[OffsetRange]:
-    """Return the offsets of the log that are not loaded yet, by partition; a partition with nothing new has no range.
+    """Return the offsets of the log that are not loaded yet, by partition; a partition with nothing new has no range, one whose
+    new records have all expired an empty one.
 
     If the log starts after the loaded offset (records expired before they were loaded), the range begins at the log's start: the
     gap stays visible in the ranges. Raises WarehouseError if the table has offsets that the log has not reached: then it is
@@ -83,6 +84,7 @@ def new_ranges(
                 f"the table of {topic!r} has loaded partition {partition} up to {loaded[partition]} and the log ends at "
                 f"{log_end[partition]}: wait until the mirror has refilled it; if this is another cluster, use another warehouse"
             )
-        if begin < log_end[partition]:
+        has_expired = partition in loaded and loaded[partition] < begin
+        if begin < log_end[partition] or has_expired:
             found.append(OffsetRange(partition=partition, from_offset=begin, to_offset=log_end[partition]))
     return found

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from ...audit.model.windows import dated, window_start_ms
+from ...audit.model.messages import Skipped, Stretch
+from ...audit.model.windows import WINDOW_MS, dated, window_start_ms
 from ...runtime.clock import Clock
 from ...wire.batch.record_batch import Record
 from ...wire.quarantine_record import LogOrigin, QuarantineRecord, WindowFrom, head_of
 from ..errors import UnusableRecord
 from .decoding import BlockDecoder, Rejected
+from .digest import MODULUS, row_hashes
 from .offset_ranges import OffsetRange
 from .record_reader import Batches, Unreadable, read_records
 from .task_reports import TaskReport
@@ -35,7 +39,9 @@ class Quarantine(Protocol):
 @dataclass(slots=True)
 class _Tally:
     rows: int = 0
-    quarantined: dict[int, int] = field(default_factory=dict)
+    digests: dict[int, int] = field(default_factory=dict)
+    quarantined: dict[int, list[Stretch]] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
     by_code: dict[str, int] = field(default_factory=dict)
     missing: set[int] = field(default_factory=set)
     last_timestamp_ms: int | None = None
@@ -55,6 +61,7 @@ class SplitReader:
         quarantine: Quarantine | None,
         on_report: Callable[[TaskReport], None],
         clock: Clock,
+        wants_digest: bool = True,
     ) -> None:
         """`cluster` is the cluster's name (live, offline) in the origins.
 
@@ -68,6 +75,7 @@ class SplitReader:
         self._quarantine = quarantine
         self._on_report = on_report
         self._clock = clock
+        self._wants_digest = wants_digest
         self._tally = _Tally()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -95,7 +103,9 @@ class SplitReader:
                 from_offset=self._split.from_offset,
                 to_offset=self._split.to_offset,
                 row_count=tally.rows,
+                digests=tally.digests,
                 quarantined=tally.quarantined,
+                skipped=tally.skipped,
                 quarantined_by_code=tally.by_code,
                 missing_schema_ids=tuple(sorted(tally.missing)),
             )
@@ -110,6 +120,9 @@ class SplitReader:
             return  # the split is read again anyway: only collect further schemas
         for rows in decoded.rows:
             self._tally.rows += rows.num_rows
+            if self._wants_digest:
+                for start, digest in row_hashes(rows).totals(window_starts(rows)).items():
+                    self._tally.digests[start] = (self._tally.digests.get(start, 0) + digest) % MODULUS
             yield rows
 
     def _put_record(self, rejected: Rejected) -> None:
@@ -151,5 +164,20 @@ class SplitReader:
             )
         )
         if count:
-            self._tally.quarantined[window] = self._tally.quarantined.get(window, 0) + count
+            self._add_quarantined(window, Stretch(origin.offset, count))
+        elif origin.to_offset is not None:
+            self._tally.skipped.append(Skipped(origin.offset, origin.to_offset, "corrupt"))
         self._tally.by_code[code] = self._tally.by_code.get(code, 0) + 1
+
+    def _add_quarantined(self, window: int, records: Stretch) -> None:
+        found = self._tally.quarantined.setdefault(window, [])
+        if found and found[-1].end == records.first:
+            found[-1] = Stretch(found[-1].first, found[-1].count + records.count)
+        else:
+            found.append(records)
+
+
+def window_starts(rows: pa.RecordBatch | pa.Table, window_ms: int = WINDOW_MS) -> NDArray[np.int64]:
+    """Return each row's window, in milliseconds. The same rule as `audit.model.windows.window_start_ms`."""
+    at_ms: NDArray[np.int64] = np.asarray(rows.column("_timestamp").cast("int64")) // 1_000
+    return np.where(at_ms < 0, -window_ms, at_ms - at_ms % window_ms)

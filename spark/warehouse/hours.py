@@ -1,36 +1,40 @@
 """Names of hours for people and proofs: `2015-05-17T10`, in UTC. Inside the program, hours are counted since the epoch. Pure."""
 
-from collections.abc import Collection, Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import WarehouseError
+
+MOST_HOURS = 31 * 24
+"""The longest range of hours that may be named at once."""
+BEFORE_1970 = -1
+"""The hour under which all rows from before 1970 are published: the audit counts them in one window, which ends at 0."""
 
 
 def hour_name(hour: int) -> str:
-    """Return an hour as `2015-05-17T10`, in UTC."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(hours=hour)).strftime("%Y-%m-%dT%H")
+    """Return an hour as `2015-05-17T10`, in UTC; any hour that 64 bits of milliseconds can name has one."""
+    return str(np.datetime_as_string(np.datetime64(hour, "h")))
 
 
 def hour_of_name(name: str) -> int:
-    """Return the hour since the epoch of a name that `hour_name` wrote."""
-    at = datetime.strptime(name, "%Y-%m-%dT%H").replace(tzinfo=UTC)
-    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(hours=1)
+    """Return the hour since the epoch of a name that `hour_name` wrote. Raises WarehouseError for any other text."""
+    try:
+        hour = int(np.datetime64(name, "h").astype(np.int64))
+    except ValueError:
+        hour = None
+    if hour is None or hour_name(hour) != name:
+        raise WarehouseError(f"{name!r} is no hour's name: 2015-05-17T10 is one, in UTC")
+    return hour
 
 
-def hours_names(hours: Collection[int]) -> list[str]:
-    """Return hours as names, consecutive ones joined as `first/last`: years of hours stay a short text."""
-    found: list[str] = []
-    ordered = sorted(hours)
-    for at, hour in enumerate(ordered):
-        if at == 0 or ordered[at - 1] != hour - 1:
-            begin = hour
-        if at + 1 == len(ordered) or ordered[at + 1] != hour + 1:
-            found.append(hour_name(hour) if begin == hour else f"{hour_name(begin)}/{hour_name(hour)}")
-    return found
-
-
-def hours_of_names(names: Iterable[str]) -> set[int]:
-    """Return the hours that `hours_names` wrote."""
+def hours_of_names(names: Sequence[str]) -> set[int]:
+    """Return the hours of names and of ranges `FIRST..LAST`, both included. Raises WarehouseError for any other text."""
     found: set[int] = set()
     for name in names:
-        first, _, last = name.partition("/")
-        found.update(range(hour_of_name(first), hour_of_name(last or first) + 1))
+        first, _, last = name.partition("..")
+        begin, end = hour_of_name(first), hour_of_name(last or first)
+        if not begin <= end < begin + MOST_HOURS:
+            raise WarehouseError(f"{name!r} is no range of hours: the first and the last one, at most {MOST_HOURS} of them")
+        found.update(max(hour, BEFORE_1970) for hour in range(begin, end + 1))
     return found

@@ -1,7 +1,7 @@
 """SQL queries over the warehouse: DuckDB over the Parquet files that Iceberg plans. Writes nothing and can read nothing else.
 
-A topic's name is the view of its published hours, as of the proven snapshot; `<topic>_all` shows every row. Names with characters
-other than letters, digits and `_` are quoted: `SELECT * FROM "web.clicks"`.
+A topic's name is the table's branch `main`, the published hours; `<topic>_all` is the branch `loads`, every row. Names with
+characters other than letters, digits and `_` are quoted: `SELECT * FROM "web.clicks"`.
 """
 
 import itertools
@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from pyiceberg.manifest import DataFile
 
 from ..errors import BadQuery, EmptyWarehouse, WarehouseError
-from .topic_table import TopicTable, hour_of, local_path
+from .topic_table import LOADS, MAIN, TopicTable, local_path
 from .warehouse import Warehouse
 
 ALL = "_all"
@@ -63,11 +63,9 @@ def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: s
     if topic.lower() not in sql.lower():
         return
     table = warehouse.existing_table(topic)
-    published = table.published()
-    proven = [file for file in table.files(published.snapshot_id) if hour_of(file) in published.hours] if published.hours else []
-    connection.register(topic, _dataset(table, proven))
+    connection.register(topic, _dataset(table, table.files(MAIN)))
     if f"{topic}{ALL}" not in topics:
-        connection.register(f"{topic}{ALL}", _dataset(table, table.files()))
+        connection.register(f"{topic}{ALL}", _dataset(table, table.files(LOADS)))
 
 
 def _dataset(table: TopicTable, files: Sequence[DataFile]) -> Any:

@@ -1,70 +1,70 @@
-"""One topic's table, and the commit that adds files, offsets and counts together.
+"""One topic's table with its two branches: loads commit to `loads`, publishing moves proven files to `main`.
 
-    table property   headrace.offsets                {"<partition>": loaded up to}: set in the commit that adds the files
-    table property   headrace.reported               id of the last snapshot whose counts were reported to the audit
-    table property   headrace.published              {"snapshot_id", "hours": ["2015-05-17T10", "2015-05-18T00/2015-05-19T23"]}
-    snapshot summary headrace.run, .ranges, .quarantined, .rows   one load's own part
+    branch loads     every row that was loaded
+    branch main      the published hours, what every reader of Iceberg sees by default
+    summary of a load's snapshot   headrace.run, .ranges, .rows, and headrace.offsets: {"<partition>": loaded up to} after it
+    ... and of a reload's          headrace.reloaded: the hours, and headrace.offsets as they were
+    property headrace.publish      number of the last publish that reached main (`publish/publish_job.py`)
+    property headrace.announced    which hours schedulers were told of (`publish/announcements.py`)
 
-Traps (`facts/dependencies_and_traps.md`): the next snapshot does not inherit a summary, hence the property. pyiceberg rebases a
-conflicting append, which would load twice; so commits are not retried here, and the offsets are compared again.
+What is loaded stands in the snapshots of `loads` alone, so a rollback of the branch takes it back, and the next load reads it
+again. Every load repeats the whole map, so one snapshot suffices. Traps (`facts/dependencies_and_traps.md`): pyiceberg rebases a
+conflicting append, which would load twice; so commits are not retried here, and the offsets are compared again. Decision 21.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.manifest import DataFile, ManifestEntryStatus
+from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.types import DateType, NestedField, StructType, TimestampType, TimestamptzType
 
 from ..errors import WarehouseError
 from ..source.columns import SYSTEM_COLUMNS, settled
-from ..source.offset_ranges import OffsetRange, ranges_from_json, ranges_to_json
-from .hours import hours_names, hours_of_names
+from ..source.offset_ranges import ranges_to_json
+from .hours import BEFORE_1970, hour_name
+from .load_record import LoadRecord, read_record
 
+LOADS = "loads"
+MAIN = "main"
 COMMIT_ATTEMPTS = 20
-"""How often a commit is tried when another process changed only the table's properties meanwhile."""
+"""How often a commit is tried when another process changed something else of the table meanwhile."""
 
 _OFFSETS = "headrace.offsets"
-_REPORTED = "headrace.reported"
-_PUBLISHED = "headrace.published"
+_PUBLISH = "headrace.publish"
+_ANNOUNCED = "headrace.announced"
 _RUN = "headrace.run"
 _RANGES = "headrace.ranges"
-_QUARANTINED = "headrace.quarantined"
 _ROWS = "headrace.rows"
+_RELOADED = "headrace.reloaded"
+_AGAIN = ".again-"
+"""`<run>.again-<random>` is the folder of files that a reload wrote in place of the run's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadSnapshot:
-    """One load, read from its snapshot."""
+class Run:
+    """A load whose rows, or whose offsets, stand in the branch `loads`."""
 
-    snapshot_id: int
-    run: str
-    ranges: tuple[OffsetRange, ...]
-    quarantined: Mapping[int, Mapping[int, int]]
-    """Partition → window start → records."""
-    row_count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Published:
-    """The hours that are open to readers, and the snapshot whose rows were proven."""
-
-    snapshot_id: int | None
-    hours: frozenset[int]
-    """Hours since the epoch."""
+    record: LoadRecord
+    files: tuple[Path, ...]
+    """Those of its files that the branch names now."""
 
 
 class TopicTable:
     """One topic's table as of its loading; a commit fails if the table has changed since."""
 
-    def __init__(self, topic: str, table: Table, *, reload: Callable[[], Table]) -> None:
+    def __init__(self, topic: str, table: Table, *, data_folder: Path, records_folder: Path, reload: Callable[[], Table]) -> None:
         """`reload` returns the table as it is now, for another attempt to commit."""
         self.topic = topic
+        self.data_folder = data_folder
+        self.records_folder = records_folder
         self._table = table
         self._load_again = reload
 
@@ -73,9 +73,8 @@ class TopicTable:
         """Return the pyiceberg table, for readers."""
         return self._table
 
-    @property
-    def snapshot_id(self) -> int | None:
-        snapshot = self._table.current_snapshot()
+    def snapshot_id(self, branch: str) -> int | None:
+        snapshot = self._head(branch)
         return None if snapshot is None else snapshot.snapshot_id
 
     def arrow_schema(self) -> pa.Schema:
@@ -87,125 +86,195 @@ class TopicTable:
         return pa.schema([field for field in self.arrow_schema() if field.name not in SYSTEM_COLUMNS.names])
 
     def offsets(self) -> dict[int, int]:
-        """Return partition → offset up to which it is loaded."""
-        return {int(name): int(offset) for name, offset in json.loads(self._table.properties.get(_OFFSETS, "{}")).items()}
+        """Return partition → offset up to which it is loaded.
 
-    def commit_load(
-        self,
-        *,
-        run: str,
-        files: Sequence[Path],
-        ranges: Sequence[OffsetRange],
-        quarantined: Mapping[int, Mapping[int, int]],
-        row_count: int,
-        event_columns: pa.Schema,
-    ) -> bool:
-        """Add files, new columns, the ranges' ends and the counts in one commit; return False if another load committed first.
+        Raises WarehouseError if the branch has rows and nothing tells from which offsets they are.
+        """
+        for snapshot in self._ancestors(LOADS):
+            if _OFFSETS in _summary(snapshot):
+                return {int(name): int(offset) for name, offset in json.loads(_summary(snapshot)[_OFFSETS]).items()}
+        # Somebody committed to the branch and expired the loads' own snapshots: the runs' records are still there.
+        if not self.files(LOADS):
+            return {}
+        found: dict[int, int] = {}
+        for run in self.runs():
+            for one in run.record.ranges:
+                found[one.partition] = max(found.get(one.partition, 0), one.to_offset)
+        if not found:
+            raise WarehouseError(
+                f"table {self.topic!r} has rows on its branch {LOADS!r} and neither a snapshot nor a load's record says from "
+                "which offsets: loading on would double them; restore the branch to a load's snapshot, or move the table away"
+            )
+        return found
 
-        Each file holds rows of one hour. The commit is visible as a whole or not at all.
+    def commit_load(self, *, record: LoadRecord, files: Sequence[Path], event_columns: pa.Schema) -> bool:
+        """Add files, new columns, the ranges' ends and the record in one commit; return False if another load committed first.
+
+        Each file holds rows of one hour. The commit is visible as a whole or not at all, and only on the branch `loads`.
         """
         before = self.offsets()
-        if any(one.from_offset < before.get(one.partition, 0) for one in ranges):
+        if any(one.from_offset < before.get(one.partition, 0) for one in record.ranges):
             return False
-        offsets = {**before, **{one.partition: one.to_offset for one in ranges}}
+        record.write(self.records_folder)
         summary = {
-            _RUN: run,
-            _RANGES: ranges_to_json(ranges),
-            _QUARANTINED: json.dumps(quarantined, sort_keys=True),
-            _ROWS: str(row_count),
+            _RUN: record.run,
+            _RANGES: ranges_to_json(record.ranges),
+            _ROWS: str(record.row_count),
+            _OFFSETS: json.dumps({**before, **{one.partition: one.to_offset for one in record.ranges}}, sort_keys=True),
         }
+
+        def add(transaction: Any) -> None:
+            _widen(transaction, event_columns)
+            if files:
+                transaction.add_files(
+                    [f"file://{path}" for path in files],
+                    snapshot_properties=summary,
+                    check_duplicate_files=False,
+                    branch=LOADS,
+                )
+            else:
+                # Offsets without rows are a snapshot too: only a snapshot is refused after a concurrent commit.
+                with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).fast_append():
+                    pass
+
+        return self._commit(add, still_wanted=lambda: self.offsets() == before)
+
+    def commit_reload(
+        self,
+        *,
+        hours: Collection[int],
+        records: Sequence[LoadRecord],
+        add: Sequence[Path],
+        remove: Sequence[DataFile],
+        event_columns: pa.Schema,
+    ) -> bool:
+        """Put files on `loads` in place of others, in one commit; return False if one of those was replaced meanwhile.
+
+        What is loaded stays what it was. `records` replace those of the same runs.
+        """
+        gone = {file.file_path for file in remove}
+
+        def still_wanted() -> bool:
+            return gone <= {file.file_path for file in self.files(LOADS)}
+
+        if not still_wanted():
+            return False
+        for record in records:
+            record.write(self.records_folder)
+
+        def replace(transaction: Any) -> None:
+            _widen(transaction, event_columns)
+            summary = {
+                _OFFSETS: json.dumps(self.offsets(), sort_keys=True),
+                _RELOADED: json.dumps([hour_name(hour) for hour in sorted(hours)]),
+            }
+            with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).overwrite() as snapshot:
+                for path in add:
+                    snapshot.append_data_file(
+                        parquet_file_to_data_file(self._table.io, transaction.table_metadata, f"file://{path}")
+                    )
+                for file in remove:
+                    snapshot.delete_data_file(file)
+
+        return self._commit(replace, still_wanted=still_wanted)
+
+    def commit_publish(self, *, number: int, add: Sequence[DataFile], remove: Sequence[DataFile]) -> None:
+        """Add files to `main` and remove others from it, in one commit that also stores the publish's number.
+
+        Raises WarehouseError if somebody else changed `main` since this table was loaded.
+        """
+        before = self.snapshot_id(MAIN)
+
+        def move(transaction: Any) -> None:
+            transaction.set_properties({_PUBLISH: str(number)})
+            update = transaction.update_snapshot(snapshot_properties={_PUBLISH: str(number)}, branch=MAIN)
+            with update.overwrite() if remove else update.fast_append() as snapshot:
+                for file in add:
+                    snapshot.append_data_file(file)
+                for file in remove:
+                    snapshot.delete_data_file(file)
+
+        if not self._commit(move, still_wanted=lambda: self.snapshot_id(MAIN) == before):
+            raise WarehouseError(f"table {self.topic!r}: somebody changed its branch {MAIN!r} during the publish: run it again")
+
+    @property
+    def last_publish(self) -> int:
+        """The number of the last publish that reached `main`; 0 if none did. A rollback does not take it back."""
+        return int(self._table.properties.get(_PUBLISH, "0"))
+
+    @property
+    def announced(self) -> str:
+        """The text that `set_announced` stored last; empty if it never did."""
+        return self._table.properties.get(_ANNOUNCED, "")
+
+    def set_announced(self, text: str) -> None:
+        self._commit(lambda transaction: transaction.set_properties({_ANNOUNCED: text}), still_wanted=lambda: True)
+
+    def _commit(self, change: Callable[[Any], None], *, still_wanted: Callable[[], bool]) -> bool:
         for _ in range(COMMIT_ATTEMPTS):
             transaction = self._table.transaction()
             try:
-                with transaction.update_schema() as update:
-                    update.union_by_name(pa.schema([*event_columns, *SYSTEM_COLUMNS]))
-                transaction.set_properties(
-                    {_OFFSETS: json.dumps(offsets, sort_keys=True), "schema.name-mapping.default": self._mapping(transaction)}
-                )
-                if files:
-                    transaction.add_files(
-                        [f"file://{path}" for path in files], snapshot_properties=summary, check_duplicate_files=False
-                    )
-                else:
-                    # Offsets without rows are a snapshot too: only a snapshot is refused after a concurrent commit.
-                    with transaction.update_snapshot(snapshot_properties=summary).fast_append():
-                        pass
+                change(transaction)
                 transaction.commit_transaction()
+                self._table = transaction._table
                 return True
-            except CommitFailedException:
-                self._reload()
-                if self.offsets() != before:
+            except (CommitFailedException, ValueError) as error:
+                # A commit to the other branch in between is a ValueError to pyiceberg: it took the same sequence number.
+                if isinstance(error, ValueError) and "sequence number" not in str(error):
+                    raise
+                self._table = self._load_again()
+                if not still_wanted():
                     return False
         raise WarehouseError(
-            f"commit to table {self.topic!r} was refused {COMMIT_ATTEMPTS} times though no load came in between: try again"
+            f"a commit to table {self.topic!r} was refused {COMMIT_ATTEMPTS} times though no other of its kind came: try again"
         )
 
-    def snapshots_to_report(self) -> list[LoadSnapshot]:
-        """Return the loads whose counts were not reported to the audit, oldest first.
+    def runs(self) -> list[Run]:
+        """Return the loads that stand in the branch `loads`, oldest first.
 
-        Snapshots that are not loads are skipped.
+        That is those with a file or a snapshot there; others were rolled back, or somebody rewrote their files.
         """
-        reported = self._table.properties.get(_REPORTED)
+        files: dict[str, list[Path]] = {}
+        for file in self.files(LOADS):
+            path = local_path(file.file_path)
+            inside = path.relative_to(self.data_folder).parts if path.is_relative_to(self.data_folder) else ()
+            if len(inside) > 1:
+                files.setdefault(inside[0].partition(_AGAIN)[0], []).append(path)
+        named = [run for one in self._ancestors(LOADS) if (run := _summary(one).get(_RUN)) is not None]
         found = []
-        for snapshot in self._ancestors():
-            if reported is not None and snapshot.snapshot_id == int(reported):
-                break
-            summary = snapshot.summary.additional_properties if snapshot.summary is not None else {}
-            if _RUN in summary:
-                found.append(
-                    LoadSnapshot(
-                        snapshot_id=snapshot.snapshot_id,
-                        run=summary[_RUN],
-                        ranges=tuple(ranges_from_json(summary[_RANGES])),
-                        quarantined={
-                            int(partition): {int(start): count for start, count in windows.items()}
-                            for partition, windows in json.loads(summary[_QUARANTINED]).items()
-                        },
-                        row_count=int(summary[_ROWS]),
-                    )
-                )
-        return found[::-1]
+        for run in sorted({*files, *named}):
+            record = read_record(self.records_folder, run)
+            if record is not None:
+                found.append(Run(record=record, files=tuple(sorted(files.get(run, ())))))
+        return found
 
-    def set_reported(self, snapshot_id: int) -> None:
-        """Store that this snapshot and all before it were reported to the audit."""
-        self._set_property(_REPORTED, str(snapshot_id))
-
-    def published(self) -> Published:
-        words = json.loads(self._table.properties.get(_PUBLISHED, "{}"))
-        return Published(snapshot_id=words.get("snapshot_id"), hours=frozenset(hours_of_names(words.get("hours", ()))))
-
-    def set_published(self, published: Published) -> None:
-        words = {"snapshot_id": published.snapshot_id, "hours": hours_names(published.hours)}
-        self._set_property(_PUBLISHED, json.dumps(words))
-
-    def files_added_by(self, snapshot_id: int) -> list[Path]:
-        """Return the data files that one snapshot added."""
-        snapshot = self._table.snapshot_by_id(snapshot_id)
-        assert snapshot is not None
-        found = []
-        for manifest in snapshot.manifests(self._table.io):
-            if manifest.added_snapshot_id != snapshot_id:
-                continue
-            for entry in manifest.fetch_manifest_entry(self._table.io, discard_deleted=True):
-                if entry.status == ManifestEntryStatus.ADDED and entry.snapshot_id == snapshot_id:
-                    found.append(local_path(entry.data_file.file_path))
-        return sorted(found)
-
-    def files(self, snapshot_id: int | None = None) -> list[DataFile]:
-        """Return the data files of a snapshot (default: the current one)."""
-        if self._table.current_snapshot() is None:
+    def files(self, branch: str) -> list[DataFile]:
+        """Return the data files that a branch names now. Raises WarehouseError if one has a delete file."""
+        snapshot = self._head(branch)
+        if snapshot is None:
             return []
-        return [task.file for task in self._table.scan(snapshot_id=snapshot_id).plan_files()]
+        tasks = list(self._table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
+        merged = next((task for task in tasks if task.delete_files), None)
+        if merged is not None:
+            raise WarehouseError(
+                f"table {self.topic!r}, branch {branch!r}: {merged.file.file_path} has a delete file (merge-on-read): rewrite "
+                "its data files first; rows are proven file by file"
+            )
+        return [task.file for task in tasks]
 
-    def row_counts_by_hour(self) -> dict[int, int]:
+    def files_by_hour(self, branch: str) -> dict[int, list[DataFile]]:
+        """Return hour since the epoch → the branch's files of it; all hours before 1970 are `BEFORE_1970`."""
+        found: dict[int, list[DataFile]] = {}
+        for file in self.files(branch):
+            found.setdefault(hour_of(file), []).append(file)
+        return found
+
+    def row_counts_by_hour(self, branch: str = LOADS) -> dict[int, int]:
         """Return hour since the epoch → rows, from the files' own metadata."""
-        counts: dict[int, int] = {}
-        for file in self.files():
-            counts[hour_of(file)] = counts.get(hour_of(file), 0) + file.record_count
-        return counts
+        return {hour: sum(file.record_count for file in files) for hour, files in self.files_by_hour(branch).items()}
 
     def referenced_paths(self) -> set[Path]:
-        """Return every data file that any snapshot of the table names, whichever snapshot added it.
+        """Return every data file that any snapshot of any branch names, whichever snapshot added it.
 
         A manifest outlives the snapshot that added it: later snapshots go on naming it after the first one has expired.
         """
@@ -217,40 +286,61 @@ class TopicTable:
             for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
         }
 
-    def _mapping(self, transaction: object) -> str:
-        # Parquet files written by Spark have no field ids: columns are matched by name, new ones too.
-        schema = transaction.table_metadata.schema()  # type: ignore[attr-defined]
-        text: str = schema.name_mapping.model_dump_json()
-        return text
+    def _head(self, branch: str) -> Snapshot | None:
+        return self._table.metadata.snapshot_by_name(branch)
 
-    def _set_property(self, name: str, value: str) -> None:
-        for _ in range(COMMIT_ATTEMPTS):
-            transaction = self._table.transaction()
-            transaction.set_properties({name: value})
-            try:
-                transaction.commit_transaction()
-                return
-            except CommitFailedException:
-                self._reload()
-        raise WarehouseError(f"property {name} of table {self.topic!r} was not set in {COMMIT_ATTEMPTS} attempts: try again")
-
-    def _reload(self) -> None:
-        self._table = self._load_again()
-
-    def _ancestors(self) -> Iterator[Snapshot]:
-        snapshot = self._table.current_snapshot()
+    def _ancestors(self, branch: str) -> Iterator[Snapshot]:
+        snapshot = self._head(branch)
         while snapshot is not None:
             yield snapshot
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else self._table.snapshot_by_id(parent)
 
 
+def _summary(snapshot: Snapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties
+
+
+def _widen(transaction: Any, event_columns: pa.Schema) -> None:
+    with transaction.update_schema() as update:
+        update.union_by_name(pa.schema([*event_columns, *SYSTEM_COLUMNS]))
+    transaction.set_properties(_properties(transaction.table_metadata.schema()))
+
+
+def _properties(schema: Any) -> dict[str, str]:
+    """Return the properties that follow from the columns.
+
+    Parquet files written by Spark have no field ids: columns are matched by name, new ones too. An event's own instants may lie
+    beyond the year 9999, where pyiceberg's lowest and highest values end in OverflowError: it keeps only their counts.
+    """
+    counted = {f"write.metadata.metrics.column.{name}": "counts" for name in _instants(schema.fields, "") if name != "_timestamp"}
+    return {"schema.name-mapping.default": schema.name_mapping.model_dump_json(), **counted}
+
+
+def _instants(fields: Sequence[NestedField], inside: str) -> Iterator[str]:
+    for field in fields:
+        match field.field_type:
+            case TimestampType() | TimestamptzType() | DateType():
+                yield inside + field.name
+            case StructType() as struct:
+                yield from _instants(struct.fields, f"{inside}{field.name}.")
+
+
 def local_path(uri: str) -> Path:
-    """Return the path of a file's URI in the warehouse."""
-    return Path(uri.removeprefix("file://"))
+    """Return the path of a file's URI in the warehouse: ours begin with `file:///`, those of Java's engines with `file:/`."""
+    return Path("/" + uri.removeprefix("file:").lstrip("/"))
+
+
+def reload_prefix(run: str) -> str:
+    """Return how the names of folders begin that hold what a reload wrote for the run."""
+    return run + _AGAIN
+
+
+def is_reloaded(file: DataFile) -> bool:
+    """Return whether a reload wrote the file."""
+    return any(_AGAIN in part for part in local_path(file.file_path).parts)
 
 
 def hour_of(file: DataFile) -> int:
-    """Return the hour since the epoch to which all rows of the file belong."""
-    hour: int = file.partition[0]
-    return hour
+    """Return the hour since the epoch under which the file's rows are published."""
+    return max(int(file.partition[0]), BEFORE_1970)

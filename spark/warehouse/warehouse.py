@@ -3,6 +3,8 @@
 <warehouse>/catalog.db                           pyiceberg's SqlCatalog on SQLite
 <warehouse>/tables/<topic>/data/<run>/           a run's Parquet files: visible only once a commit names them
 <warehouse>/tables/<topic>/metadata/             Iceberg's own
+<warehouse>/loads/<topic>/                       each load's record, and what the count has reported
+<warehouse>/proofs/                              the table `headrace.proofs`
 """
 
 import fcntl
@@ -19,12 +21,21 @@ from pyiceberg.transforms import HourTransform
 
 from ..errors import NoSuchTable, WarehouseError
 from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
+from .proofs import SCHEMA as PROOFS_SCHEMA
+from .proofs import Proofs
 from .topic_table import TopicTable
 
 NAMESPACE = "warehouse"
+PROOFS = ("headrace", "proofs")
 
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
+    # A branch never ages: whoever expires snapshots keeps both heads, and the files that they name.
+    "history.expire.max-ref-age-ms": str((1 << 63) - 1),
+    # Rows are proven file by file, so a deleted row must be a rewritten file.
+    "write.delete.mode": "copy-on-write",
+    "write.update.mode": "copy-on-write",
+    "write.merge.mode": "copy-on-write",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
@@ -74,11 +85,21 @@ class Warehouse:
         _check_name(topic)
         with self._catalog() as catalog:
             try:
-                return TopicTable(
-                    topic, catalog.load_table((NAMESPACE, topic)), reload=lambda: self.existing_table(topic).iceberg
-                )
+                table = catalog.load_table((NAMESPACE, topic))
             except NoSuchTableError:
                 return None
+        if "headrace.offsets" in table.properties:
+            raise WarehouseError(
+                f"table {topic!r} was written by an older Headrace, with all rows on its branch main: move the folder "
+                f"{self.folder} away and load again"
+            )
+        return TopicTable(
+            topic,
+            table,
+            data_folder=self.data_folder(topic),
+            records_folder=self.folder / "loads" / topic,
+            reload=lambda: self.existing_table(topic).iceberg,
+        )
 
     def existing_table(self, topic: str) -> TopicTable:
         """Return the topic's table. Raises NoSuchTable."""
@@ -106,9 +127,23 @@ class Warehouse:
                 ) as transaction:
                     with transaction.update_spec() as spec:
                         spec.add_field("_timestamp", HourTransform(), HOUR_FIELD)
+                    # pyiceberg makes no branch in a table without a snapshot: `main` begins with an empty one.
+                    with transaction.update_snapshot().fast_append():
+                        pass
             except (TableAlreadyExistsError, CommitFailedException):
                 pass  # another load created it at the same moment
         return self.existing_table(topic)
+
+    def proofs(self, topic: str) -> Proofs:
+        """Return the topic's proofs; the table `headrace.proofs` is created if there is none."""
+        with self._catalog() as catalog:
+            catalog.create_namespace_if_not_exists(PROOFS[0])
+            try:
+                table = catalog.load_table(PROOFS)
+            except NoSuchTableError:
+                location = f"file://{self.folder / 'proofs'}"
+                table = catalog.create_table_if_not_exists(PROOFS, schema=PROOFS_SCHEMA, location=location)
+        return Proofs(table, topic)
 
     def data_folder(self, topic: str) -> Path:
         """Return the folder of the topic's runs, whether or not the table exists."""

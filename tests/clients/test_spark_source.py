@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import fastavro
 import pytest
 
-from bench.harness.unavailable import Unavailable
 from tests.clients.answers.side import Side
 from tests.clients.positions.topics import KEPT, SMALL_SEGMENTS, Topic, filled
 from tests.clients.spark import pieces
@@ -63,10 +62,7 @@ def encoded(reading: dict[str, object]) -> bytes:
 @pytest.fixture(scope="module")
 def reads(broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Reads:
     """All of Spark's reads, in one run: its start takes most of the time."""
-    try:
-        python, jars = pieces.python(), pieces.jars()
-    except Unavailable as missing:
-        pytest.skip(str(missing))
+    python, jars = pieces.python(), pieces.jars()
     side = Side("ours", broker.port)
     topics = {
         kind: filled(side, f"spark-{kind}-{uuid.uuid4().hex[:8]}", kind, KEPT | SMALL_SEGMENTS.get(kind, {})) for kind in KINDS

@@ -99,7 +99,7 @@ def test_nothing_is_lost_or_doubled_whatever_is_killed_on_the_way(platform: Plat
     rows = Counter({row["h"]: row["n"] for row in rows_by_year(platform)})
     rows.subtract(rows_before)
     assert {year: n for year, n in rows.items() if n} == {2016: 40_000, 2017: 2_000}
-    assert platform.query(f"SELECT _partition, _offset FROM {TOPIC}_all GROUP BY ALL HAVING count(*) > 1") == []
+    assert platform.query(f"SELECT _topic_partition, _offset FROM {TOPIC}_all GROUP BY ALL HAVING count(*) > 1") == []
 
 
 def rows_by_year(platform: Platform) -> list[dict[str, int]]:

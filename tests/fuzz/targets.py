@@ -11,6 +11,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from headrace.audit.model.codec import decode, encode
+from headrace.audit.model.errors import MalformedReport
+from headrace.audit.model.facts import Verdict
+from headrace.audit.model.tier_reports import TierReports
 from headrace.broker.groups.subscription import subscribed_topics
 from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.broker.log import LogConfig, PartitionLog
@@ -30,6 +34,9 @@ from headrace.wire.generators import run_to_end
 from headrace.wire.messages import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce
 from headrace.wire.messages.single_partition_fetch import masked, offset_in, recognise
 from headrace.wire.quarantine_record import QuarantineRecord
+from tests.support.audit_world.memory_journal import MemoryJournal
+from tests.support.audit_world.records import WINDOW_MS
+from tests.support.audit_world.world import hear, judged
 
 Target = Callable[[bytes], None]
 
@@ -152,6 +159,26 @@ def value_frames(data: bytes) -> None:
     _refused(lambda: QuarantineRecord.from_json(data))
 
 
+def audit_report(data: bytes) -> None:
+    """A report that is not refused is read the same from what is written of it, and can be taken in, stored and judged."""
+    try:
+        report = decode(data)
+    except MalformedReport:
+        return
+    assert decode(encode(report)) == report
+    journal = MemoryJournal(WINDOW_MS)
+    books = TierReports(WINDOW_MS, journal.load_topic)
+    for _ in range(2):
+        try:
+            hear(books, report, 1, journal)
+        except MalformedReport:
+            return  # of a run that is not known
+    for topic in list(books.topics):
+        before = _judged(books, topic)
+        books.evict(topic)
+        assert _judged(books, topic) == before
+
+
 def sidecar(data: bytes) -> None:
     """Decode the bytes as they are, and with a correct CRC: otherwise no search gets past it."""
     for whole in (data, data[:-4] + crc32c(data[:-4]).to_bytes(4, "little")):
@@ -190,6 +217,11 @@ def log_recovery(data: bytes) -> None:
         check(folder)
     finally:
         shutil.rmtree(folder)
+
+
+def _judged(books: TierReports, topic: str) -> dict[int, Verdict]:
+    windows = {start: one for start, one in books.book(topic).windows.items() if one.is_mentioned}
+    return {start: judged(books, topic, start, heard_all_ms=9, now_ms=9) for start in windows}
 
 
 def _control(data: bytes) -> tuple[int, int]:
@@ -233,6 +265,7 @@ TARGETS: Mapping[str, Target] = {
         compression,
         group_metadata,
         value_frames,
+        audit_report,
         sidecar,
         log_recovery,
     )

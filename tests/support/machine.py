@@ -1,13 +1,16 @@
 """What some tests need of the machine that an ordinary user may lack. A test names its need: `@pytest.mark.needs("small disk")`.
-`tests/conftest.py` leaves it out, with the reason, where the need is not met. `sudo make test-root` runs what was left out.
+`tests/conftest.py` leaves it out, with the reason, where the need is not met. `sudo make test-root` runs those that root can run.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
+
+from tests.support.postgresql import programs
 
 _TRY_S = 30
 _MOUNT_ONE = 'mount -t tmpfs -o size=1m tmpfs "$0"'
@@ -24,6 +27,14 @@ def lacking_small_disk() -> str | None:
 
 
 @cache
+def lacking_mounted_disk() -> str | None:
+    """Return why no tmpfs can be mounted for every process, None where it can. Other users' small disks are below
+    `/proc/<pid>/root`, where Java creates no folder.
+    """
+    return "wants root, to mount a small disk that ZooKeeper can use" if os.geteuid() != 0 else lacking_small_disk()
+
+
+@cache
 def lacking_block_disk() -> str | None:
     """Return why no recorded block device can be mounted here, None where it can."""
     if os.geteuid() != 0:
@@ -37,8 +48,51 @@ def lacking_block_disk() -> str | None:
     return None if refused is None else f"wants mounts of its own, which are refused ({refused})"
 
 
-NEEDS: Mapping[str, Callable[[], str | None]] = {"small disk": lacking_small_disk, "block disk": lacking_block_disk}
+@cache
+def lacking_chromium() -> str | None:
+    """Return that there is no browser to look at pages with, None where there is one."""
+    return None if shutil.which("chromium") else "wants chromium (Debian: chromium)"
+
+
+@cache
+def lacking_logrotate() -> str | None:
+    """Return that files cannot be rotated as Debian does it, None where they can."""
+    return None if shutil.which("logrotate") else "wants logrotate (Debian: logrotate)"
+
+
+@cache
+def lacking_promtool() -> str | None:
+    """Return that there is no program that checks Prometheus' rules, None where there is one."""
+    return None if shutil.which("promtool") else "wants promtool (Debian: prometheus)"
+
+
+@cache
+def lacking_postgresql() -> str | None:
+    """Return why no PostgreSQL server can be started here, None where it can."""
+    return None if programs() is not None else "wants a PostgreSQL server (Debian: postgresql)"
+
+
+@cache
+def lacking_native() -> str | None:
+    """Return that the hot paths in C are not built, None where they are."""
+    if importlib.util.find_spec("headrace_native") is not None:
+        return None
+    return "wants headrace_native (a C compiler and Python's headers, then `pip install --no-build-isolation ./native`)"
+
+
+NEEDS: Mapping[str, Callable[[], str | None]] = {
+    "small disk": lacking_small_disk,
+    "mounted disk": lacking_mounted_disk,
+    "block disk": lacking_block_disk,
+    "chromium": lacking_chromium,
+    "postgresql": lacking_postgresql,
+    "logrotate": lacking_logrotate,
+    "promtool": lacking_promtool,
+    "native": lacking_native,
+}
 """By name: returns what is lacking, None when nothing is."""
+OF_ROOT = ("small disk", "mounted disk", "block disk")
+"""What root has, or may make."""
 
 
 def _refused(command: list[str]) -> str | None:

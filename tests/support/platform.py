@@ -5,13 +5,38 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.local import audit_queries, control
+from headrace.local import audit_queries, control, preflight
+from headrace.local.supervisor import process_table
 from headrace.local.supervisor.state import PlatformState, ProcessState
 from headrace.runtime.layout import Layout
 from tests.support.processes import Process, eventually
+
+
+def free_shift(above: int = 10_000) -> int:
+    """Return a port shift under which every port of the platform is free now."""
+    for shift in range(above, 50_000, 500):
+        layout = Layout.from_environment({"PORT_SHIFT": str(shift)})
+        ports = [spec.port for spec in process_table.load(layout) if spec.port is not None] + [layout.port(8000)]
+        if all(preflight.is_free(port) for port in ports):
+            return shift
+    raise AssertionError("no free range of ports on this machine")
+
+
+def table_of(path: Path, names: Collection[str], changes: Mapping[str, str] | None = None) -> Path:
+    """Write a process table with these entries of the real one, and with some words replaced; return its path."""
+    entries = (process_table.DEPLOY / "processes.toml").read_text().split("[[process]]")[1:]
+    kept = "".join(f"[[process]]{entry}" for entry in entries if tomllib.loads(entry)["name"] in names)
+    assert kept.count("[[process]]") == len(names)
+    for old, new in (changes or {}).items():
+        assert old in kept, old
+        kept = kept.replace(old, new)
+    path.write_text(kept)
+    return path
 
 
 class Platform:
@@ -52,6 +77,16 @@ class Platform:
         """Return what `headrace audit report --json` says of the topic."""
         found: list[dict[str, Any]] = json.loads(self.headrace("audit", "report", "--topic", topic, "--json"))
         return found
+
+    def report_topics(self) -> set[str]:
+        """Return the topics of which `headrace audit report` tells without being asked for one."""
+        return {window["topic"] for window in json.loads(self.headrace("audit", "report", "--json"))}
+
+    def topics(self, bootstrap: str) -> set[str]:
+        """Return a cluster's topics, as confluent-kafka sees them."""
+        from confluent_kafka.admin import AdminClient
+
+        return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
 
     def windows(self, topic: str) -> dict[int, dict[str, Any]]:
         return audit_queries.windows(self.layout, topic)

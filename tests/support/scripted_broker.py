@@ -12,7 +12,7 @@ import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from headrace.wire.batch.record_batch import iter_records, read_header
+from headrace.wire.batch.record_batch import BatchHeader, iter_records, read_header
 from headrace.wire.messages import control, fetch, produce
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, CREATE_TOPICS, INIT_PRODUCER_ID = 0, 1, 2, 3, 18, 19, 22
@@ -41,6 +41,8 @@ class Fault:
     garbage: bool = False
     delay_ms: int = 0
     error_code: int = 0
+    forgets_producers: bool = False
+    """Produce only: the broker no longer knows any sequence when it looks at the request."""
     damage_at: int | None = None
     """Fetch only: flip a bit in this byte of the records."""
 
@@ -54,6 +56,10 @@ class Partition:
     sequences: dict[tuple[int, int], int] = field(default_factory=dict)
     last: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
+    def forget(self) -> None:
+        self.sequences.clear()
+        self.last.clear()
+
 
 class ScriptedBroker:
     def __init__(self, topics: dict[str, int] | None = None, port: int = 0) -> None:
@@ -65,6 +71,8 @@ class ScriptedBroker:
         self.requests: list[tuple[int, int]] = []
         self.produced: list[list[tuple[str, int, int]]] = []
         """Per produce request: (topic, partition, records) of each batch."""
+        self.headers: list[BatchHeader] = []
+        """Of each batch that a produce request brought, stored or not."""
         self.auto_create = False
         self.next_producer_id = 100
         self._lock = threading.Lock()
@@ -231,6 +239,9 @@ class ScriptedBroker:
                 header = read_header(batch)
                 assert header.size_bytes == len(batch), "one batch a partition and request"
                 seen.append((topic.name, part.index, header.record_count))
+                self.headers.append(header)
+                if fault.forgets_producers:
+                    self.topics[topic.name][part.index].forget()
                 code, offset = fault.error_code, -1
                 if not code:
                     code, offset = self._take(self.topics[topic.name][part.index], batch)

@@ -10,7 +10,7 @@ PATHS = re.compile(r"`((?:platform|spark|dags|tests|docs|bench|deploy)/[A-Za-z0-
 WRITTEN_BY_BENCH = {"docs/BENCHMARKS.md"}
 
 
-@pytest.mark.parametrize("page", ["READING.md", "GLOSSARY.md", "BROKER.md", "ARCHITECTURE.md"])
+@pytest.mark.parametrize("page", ["READING.md", "GLOSSARY.md", "BROKER.md", "ARCHITECTURE.md", "SDK.md"])
 def test_every_file_that_a_page_names_is_there(page: str) -> None:
     named = PATHS.findall((ROOT / "docs" / page).read_text())
     assert named
@@ -34,3 +34,9 @@ def test_a_decision_is_a_page_of_context_decision_and_consequences(record: Path)
     lines = record.read_text().splitlines()
     assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequences"]
     assert len(lines) <= PAGE_LINES
+
+
+def test_each_decision_has_a_number_of_its_own_which_its_title_repeats() -> None:
+    numbers = [int(record.name.partition("-")[0]) for record in DECISIONS]
+    assert numbers == list(range(1, len(DECISIONS) + 1))
+    assert [int(record.read_text().removeprefix("# ").partition(".")[0]) for record in DECISIONS] == numbers

@@ -5,8 +5,9 @@ become a quarantine record. Some bad lines among good ones are accepted; those a
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...agent.parsers.access_log import parse_line, text_of
+from ...agent.parsers.parser import UnparsableLine
 from ...errors import HeadraceError
-from .access_log import UnparsableLine, parse_line, text_of
 from .log_lines import LINE_LIMIT_BYTES, LogFile
 
 LOOKED_AT = 100

@@ -6,14 +6,16 @@ line may have any time.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from ...agent.parsers.access_log import event_time_of, parse_line
+from ...agent.parsers.parser import UnparsableLine
 from ...audit.model.windows import WINDOW_MS, dated, window_start_ms
 from ...errors import HeadraceError
 from ...runtime.clock import Clock
 from ...wire.quarantine_record import FileOrigin, Origin, Stage, WindowFrom
-from .access_log import UnparsableLine, event_time_of, parse_line
 from .log_lines import LINE_LIMIT_BYTES, LogFile, LogLine, LogUnreadable
 
 TOLD_EVERY_LINES = 256
@@ -90,15 +92,19 @@ class Replay:
         stop: Stopping,
         clock: Clock,
         rate: float | None = None,
+        most_lines: int | None = None,
         window_ms: int = WINDOW_MS,
         on_progress: Callable[[int, float], None] = lambda lines, share: None,
     ) -> None:
-        """`rate` limits the lines per second. `on_progress(lines, share of the file)` is called every few hundred lines."""
+        """`rate` limits the lines per second. Lines behind `most_lines` are not sent. `on_progress(lines, share of the file)` is
+        called every few hundred lines.
+        """
         self._logger = logger
         self._path = path.absolute()
         self._stop = stop
         self._clock = clock
         self._rate = rate
+        self._most_lines = most_lines
         self._window_ms = window_ms
         self._on_progress = on_progress
         self._previous_ms: int | None = None
@@ -110,7 +116,7 @@ class Replay:
         with LogFile(self._path) as log:
             began_ms = self._clock.monotonic_ms()
             try:
-                for line in log.lines():
+                for line in islice(log.lines(), self._most_lines):
                     if self._is_stopped(began_ms, result.lines):
                         result.stopped_at_line = result.lines
                         break

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Collection, Mapping
 
+from ...audit.model.messages import EXPIRED
 from ...audit.publisher import RangeReporter, see_to_audit_topic
 from ...client.connection.cluster import Cluster
 from ...client.consumer.stream_message import Message
@@ -34,8 +35,8 @@ from .takeover import take_over
 
 log = get_logger(__name__)
 
-MOST_WINDOWS = 5_000
-"""Windows that may wait to be reported. With more, and reporting impossible, reading pauses."""
+MOST_STRETCHES = 50_000
+"""Stretches of records that may wait to be reported. With more, and reporting impossible, reading pauses."""
 SEND_TIMEOUT_MS = 5_000
 """The longest wait of one step of a flush. All steps together stay well below the time a member has to hand partitions over."""
 
@@ -118,7 +119,7 @@ class RequestRate:
         """Count one record. Return False if it cannot be counted now: it is then delivered again."""
         name = TopicPartition(message.topic, message.partition)
         counts = self._partitions[name]
-        if self._backlog() > MOST_WINDOWS and not self._flush_or_wait():
+        if self._backlog() > MOST_STRETCHES and not self._flush_or_wait():
             self._consumer.seek(name, message.offset)
             return False
         fault: Undecodable | None = None
@@ -145,7 +146,7 @@ class RequestRate:
             return
         if bad.to_offset > counts.reported_to:
             self._quarantine.put_range(name, bad)
-        counts.pass_over(bad.to_offset)
+        counts.skip(bad.from_offset, bad.to_offset, EXPIRED if bad.is_expired else "corrupt")
 
     # ---- partitions
 
@@ -176,7 +177,7 @@ class RequestRate:
     # ---- flush
 
     def _backlog(self) -> int:
-        return sum(counts.window_count for counts in self._partitions.values())
+        return sum(counts.stretch_count for counts in self._partitions.values())
 
     def _flush_or_wait(self) -> bool:
         self._flush_due_ms = self._clock.monotonic_ms() + self._settings.flush_every_ms
@@ -202,14 +203,18 @@ class RequestRate:
             see_to_audit_topic(self._audit, timeout_ms=SEND_TIMEOUT_MS)
             self._has_audit_topic = True
         self._quarantine.flush(SEND_TIMEOUT_MS)
+        # First what an earlier flush could not report: while that fails, what was counted since stays in the bounded backlog.
+        self._reporter.publish(SEND_TIMEOUT_MS)
         for name, position in self._consumer.positions().items():
             if name in self._partitions:
                 self._partitions[name].pass_over(position)  # offsets that held no records
         moved = {name: counts for name, counts in self._partitions.items() if counts.position > counts.saved_to}
         positions = {name: counts.position for name, counts in moved.items()}
         for name, counts in moved.items():
-            new, quarantined, redelivered = counts.take_tallies()
-            self._reporter.add_counts(*name, counts.position, new, quarantined=quarantined, redelivered=redelivered)
+            held, quarantined, redelivered, skipped = counts.take_tallies()
+            self._reporter.add_records(
+                *name, counts.position, held, quarantined=quarantined, redelivered=redelivered, skipped=skipped
+            )
         self._reporter.publish(SEND_TIMEOUT_MS)
         for name, counts in moved.items():
             counts.reported_to = max(counts.reported_to, positions[name])

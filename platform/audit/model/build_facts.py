@@ -1,81 +1,61 @@
 """Builds the facts for the verdict from the tier reports: of a topic, and of one of its windows."""
 
-from .facts import Progress, TopicFacts, WindowFacts
-from .messages import SEND_FAILED
-from .runs import RunKey
+from .facts import TopicFacts, WindowFacts
+from .packed_rows import PRODUCER_ID
 from .tier_reports import TierReports
-from .tiers import TierRule
+from .tiers import LIVE, TierRule
 
 
 def topic_facts(
-    books: TierReports,
+    reports: TierReports,
     topic: str,
     *,
     rules: tuple[TierRule, ...],
     heard_all_ms: int | None,
     listening_since_ms: int,
     presumed_dead_ms: int,
+    is_made_anew: bool = False,
 ) -> TopicFacts:
     """Return what is true of all windows of the topic."""
-    mine = [run for run in books.runs.values() if topic in run.topics]
-    ended = [run.closed_ms for run in mine if run.closed_ms is not None and run.has_said_all]
-    going = sorted((run for run in mine if not run.has_said_all), key=lambda run: run.key)
-    latest: dict[str, int] = {}
-    for run in books.runs.values():
-        latest[run.key.instance] = max(latest.get(run.key.instance, 0), run.key.epoch)
+    mine = reports.runs.of(topic)
+    going = [run for run in mine if not run.has_said_all]
+    logs = reports.book(topic).logs
+    read_ms = min((log.caught_up_ms or 0 for log in logs.get(LIVE, {}).values()), default=0)
     return TopicFacts(
         topic=topic,
         rules=rules,
-        progress={
-            tier: {
-                partition: Progress(
-                    coverage=log.ranges.coverage(),
-                    begins_at=log.begins_at,
-                    moved_ms=log.moved_ms,
-                    caught_up_ms=log.caught_up_ms,
-                )
-                for partition, log in logs.items()
-            }
-            for tier, logs in books.topics[topic].logs.items()
-        },
+        logs=logs,
         runs=going,
-        closed_ms=max(ended, default=None),
-        superseded_at={run.key: latest[run.key.instance] for run in going if latest[run.key.instance] > run.key.epoch},
+        ended=[run for run in mine if run.has_said_all and (run.closed_ms or 0) >= read_ms],
+        has_producers=bool(mine),
+        superseded_at={run.key: latest for run in going if (latest := reports.runs.epochs[run.key.instance][-1]) > run.key.epoch},
         heard_all_ms=heard_all_ms,
         listening_since_ms=listening_since_ms,
         presumed_dead_ms=presumed_dead_ms,
+        is_made_anew=is_made_anew,
     )
 
 
-def window_facts(books: TierReports, topic: str, window_start_ms: int) -> WindowFacts:
+def window_facts(reports: TierReports, topic: str, window_start_ms: int) -> WindowFacts:
     """Return what is known of one window."""
-    book = books.topics[topic].windows[window_start_ms]
-    arrived: dict[RunKey, dict[int, int]] = {}
-    unaudited = 0
-    for producer_id, by_partition in book.live.items():
-        owner = books.owner_of(producer_id)
-        if owner is None or topic not in books.runs[owner].topics:
-            unaudited += sum(by_partition.values())
-            continue
-        mine = arrived.setdefault(owner, {})
-        for partition, count in by_partition.items():
-            mine[partition] = mine.get(partition, 0) + count
-    losses: dict[str, int] = {}
-    failed: dict[str, int] = {}
-    for key, cell in book.producers.items():
-        for name, count in cell.losses.items():
-            losses[name] = losses.get(name, 0) + count
-            if name == SEND_FAILED:
-                failed[key.instance] = failed.get(key.instance, 0) + count
+    book = reports.book(topic).windows[window_start_ms]
+    ids = {key.producer_id for one in book.producers.values() for key in one.sent}
+    for entry in book.found.get(LIVE, {}).values():
+        ids.update(entry.held.column(PRODUCER_ID))
+    owners = {}
+    for producer_id in ids:
+        owner = reports.runs.owner_of(producer_id)
+        if owner is not None and topic in reports.runs[owner].topics:
+            owners[producer_id] = reports.runs[owner]
+    for key, one in book.producers.items():
+        for sent_key in one.sent:
+            owners.setdefault(sent_key.producer_id, reports.runs[key])
     return WindowFacts(
         window_start_ms=window_start_ms,
-        window_end_ms=window_start_ms + books.window_ms,
-        cells={tier: cells for tier, cells in book.cells.items() if cells},
-        acknowledged={key: cell.counts for key, cell in book.producers.items()},
-        arrived=arrived,
-        unaudited=unaudited,
-        losses=losses,
-        send_failed=failed,
-        reported_ms=max((cell.heard_ms for cell in book.producers.values()), default=None),
+        window_end_ms=window_start_ms + reports.window_ms,
+        found=book.found,
+        producers=book.producers,
+        owners=owners,
+        known=book.known,
         redelivered=book.redelivered,
     )

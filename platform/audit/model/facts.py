@@ -1,61 +1,35 @@
 """What a verdict is made of and what it is: facts of a topic, facts of one of its windows, the verdict. Plain values."""
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from .ranges import WindowSum
+from .books import Found, ProducerBook
+from .messages import KnownDifference
 from .runs import Run, RunKey
+from .tier_log import TierLog
 from .tiers import TierRule
 
 
 class Kind(StrEnum):
-    """The verdicts."""
+    """The verdicts. Only COMPLETE is complete."""
 
     COMPLETE = "COMPLETE"
+    """Every record that was handed over is in every tier exactly once, or in quarantine with an address."""
+    ACCOUNTED = "ACCOUNTED"
+    """Balances, but for records that were lost under a name and have no address."""
     ACCEPTED = "ACCEPTED"
-    """Balances, but for a producer that never said all and that somebody has retired: as complete as it will ever be."""
+    """Balances, but for what a person has taken upon himself: a run that never said all, a difference that is known."""
     INCOMPLETE = "INCOMPLETE"
-    OVERCOUNTED = "OVERCOUNTED"
+    ALTERED = "ALTERED"
+    DOUBLED = "DOUBLED"
     OPEN = "OPEN"
     UNKNOWN = "UNKNOWN"
 
     @property
     def is_final(self) -> bool:
         """True when time alone will not change it."""
-        return self in (Kind.COMPLETE, Kind.ACCEPTED, Kind.INCOMPLETE, Kind.OVERCOUNTED)
-
-
-@dataclass(slots=True)
-class Cell:
-    """What one tier found of one window in one partition."""
-
-    found: WindowSum
-    updated_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far one tier has got in one partition."""
-
-    coverage: Sequence[tuple[int, int]]
-    """Offsets accounted for, as disjoint half-open ranges in order."""
-    begins_at: int
-    moved_ms: int
-    """When the coverage last grew (or the tier was first heard of there)."""
-    caught_up_ms: int | None = None
-    """Read-back tiers: the latest moment at which the log was asked for its end and all up to it is read."""
-
-    def covers(self, from_offset: int, to_offset: int) -> bool:
-        """Return whether every offset of [from_offset, to_offset) is accounted for."""
-        if from_offset >= to_offset:
-            return True
-        if len(self.coverage) == 1:
-            start, end = self.coverage[0]
-            return start <= from_offset and to_offset <= end
-        at = bisect_right(self.coverage, from_offset, key=lambda one: one[0]) - 1
-        return at >= 0 and self.coverage[at][1] >= to_offset
+        return self not in (Kind.OPEN, Kind.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +38,14 @@ class TopicFacts:
 
     topic: str
     rules: Sequence[TierRule]
-    progress: Mapping[str, Mapping[int, Progress]]
+    logs: Mapping[str, Mapping[int, TierLog]]
+    """Tier → partition → how far it has got."""
     runs: Sequence[Run]
     """The runs that announced the topic and have not closed with all their reports here."""
-    closed_ms: int | None
-    """When the last of the runs that did close so was heard to; None when there is none."""
+    ended: Sequence[Run]
+    """The runs that did close so, since the live log was last read to its end everywhere."""
+    has_producers: bool
+    """Whether any run has announced the topic."""
     superseded_at: Mapping[RunKey, int] = field(default_factory=dict)
     """Run → the epoch of a later run of the same instance."""
     heard_all_ms: int | None
@@ -80,6 +57,8 @@ class TopicFacts:
 
     It leaves windows unknown that it could still touch, not later ones.
     """
+    is_made_anew: bool = False
+    """The live cluster had another topic of this name before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,31 +67,49 @@ class WindowFacts:
 
     window_start_ms: int
     window_end_ms: int
-    cells: Mapping[str, Mapping[int, Cell]]
-    """Tier → partition → found (without the producer tier)."""
-    acknowledged: Mapping[RunKey, Mapping[int, int]]
-    """Run → partition → records; a run that mentioned the window has an entry, be it empty."""
-    arrived: Mapping[RunKey, Mapping[int, int]]
-    """Run → partition → records with its producer ids in the live log."""
-    unaudited: int = 0
-    """Records in the live log whose producer id nobody announced."""
-    losses: Mapping[str, int] = field(default_factory=dict)
-    """Name → records that producers took in and lost by name."""
-    send_failed: Mapping[str, int] = field(default_factory=dict)
-    """Instance → records whose send was given up: the producer does not know whether they arrived."""
-    reported_ms: int | None = None
-    """When a producer last said something about the window."""
+    found: Mapping[str, Mapping[int, Found]]
+    """Tier → partition → which records (without the producer tier)."""
+    producers: Mapping[RunKey, ProducerBook]
+    """Run → what it said of the window; a run that mentioned it has an entry, be it empty."""
+    owners: Mapping[int, Run]
+    """Producer id → the run that announced it; ids in the live log that nobody announced for the topic are not here."""
+    known: Mapping[str, KnownDifference]
+    """Tier → a person's word on a difference there."""
     redelivered: int = 0
+
+    @property
+    def reported_ms(self) -> int:
+        """When a producer last said something about the window, 0 without."""
+        return max((one.heard_ms for one in self.producers.values()), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """Records one after another that are missing, doubled or altered."""
+
+    kind: str
+    first_offset: int | None
+    """None where they stand nowhere in the log."""
+    count: int
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    first_sequence: int | None = None
+    instance: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Where two tiers differ in one partition."""
+    """Where a tier differs from the one before it, in one partition."""
 
     tier: str
     partition: int
     missing: int
-    extra: int
+    doubled: int
+    altered: int
+    records: Sequence[Records]
+    """Which records; at most as many entries as were asked for."""
+    more: int = 0
+    """How many records the entries that are left out name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +121,18 @@ class Verdict:
     """Tier → count; None where the tier has not reported the window yet."""
     missing: int
     """Records lost without a name between tiers; exact when the verdict is final, proven so far otherwise."""
-    extra: int
-    first_bad_tier: str | None
+    doubled: int
+    altered: int
+    accounted: Mapping[str, int]
+    """Name → records that were lost under it and have no address."""
     quarantined: int
-    losses: Mapping[str, int]
+    first_bad_tier: str | None
     unaudited: int
     redelivered: int
+    erased: int
+    """Of the missing ones, those that a person has had deleted."""
+    losses: Mapping[str, int]
+    """Name → records, `quarantined` ones among them."""
     silent: Sequence[str]
     retired: Sequence[str]
     """Producers that never said all of this window, each with who retired it, and why."""

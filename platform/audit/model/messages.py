@@ -1,28 +1,87 @@
-"""What tiers say on the audit topic, as values. `codec.py` has their JSON; `tier_reports.py` adds them up."""
+"""What tiers say on the audit topic, as values: which records, not how many. `codec.py` has their JSON; `tier_reports.py` adds
+them up.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 QUARANTINED = "quarantined"
 SEND_FAILED = "send_failed"
-LOSS_NAMES = (QUARANTINED, "dropped_buffer_full", SEND_FAILED, "refused_by_schema", "sampled", "expired")
-"""The names a producer may give to what it took in and did not get acknowledged."""
+REFUSED = "refused"
+EXPIRED = "expired"
+DROPPED_JOURNAL_FULL = "dropped_journal_full"
+DAMAGED_IN_JOURNAL = "damaged_in_journal"
+GONE_FROM_SOURCE = "gone_from_source"
+"""An agent had read them, and before they were stored their source lost them: a file was cut, a journal was deleted."""
+LOSS_NAMES = (
+    QUARANTINED,
+    "dropped_buffer_full",
+    "dropped_too_large",
+    SEND_FAILED,
+    "refused_by_schema",
+    REFUSED,
+    EXPIRED,
+    DROPPED_JOURNAL_FULL,
+    DAMAGED_IN_JOURNAL,
+    GONE_FROM_SOURCE,
+)
+"""The names of records that were handed over and are not stored. Only `quarantined` ones have an address."""
 
 MAX_WINDOWS = 500
 """The most windows that one message carries, so that a message stays below every broker's size limit."""
+MAX_STRETCHES = 10_000
+"""The most stretches that one message carries, for the same reason."""
+
+
+class Stretch(NamedTuple):
+    """Records one after another: one batch, or a part of one."""
+
+    first: int
+    """The first record's offset; its sequence number where a producer speaks."""
+    count: int  # type: ignore[assignment]
+    crc: int | None = None
+    """The CRC of the batch that holds them (CRC-32C, as in the header); None where the tier holds no batches."""
+
+    @property
+    def end(self) -> int:
+        """The number behind the last record."""
+        return self.first + self.count
+
+
+class Renumbered(NamedTuple):
+    """A batch that was sent again under other numbers: it may stand in the log once under either."""
+
+    sent: Stretch
+    producer_id: int
+    producer_epoch: int
+    first_sequence: int
+    """Its next numbers. What became of them is said under them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentRanges:
+    """What one producer id sent to one partition of one window, by sequence numbers, each batch with its end."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    acknowledged: tuple[Stretch, ...] = ()
+    uncertain: tuple[Stretch, ...] = ()
+    """Given up; perhaps stored."""
+    renumbered: tuple[Renumbered, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerWindow:
-    """One producer's whole count for one window so far; a later report replaces an earlier one."""
+    """What one run has to add about one window: ranges are united with earlier ones, losses replace earlier ones."""
 
     topic: str
     window_start_ms: int
-    counts: Mapping[int, int]
-    """Partition → acknowledged records."""
+    sent: tuple[SentRanges, ...] = ()
+    """Batches whose end was not reported yet. Said twice, they count once."""
     losses: Mapping[str, int] = field(default_factory=dict)
-    """Name of the loss → records that this producer took in and that are not in `counts`."""
+    """Name of the loss → records of this window so far that this run took in and never sent. Absolute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,26 +103,42 @@ class ProducerReport:
     topics: tuple[str, ...]
     moved_past_ms: int | None = None
     """Every window that ends at or before this is sealed."""
-    restates_from: int | None = None
-    """From this sequence on the run has said again all that it remembers: earlier lost reports no longer matter."""
+    only_between_ms: tuple[int, int] | None = None
+    """The run logs no event before the first or at or after the second instant: windows outside do not wait for it (a replay)."""
     windows: tuple[ProducerWindow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeWindow:
-    """What a tier found of one window between two offsets."""
+    """Which records of one window a tier found between two offsets."""
 
-    count: int
-    quarantined: int = 0
+    held: tuple[Stretch, ...] = ()
+    """A record that the tier holds twice stands here twice."""
+    quarantined: tuple[Stretch, ...] = ()
+    altered: tuple[Stretch, ...] = ()
+    """Records, also in `held`, whose content the tier itself found to be another than what it read."""
     redelivered: int = 0
-    """Records the tier itself met a second time; they are not in `count`."""
+    """Records the tier itself met a second time and did not keep."""
+
+
+class Skipped(NamedTuple):
+    """Offsets that the tier could not read, and why."""
+
+    from_offset: int
+    to_offset: int
+    reason: str
+    """`expired`, `corrupt` or `deleted`."""
+
+
+CORRUPT = "corrupt"
+SKIP_REASONS = (EXPIRED, CORRUPT, "deleted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeReport:
     """One message of a tier that reads a log: all of [from_offset, to_offset) of one partition.
 
-    An empty range announces the tier.
+    It replaces whatever the tier said of these offsets before. An empty range announces the tier.
     """
 
     tier: str
@@ -75,11 +150,7 @@ class RangeReport:
     to_offset: int
     windows: Mapping[int, RangeWindow] = field(default_factory=dict)
     """Window start in milliseconds → what was found."""
-    redelivered: int = 0
-    """Records met a second time whose window the tier does not know."""
-    part: int = 0
-    parts: int = 1
-    """A range with more than `MAX_WINDOWS` windows comes in `parts` messages and counts once all have come."""
+    skipped: tuple[Skipped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,4 +167,23 @@ class Retirement:
     reason: str
 
 
-Report = ProducerReport | RangeReport | Retirement
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownDifference:
+    """A person's word that a window's difference at one tier is known (`lost`) or was wanted (`erased`).
+
+    It holds while the difference is just this one: with other numbers the window is INCOMPLETE, DOUBLED or ALTERED again.
+    """
+
+    topic: str
+    window_start_ms: int
+    tier: str
+    kind: Literal["lost", "erased"]
+    missing: int
+    doubled: int
+    altered: int
+    at_ms: int
+    by: str
+    reason: str
+
+
+Report = ProducerReport | RangeReport | Retirement | KnownDifference

@@ -3,8 +3,9 @@
 A run is (instance, epoch). Its counts per window are in `tier_reports.py`; what its silence means is decided in `verdict.py`.
 """
 
+from bisect import insort
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .messages import ProducerReport, Retirement
 
@@ -12,6 +13,11 @@ MOST_GAPS = 100
 """Stretches of lost sequence numbers remembered one by one.
 
 The oldest are joined beyond it, which only says 'lost' about more.
+"""
+MOST_SEALS = 100
+"""Seals that are remembered with their times, of 16 hours of windows; a window of an earlier one counts as sealed by the next.
+
+A run is written down with each of its reports: one that logs for months must not grow with them.
 """
 
 
@@ -48,6 +54,8 @@ class Run:
     seals: list[tuple[int, int]] = field(default_factory=list)
     """(moved_past_ms, heard_ms), both rising: which windows were sealed when."""
     retired: Retired | None = None
+    only_between_ms: tuple[int, int] | None = None
+    """The run has announced that it logs events of these times only (a replay)."""
 
     @property
     def has_said_all(self) -> bool:
@@ -71,28 +79,33 @@ class Run:
             self.is_closed = report.state == "closed"
             self.closed_ms = now_ms if self.is_closed else None
         else:
-            self._fill(report.sequence, report.sequence + 1)
-        if report.restates_from is not None:
-            self._fill(0, report.restates_from)
+            self._fill(report.sequence)
+        if report.only_between_ms is not None:
+            known = self.only_between_ms or report.only_between_ms
+            self.only_between_ms = min(known[0], report.only_between_ms[0]), max(known[1], report.only_between_ms[1])
         while len(self.gaps) > MOST_GAPS:
             self.gaps[0:2] = [(self.gaps[0][0], self.gaps[1][1])]
         past = report.moved_past_ms
         if past is not None and (not self.seals or past > self.seals[-1][0]):
             self.seals.append((past, now_ms))
+            del self.seals[:-MOST_SEALS]
+
+    def may_touch(self, window_start_ms: int, window_end_ms: int) -> bool:
+        """Return whether the run, by its own announcement, may log events of the window."""
+        if self.only_between_ms is None:
+            return True
+        return self.only_between_ms[0] < window_end_ms and window_start_ms < self.only_between_ms[1]
 
     def retire(self, retirement: Retirement, now_ms: int) -> None:
         """Take in that nothing more will come of the run; one that has said all needs nobody's word."""
         if not self.has_said_all:
             self.retired = Retired(heard_ms=now_ms, by=retirement.by, reason=retirement.reason)
 
-    def _fill(self, from_sequence: int, to_sequence: int) -> None:
-        left: list[tuple[int, int]] = []
-        for start, end in self.gaps:
-            if start < from_sequence:
-                left.append((start, min(end, from_sequence)))
-            if to_sequence < end:
-                left.append((max(start, to_sequence), end))
-        self.gaps = [gap for gap in left if gap[0] < gap[1]]
+    def _fill(self, sequence: int) -> None:
+        for at, (start, end) in enumerate(self.gaps):
+            if start <= sequence < end:
+                self.gaps[at : at + 1] = [gap for gap in ((start, sequence), (sequence + 1, end)) if gap[0] < gap[1]]
+                return
 
     def sealed_ms(self, window_end_ms: int) -> int | None:
         """Return when the audit heard that no more is to come for a window that ends there, or None when it has not."""
@@ -100,3 +113,58 @@ class Run:
         if self.closed_ms is not None:
             at.append(self.closed_ms)
         return min(at, default=None)
+
+
+class Runs(dict[RunKey, Run]):
+    """All runs, and which of them announced a topic or a producer id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.epochs: dict[str, list[int]] = {}
+        """Instance → the epochs of its runs, in order."""
+        self._by_topic: dict[str, set[RunKey]] = {}
+        self._by_producer_id: dict[int, list[RunKey]] = {}
+
+    def put(self, run: Run) -> None:
+        """Add a run, or note what it has announced since."""
+        if run.key not in self:
+            self[run.key] = run
+            insort(self.epochs.setdefault(run.key.instance, []), run.key.epoch)
+        for topic in run.topics:
+            self._by_topic.setdefault(topic, set()).add(run.key)
+        for producer_id in run.producer_ids:
+            if producer_id < 0:
+                continue  # the number of all who have no id: nobody's in particular
+            owners = self._by_producer_id.setdefault(producer_id, [])
+            if run.key not in owners:
+                insort(owners, run.key)
+
+    def forget(self, key: RunKey) -> None:
+        """Forget the run and what it announced."""
+        run = self.pop(key)
+        _drop(self.epochs, key.instance, key.epoch)
+        for topic in run.topics:
+            _drop(self._by_topic, topic, key)
+        for producer_id in run.producer_ids:
+            _drop(self._by_producer_id, producer_id, key)
+
+    def of(self, topic: str) -> list[Run]:
+        """Return the runs that announced the topic, in order."""
+        return [self[key] for key in sorted(self._by_topic.get(topic, ()))]
+
+    def owner_of(self, producer_id: int) -> RunKey | None:
+        """Return whose records carry this producer id: the latest run's, where several announced it; None without any."""
+        owners = self._by_producer_id.get(producer_id)
+        return owners[-1] if owners else None
+
+    def is_needed(self, run: Run) -> bool:
+        """Return whether others are judged by this run: an earlier one of its instance, or a topic that it alone announced."""
+        return self.epochs[run.key.instance][0] < run.key.epoch or any(len(self._by_topic[topic]) == 1 for topic in run.topics)
+
+
+def _drop(index: dict[Any, Any], name: object, one: object) -> None:
+    """Remove one of those under the name, and the name with the last."""
+    if name in index and one in index[name]:
+        index[name].remove(one)
+        if not index[name]:
+            del index[name]

@@ -1,27 +1,26 @@
-"""Everything that tiers have reported, added up so that any window's facts are at hand. Pure and in memory.
+"""Everything that tiers have reported, kept so that any window's facts are at hand. Pure and in memory.
 
-Each method that changes something passes the change to a `Journal`, so that a store can follow in the same transaction and
-rebuild the same state after a restart. Knows nothing of SQL, clocks or topics' settings.
+Runs are kept for all topics, and the books topic by topic: `load` brings one that is not in memory, `evict` lets it go. Each
+method that changes something passes the change to a `Journal`, so that a store can follow in the same transaction and rebuild
+the same state. Knows nothing of SQL, clocks or topics' settings.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import NamedTuple, Protocol
 
+from .books import Found, TopicBook, pack_sent, plain, sent_of
 from .errors import MalformedReport
-from .facts import Cell
-from .messages import ProducerReport, RangeReport, RangeWindow, Retirement
-from .ranges import AcceptedRange, Change, Outcome, Ranges, WindowSum
-from .runs import Run, RunKey
-from .tiers import LIVE
+from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow, Retirement, Skipped, Stretch
+from .packed_rows import common
+from .runs import Run, RunKey, Runs
+from .tier_log import TierLog
+from .tiers import LIVE, READ_BACK
 from .windows import WINDOW_MS
 
-MOST_PENDING = 1_000
-"""Ranges in parts that wait for their other parts.
-
-Beyond it the oldest is dropped, and its offsets stay unaccounted for.
-"""
+MOST_SPANS = 100
+"""Spans of event times with news that are remembered one by one; beyond it, every window counts as touched."""
 
 
 class LogKey(NamedTuple):
@@ -32,104 +31,135 @@ class LogKey(NamedTuple):
     partition: int
 
 
-@dataclass(slots=True)
-class ProducerCell:
-    """One run's word on one window of one topic."""
+class LiveBatch(NamedTuple):
+    """A batch of the live log, or the part of one that lies in one window. The producer is (-1, -1, -1) without one."""
 
-    sequence: int
-    counts: dict[int, int]
-    losses: dict[str, int]
-    heard_ms: int
-
-
-@dataclass(slots=True)
-class TierLog:
-    """What one tier has accounted for in one partition."""
-
-    ranges: Ranges
-    begins_at: int
-    moved_ms: int
-    caught_up_ms: int | None = None
-
-
-@dataclass(slots=True)
-class WindowBook:
-    """What everybody said of one window of one topic."""
-
-    cells: dict[str, dict[int, Cell]] = field(default_factory=dict)
-    producers: dict[RunKey, ProducerCell] = field(default_factory=dict)
-    live: dict[int, dict[int, int]] = field(default_factory=dict)
-    """Producer id → partition → records in the live log."""
-    redelivered: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadWindow:
-    """What a reader found of one window in one stretch of a partition."""
-
-    first_offset: int
-    end_offset: int
-    by_producer: Mapping[int, int]
+    first: int
+    count: int  # type: ignore[assignment]
+    crc: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRead:
-    """What a reader of a tier found behind its position: [from_offset, to_offset) of one partition."""
+    """What a reader found in [from_offset, to_offset) of one partition; all of it, replacing what was found there before.
+
+    The first read of a partition begins where its log begins: below that nobody knows what was there.
+    """
 
     topic: str
     partition: int
     from_offset: int
     to_offset: int
-    windows: Mapping[int, ReadWindow]
+    windows: Mapping[int, Sequence[LiveBatch | Stretch]] = field(default_factory=dict)
+    """Window start → its batches: `LiveBatch` from the live log, `Stretch` from the offline one."""
+    skipped: tuple[Skipped, ...] = ()
+
+
+class Outcome(Enum):
+    """What became of a range that was told."""
+
+    ADDED = "added"
+    REPLACED = "replaced what was known"
+    REDELIVERED = "known already"
+    NOT_TAKEN = "more gaps than are kept: not taken, a gap"
 
 
 class Journal(Protocol):
-    """Where changes of the books are written down. Every call is one fact that replaces the earlier one of the same key."""
+    """Where changes of the books are written down, so that they can be rebuilt exactly.
+
+    `put_…` replaces what has the same key; `append_…` adds a piece, and the pieces of a key are united in any order. A log is
+    stored as `log.words()`. Runs outlive their topics.
+    """
 
     def put_log(self, key: LogKey, log: TierLog) -> None: ...
 
-    def drop_range(self, key: LogKey, from_offset: int) -> None: ...
+    def append_found(self, key: LogKey, window_start_ms: int, from_offset: int, packed: bytes, now_ms: int) -> None:
+        """A piece of an entry; restored by `WindowBook.restore_found`. `from_offset` is no other piece's of the entry."""
 
-    def put_range(self, key: LogKey, accepted: AcceptedRange, windows: Iterable[int], now_ms: int) -> None: ...
+    def rewrite_found(self, key: LogKey, window_start_ms: int, packed: bytes, now_ms: int) -> None:
+        """Drop all pieces of the entry and write this one (from_offset -1), or none if `packed` is empty."""
 
-    def put_live(self, topic: str, partition: int, totals: Mapping[tuple[int, int], int]) -> None: ...
+    def append_sent(
+        self, key: RunKey, topic: str, window_start_ms: int, sequence: int, packed: bytes, losses: Mapping[str, int], now_ms: int
+    ) -> None:
+        """A run's word on a window; restored by `WindowBook.take_producer(key, unpack_sent(packed), losses, now_ms)`."""
 
-    def put_redelivered(self, topic: str, totals: Mapping[int, int]) -> None: ...
+    def put_redelivered(self, topic: str, window_start_ms: int, count: int) -> None: ...
+
+    def put_known(self, known: KnownDifference) -> None:
+        """Key: topic, window and tier."""
 
     def put_run(self, run: Run) -> None: ...
 
-    def put_producer_cells(self, key: RunKey, topic: str, cells: Mapping[int, ProducerCell]) -> None: ...
+    def drop_run(self, key: RunKey) -> None: ...
 
-    def put_part(self, report: RangeReport) -> None: ...
+    def drop_log(self, key: LogKey) -> None:
+        """Drop the log and all entries of it."""
 
-    def drop_parts(self, report: RangeReport) -> None: ...
+    def drop_topic(self, topic: str) -> None: ...
 
-    def drop_tier(self, tier: str, topic: str) -> None: ...
+    def put_topic_id(self, topic: str, topic_id: str) -> None: ...
 
 
-class TopicBook:
-    """The books of one topic."""
+@dataclass(slots=True)
+class News:
+    """Which windows of a topic may have another verdict now."""
 
-    def __init__(self) -> None:
-        self.windows: defaultdict[int, WindowBook] = defaultdict(WindowBook)
-        self.logs: dict[str, dict[int, TierLog]] = {}
-        self.changed: set[int] = set()
-        """Windows with news since somebody last took them."""
-        self.all_changed = True
-        """Something changed that may touch every window: a new run, a new tier, a recount."""
+    windows: set[int] = field(default_factory=set)
+    spans: list[tuple[int, int] | None] = field(default_factory=list)
+    """Event times of which every window may be touched; None: all there are."""
+
+    def touches(self, window_start_ms: int, window_end_ms: int) -> bool:
+        """Return whether there is news of the window."""
+        return window_start_ms in self.windows or any(
+            span is None or (span[0] < window_end_ms and window_start_ms < span[1]) for span in self.spans
+        )
+
+    def add_span(self, span: tuple[int, int] | None) -> None:
+        """Note that every window of these times may be touched."""
+        if span is None or len(self.spans) >= MOST_SPANS:
+            self.spans = [None]
+        elif self.spans != [None] and span not in self.spans:
+            self.spans.append(span)
 
 
 class TierReports:
-    """Every topic's reports and every run. One owner; the caller holds the lock."""
+    """Every run, and the books of the topics that are in memory. One owner; the caller holds the lock."""
 
-    def __init__(self, window_ms: int = WINDOW_MS) -> None:
+    def __init__(self, window_ms: int = WINDOW_MS, load: Callable[[str], TopicBook] = lambda topic: TopicBook()) -> None:
         self.window_ms = window_ms
-        self.topics: defaultdict[str, TopicBook] = defaultdict(TopicBook)
-        self.runs: dict[RunKey, Run] = {}
-        self._by_producer_id: dict[int, RunKey] = {}
-        self._pending: dict[tuple[str, str, int, int, int, int], dict[int, RangeReport]] = {}
+        self._load = load
+        self.topics: dict[str, TopicBook] = {}
+        """The books in memory; `book` loads the others."""
+        self.runs = Runs()
+        self.news: dict[str, News] = {}
+        """Topic → what changed since somebody last took it (with `pop`)."""
 
-    # -- what tiers say -------------------------------------------------------------------------------------------------
+    # -- the books in memory ---------------------------------------------------------------------------------------------
+
+    def book(self, topic: str) -> TopicBook:
+        """Return the topic's book, loaded where it is not in memory."""
+        if topic not in self.topics:
+            self.topics[topic] = self._load(topic)
+        return self.topics[topic]
+
+    def evict(self, topic: str) -> None:
+        """Let the topic's book go; everything in it has been journalled, but for `caught_up_ms`."""
+        self.topics.pop(topic, None)
+
+    def restore_run(self, run: Run) -> None:
+        """Put back a stored run."""
+        self.runs.put(run)
+
+    def forget_run(self, key: RunKey, journal: Journal) -> None:
+        """Forget a run that has no record in any window of the books and will say nothing more."""
+        self.runs.forget(key)
+        journal.drop_run(key)
+
+    # -- what tiers say --------------------------------------------------------------------------------------------------
 
     def take_producer(self, report: ProducerReport, now_ms: int, journal: Journal, *, is_audited: Callable[[str], bool]) -> None:
         """Take in a producer's report; windows of topics that are not audited are left out."""
@@ -137,28 +167,26 @@ class TierReports:
         run = self.runs.get(key)
         is_new = run is None
         if run is None:
-            run = self.runs[key] = Run(key=key, first_heard_ms=now_ms, heard_ms=now_ms)
+            run = Run(key=key, first_heard_ms=now_ms, heard_ms=now_ms)
         before = _standing(run)
         run.take(report, now_ms)
         run.topics = {topic for topic in run.topics if is_audited(topic)}
         journal.put_run(run)
-        self.index_run(run)
-        told: defaultdict[str, dict[int, ProducerCell]] = defaultdict(dict)
+        self.runs.put(run)
         for window in report.windows:
             if not is_audited(window.topic):
                 continue
-            book = self.topics[window.topic].windows[window.window_start_ms]
-            known = book.producers.get(key)
-            if known is not None and known.sequence >= report.sequence:
-                continue
-            cell = ProducerCell(report.sequence, dict(window.counts), dict(window.losses), now_ms)
-            book.producers[key] = told[window.topic][window.window_start_ms] = cell
-            self.topics[window.topic].changed.add(window.window_start_ms)
-        for topic, cells in told.items():
-            journal.put_producer_cells(key, topic, cells)
+            told = sent_of(window)
+            book = self.book(window.topic).window(window.window_start_ms)
+            if book.take_producer(key, told, window.losses, now_ms):
+                packed = pack_sent(told)
+                journal.append_sent(
+                    key, window.topic, window.window_start_ms, report.sequence, packed, dict(window.losses), now_ms
+                )
+                self._news(window.topic).windows.add(window.window_start_ms)
         if is_new or before != _standing(run):
             for topic in run.topics:
-                self.topics[topic].all_changed = True
+                self._news(topic).add_span(run.only_between_ms)
 
     def take_retirement(self, retirement: Retirement, now_ms: int, journal: Journal) -> None:
         """Take in that nothing more will come of a run. Raises MalformedReport for a run that nobody announced."""
@@ -171,158 +199,179 @@ class TierReports:
         run.retire(retirement, now_ms)
         journal.put_run(run)
         for topic in run.topics:
-            self.topics[topic].all_changed = True
+            self._news(topic).add_span(run.only_between_ms)
 
-    def index_run(self, run: Run) -> None:
-        """Note whose the run's producer ids are: the latest epoch's, where several runs announced one."""
-        for producer_id in run.producer_ids:
-            if producer_id < 0:
-                continue  # the number of all who have no id: nobody's in particular
-            owner = self._by_producer_id.get(producer_id)
-            if owner is None or owner <= run.key:
-                self._by_producer_id[producer_id] = run.key
+    def take_known_difference(self, known: KnownDifference, journal: Journal) -> None:
+        """Take in a person's word on a difference; a later one on the same window and tier replaces it."""
+        self.book(known.topic).window(known.window_start_ms).known[known.tier] = known
+        journal.put_known(known)
+        self._news(known.topic).windows.add(known.window_start_ms)
 
-    def take_range(self, report: RangeReport, now_ms: int, journal: Journal) -> Outcome | None:
-        """Take in a range that a tier told; None while other parts of it are still to come."""
-        windows = self._whole(report, journal)
-        if windows is None:
-            return None
-        topic = self.topics[report.topic]
-        if report.tier not in topic.logs:
-            topic.all_changed = True
-        log = self._log(LogKey(report.tier, report.topic, report.partition), report.from_offset, now_ms)
-        log.begins_at = min(log.begins_at, report.from_offset)
-        change = log.ranges.accept(report.from_offset, report.to_offset, windows)
-        if change.outcome in (Outcome.ADDED, Outcome.REPLACED):
-            log.moved_ms = now_ms
-        redelivered = dict(change.redelivered)
-        for start, window in windows.items():
-            if window.redelivered:
-                redelivered[start] = redelivered.get(start, 0) + window.redelivered
-        if report.redelivered and len(windows) == 1:
-            (only,) = windows
-            redelivered[only] = redelivered.get(only, 0) + report.redelivered
-        self._follow(LogKey(report.tier, report.topic, report.partition), log, change, redelivered, now_ms, journal)
-        return change.outcome
+    def take_range(self, report: RangeReport, now_ms: int, journal: Journal) -> Outcome:
+        """Take in a range that a tier told."""
+        key = LogKey(report.tier, report.topic, report.partition)
+        told = {start: _entry(report.tier, window) for start, window in report.windows.items()}
+        redelivered = {start: window.redelivered for start, window in report.windows.items() if window.redelivered}
+        return self._replace(key, report.from_offset, report.to_offset, told, report.skipped, redelivered, now_ms, journal)
 
-    def take_read(self, tier: str, read: PartitionRead, now_ms: int, journal: Journal) -> None:
-        """Take in what the audit itself read behind the position of `tier` (live or offline)."""
+    def take_read(self, tier: str, read: PartitionRead, now_ms: int, journal: Journal) -> Outcome:
+        """Take in what the audit itself read of `tier` (live or offline)."""
+        told: dict[int, Found] = {}
+        for start, batches in read.windows.items():
+            told[start] = Found(tier)
+            told[start].held.add(one if isinstance(one, LiveBatch) else plain(one) for one in batches)
         key = LogKey(tier, read.topic, read.partition)
-        position = self.position(key)
-        log = self._log(key, read.from_offset, now_ms)
-        if position is None or read.to_offset > position:
-            log.moved_ms = now_ms
-        sums = {
-            start: WindowSum(sum(found.by_producer.values()), 0, found.first_offset, found.end_offset)
-            for start, found in read.windows.items()
-        }
-        change = log.ranges.extend(read.to_offset, sums, begins_at=read.from_offset)
-        if tier == LIVE:
-            totals: dict[tuple[int, int], int] = {}
-            for start, found in read.windows.items():
-                live = self.topics[read.topic].windows[start].live
-                for producer_id, count in found.by_producer.items():
-                    mine = live.setdefault(producer_id, {})
-                    mine[read.partition] = mine.get(read.partition, 0) + count
-                    totals[start, producer_id] = mine[read.partition]
-            journal.put_live(read.topic, read.partition, totals)
-        self._follow(key, log, change, {}, now_ms, journal)
+        return self._replace(key, read.from_offset, read.to_offset, told, read.skipped, {}, now_ms, journal)
 
     def caught_up(self, key: LogKey, asked_ms: int) -> None:
-        """Note that the log was asked for its end at `asked_ms` and that all up to it is read.
-
-        Not journalled: see `put_log`.
-        """
+        """Note that the log was asked for its end at `asked_ms` and that all up to it is read. Not journalled by itself."""
         log = self.log(key)
         if log is not None:
             log.caught_up_ms = asked_ms
 
-    def forget(self, tier: str, topic: str, journal: Journal) -> None:
-        """Forget what `tier` counted of `topic`, to be counted again."""
-        book = self.topics[topic]
-        book.logs.pop(tier, None)
-        for window in book.windows.values():
-            window.cells.pop(tier, None)
-            if tier == LIVE:
-                window.live.clear()
-        book.all_changed = True
-        journal.drop_tier(tier, topic)
+    # -- what must be said anew ------------------------------------------------------------------------------------------
 
-    def _whole(self, report: RangeReport, journal: Journal) -> Mapping[int, RangeWindow] | None:
-        if report.parts == 1:
-            return report.windows
-        key = (report.tier, report.topic, report.partition, report.from_offset, report.to_offset, report.parts)
-        parts = self._pending.setdefault(key, {})
-        parts[report.part] = report
-        if len(parts) < report.parts:
-            journal.put_part(report)
-            while len(self._pending) > MOST_PENDING:
-                oldest = next(iter(self._pending))
-                journal.drop_parts(next(iter(self._pending.pop(oldest).values())))
-            return None
-        del self._pending[key]
-        journal.drop_parts(report)
-        return {start: window for part in parts.values() for start, window in part.windows.items()}
+    def forget(self, tier: str, topic: str, log_starts: Mapping[int, int], now_ms: int, journal: Journal) -> None:
+        """Forget what `tier` said of the offsets at and above each partition's log start, to be counted again.
 
-    def restore_part(self, report: RangeReport) -> None:
-        """Put back a part that waited for others when the books were last written."""
-        key = (report.tier, report.topic, report.partition, report.from_offset, report.to_offset, report.parts)
-        self._pending.setdefault(key, {})[report.part] = report
+        What it said of offsets below stays: they were there, and have expired since. A partition without a log start is
+        forgotten altogether.
+        """
+        book = self.book(topic)
+        for partition, log in list(book.logs.get(tier, {}).items()):
+            key = LogKey(tier, topic, partition)
+            start = log_starts.get(partition)
+            if start is None:
+                del book.logs[tier][partition]
+                journal.drop_log(key)
+                for window in book.windows.values():
+                    window.found.get(tier, {}).pop(partition, None)
+                continue
+            held = [(window_start_ms, one.end) for window_start_ms, one in book.windows.holding(tier, partition)]
+            end = max([log.position, *(one_end for _, one_end in held)])
+            for window_start_ms, one_end in held:
+                if one_end <= start:
+                    continue
+                entry = book.window(window_start_ms).entry(tier, partition)
+                if any([rows.cut(start, end) for rows in entry.parts]):
+                    journal.rewrite_found(key, window_start_ms, entry.pack() if entry else b"", entry.updated_ms)
+                if not entry:
+                    del book.windows[window_start_ms].found[tier][partition]
+            log.uncover_from(start)
+            log.caught_up_ms, log.moved_ms = None, now_ms
+            journal.put_log(key, log)
+        self._news(topic).add_span(None)
+
+    def begin_anew(self, topic: str, topic_id: str, journal: Journal) -> bool:
+        """Note which topic of that name the live cluster has; forget all of an earlier one. Return whether there was one.
+
+        Every tier's offsets begin again with it, so that two logs never mix: what was said of the earlier one is dropped.
+        """
+        book = self.book(topic)
+        if book.topic_id == topic_id:
+            return False
+        was_known = book.topic_id is not None
+        if was_known:
+            book = self.topics[topic] = TopicBook()
+            journal.drop_topic(topic)
+            self._news(topic).add_span(None)
+        book.topic_id = topic_id
+        journal.put_topic_id(topic, topic_id)
+        return was_known
+
+    def _replace(
+        self,
+        key: LogKey,
+        from_offset: int,
+        to_offset: int,
+        told: Mapping[int, Found],
+        skipped: Sequence[Skipped],
+        redelivered: Mapping[int, int],
+        now_ms: int,
+        journal: Journal,
+    ) -> Outcome:
+        """Put what was told of [from_offset, to_offset) in the place of what was known of it."""
+        book = self.book(key.topic)
+        log = self._log(key, from_offset, now_ms)
+        if not log.has_room(from_offset, to_offset, skipped):
+            return Outcome.NOT_TAKEN
+        was_known = log.touches(from_offset, to_offset)
+        changed: set[int] = set()
+        is_replaced = False
+        again = dict(redelivered)
+        for start in told.keys() | (self._windows_between(key, from_offset, to_offset) if was_known else set()):
+            window = book.window(start)
+            entry = window.entry(key.tier, key.partition)
+            new = told[start] if start in told else Found(key.tier)
+            old = [rows.between(from_offset, to_offset) for rows in entry.parts] if was_known else [[], [], []]
+            if was_known and key.tier not in READ_BACK:
+                again[start] = again.get(start, 0) + common([*old[0], *old[1]], [*new.held, *new.quarantined])
+            if old == [list(rows) for rows in new.parts]:
+                if not entry:
+                    del window.found[key.tier][key.partition]
+                continue
+            for rows, fresh in zip(entry.parts, new.parts, strict=True):
+                rows.cut(from_offset, to_offset)
+                rows.add(fresh)
+            changed.add(start)
+            entry.updated_ms = now_ms
+            is_replaced |= any(map(bool, old))
+            if was_known:
+                journal.rewrite_found(key, start, entry.pack() if entry else b"", now_ms)
+            else:
+                journal.append_found(key, start, from_offset, new.pack(), now_ms)
+            if not entry:
+                del window.found[key.tier][key.partition]
+        grew = log.cover(from_offset, to_offset, skipped)
+        if grew:
+            log.moved_ms = now_ms
+        if key.tier == LIVE:
+            log.note_firsts(row for one in told.values() for row in one.held)
+        journal.put_log(key, log)
+        for start, count in again.items():
+            if count:
+                book.window(start).redelivered += count
+                journal.put_redelivered(key.topic, start, book.window(start).redelivered)
+                changed.add(start)
+        self._news(key.topic).windows.update(changed)
+        if is_replaced:
+            return Outcome.REPLACED
+        return Outcome.ADDED if grew or not was_known else Outcome.REDELIVERED
+
+    def _windows_between(self, key: LogKey, from_offset: int, to_offset: int) -> set[int]:
+        entries = self.book(key.topic).windows.holding(key.tier, key.partition)
+        return {start for start, one in entries if one.first < to_offset and from_offset < one.end}
 
     def _log(self, key: LogKey, begins_at: int, now_ms: int) -> TierLog:
-        logs = self.topics[key.topic].logs.setdefault(key.tier, {})
-        if key.partition not in logs:
-            logs[key.partition] = TierLog(Ranges(), begins_at, now_ms)
-            self.topics[key.topic].all_changed = True
-        return logs[key.partition]
+        logs = self.book(key.topic).logs
+        if key.tier not in logs:
+            self._news(key.topic).add_span(None)
+        of_tier = logs.setdefault(key.tier, {})
+        if key.partition not in of_tier:
+            of_tier[key.partition] = TierLog(begins_at, now_ms)
+        return of_tier[key.partition]
 
-    def _follow(
-        self, key: LogKey, log: TierLog, change: Change, redelivered: Mapping[int, int], now_ms: int, journal: Journal
-    ) -> None:
-        """Bring the windows' cells and the journal up to a change of the ranges."""
-        book = self.topics[key.topic]
-        for start in change.windows:
-            window = book.windows[start]
-            total = log.ranges.total(start)
-            if total is None:
-                window.cells.get(key.tier, {}).pop(key.partition, None)
-            else:
-                window.cells.setdefault(key.tier, {})[key.partition] = Cell(total, now_ms)
-        book.changed |= change.windows
-        for from_offset in change.dropped:
-            journal.drop_range(key, from_offset)
-        for from_offset, starts in change.written.items():
-            journal.put_range(key, log.ranges.starting_at(from_offset), starts, now_ms)
-        journal.put_log(key, log)
-        if redelivered:
-            for start, count in redelivered.items():
-                book.windows[start].redelivered += count
-            book.changed |= redelivered.keys()
-            journal.put_redelivered(key.topic, {start: book.windows[start].redelivered for start in redelivered})
-
-    # -- where they stand ----------------------------------------------------------------------------------------------
+    # -- where they stand ------------------------------------------------------------------------------------------------
 
     def log(self, key: LogKey) -> TierLog | None:
         """Return one tier's view of one partition, or None when it has none."""
-        book = self.topics.get(key.topic)
-        return None if book is None else book.logs.get(key.tier, {}).get(key.partition)
+        return self.book(key.topic).logs.get(key.tier, {}).get(key.partition)
 
     def position(self, key: LogKey) -> int | None:
         """Return where the tier's accounted offsets end in the partition, or None when it has none."""
         log = self.log(key)
-        if log is None:
-            return None
-        coverage = log.ranges.coverage()
-        return coverage[-1][1] if coverage else log.begins_at
+        return None if log is None else log.position
 
-    def owner_of(self, producer_id: int) -> RunKey | None:
-        """Return whose records carry this producer id, None when nobody announced it."""
-        return self._by_producer_id.get(producer_id)
+    def _news(self, topic: str) -> News:
+        return self.news.setdefault(topic, News())
 
-    def is_mentioned(self, topic: str, window_start_ms: int) -> bool:
-        """Return whether any tier has said anything of the window: one that none mentions does not exist."""
-        book = self.topics[topic].windows.get(window_start_ms)
-        return book is not None and bool(book.producers or book.live or any(book.cells.values()))
+
+def _entry(tier: str, window: RangeWindow) -> Found:
+    entry = Found(tier)
+    entry.held.add(map(plain, window.held))
+    entry.quarantined.add(map(plain, window.quarantined))
+    entry.altered.add(map(plain, window.altered))
+    return entry
 
 
 def _standing(run: Run) -> tuple[object, ...]:

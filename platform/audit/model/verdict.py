@@ -1,75 +1,72 @@
-"""Whether the books of one window balance. Values in, verdict out; `now_ms` is one of them. Source: DESIGN.md section 6.
+"""Whether every record of one window is where it must be. Values in, verdict out; `now_ms` is one of them. Source: DESIGN.md
+section 6.
 
-The order of the argument, tier by tier: every run of every producer has sealed the window; the live log was read to its
-end after the last seal; each later tier has accounted for the offsets where the tier before it holds the window. Where
-that holds, the two tiers are compared, partition by partition: in = out + named losses. Where it does not yet hold, the
-window is OPEN; where whoever is missing has stood still past its deadline, it is UNKNOWN and names them. Nothing else
-makes COMPLETE. A producer that died may be retired by a person: then its last word stands for its seal, what it had
-acknowledged and never reported is nobody's surplus, and a window that balances so is ACCEPTED, never COMPLETE.
+The order of the argument, tier by tier: every run of every producer has sealed the window; the live log was read to its end
+after the last seal; each later tier has accounted for the offsets where the tier before it holds the window. Where that holds,
+the two tiers are compared record by record (`differences.py`). Where it does not yet hold, the window is OPEN; where the one
+who is missing has stood still past its deadline, it is UNKNOWN and names him. Nothing else makes COMPLETE. A producer that died
+may be retired by a person: then its last word stands for its seal, what it had stored and never reported is nobody's surplus,
+and a window that balances so is ACCEPTED, never COMPLETE. The safeguards are listed in docs/AUDIT.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
-from .facts import Cell, Difference, Kind, TopicFacts, Verdict, WindowFacts
-from .runs import Run, RunKey
-from .tiers import LIVE, PRODUCER, TierRule
+from .books import Found
+from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
+from .facts import Difference, Kind, TopicFacts, Verdict, WindowFacts
+from .messages import QUARANTINED
+from .packed_rows import Rows, joined
+from .runs import Run
+from .tier_log import TierLog
+from .tiers import LIVE, MIRROR, PRODUCER, READ_BACK, TierRule
 
 MOST_REASONS = 4
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
 
 
-def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int) -> Verdict:
-    """Return the verdict on `window` as of `now_ms`."""
-    return _Judgement(topic, window, now_ms).verdict()
+def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int, most_records: int | None = MOST_RECORDS) -> Verdict:
+    """Return the verdict on `window` as of `now_ms`. Each difference names at most `most_records` stretches; None: all."""
+    return _Judgement(topic, window, now_ms, most_records).verdict()
 
 
 class _Judgement:
     """The argument on one window: what is settled so far, what is waited for, who is silent, what differs."""
 
-    __slots__ = (
-        "differences",
-        "doubts",
-        "heard_ms",
-        "now_ms",
-        "retired",
-        "settled",
-        "silent",
-        "tiers",
-        "topic",
-        "waiting",
-        "window",
-    )
-
-    def __init__(self, topic: TopicFacts, window: WindowFacts, now_ms: int) -> None:
+    def __init__(self, topic: TopicFacts, window: WindowFacts, now_ms: int, most_records: int | None) -> None:
         self.topic = topic
         self.window = window
         self.now_ms = now_ms
+        self.most_records = most_records
         self.heard_ms = now_ms if topic.heard_all_ms is None else topic.heard_all_ms
         self.settled: dict[str, bool] = {}
-        self.tiers: dict[str, int | None] = {}
         self.waiting: list[str] = []
         self.silent: dict[str, str] = {}
         """Who → in words. A dict keeps the order and each name once."""
-        self.doubts: list[str] = []
         self.retired: dict[str, str] = {}
         """Instance → who took its seal's place, in words."""
         self.differences: list[Difference] = []
+        self.losses: Counter[str] = Counter()
+        self.unaudited = 0
 
     def verdict(self) -> Verdict:
+        tiers: dict[str, int | None] = {}
+        for book in self.window.producers.values():
+            self.losses.update(book.losses)
         for rule in self.topic.rules:
             if rule.name == PRODUCER:
                 self.settled[PRODUCER] = self._producers_sealed(rule)
             elif rule.name == LIVE:
                 self.settled[LIVE] = self._live_read(rule)
                 if self.settled[LIVE] and rule.before is not None:
-                    self.settled[LIVE] = self._compare_producers(rule.deadline_ms)
+                    self.settled[LIVE] = self._compare_producers(rule)
             else:
                 self.settled[rule.name] = self._follows(rule)
-            self.tiers[rule.name] = self._count(rule.name)
-        return self._sum_up()
+            tiers[rule.name] = self._count(rule)
+        return self._sum_up(tiers)
 
-    # -- who has said all ---------------------------------------------------------------------------------------------
+    # -- who has said all ------------------------------------------------------------------------------------------------
 
     def _blame(self, who: str, since_ms: int, deadline_ms: int, waiting_for: str) -> None:
         """Wait for `who`, or call it silent when it has stood still since `since_ms` for longer than its deadline."""
@@ -79,16 +76,15 @@ class _Judgement:
         else:
             self.waiting.append(waiting_for)
 
+    def _entries(self, tier: str) -> Iterator[Found]:
+        yield from self.window.found.get(tier, {}).values()
+
     def _seen_ms(self) -> int:
         """Return when anything was last learnt about this window."""
-        seen = self.window.reported_ms or 0
-        for by_partition in self.window.cells.values():
-            for cell in by_partition.values():
-                seen = max(seen, cell.updated_ms)
-        return seen
+        return max([self.window.reported_ms, *(one.updated_ms for tier in self.window.found for one in self._entries(tier))])
 
     def _producers_sealed(self, rule: TierRule) -> bool:
-        if not self.topic.runs and self.topic.closed_ms is None:
+        if not self.topic.has_producers:
             self._blame(PRODUCER, self._seen_ms(), rule.deadline_ms, "no producer of this topic has announced itself")
             return False
         waits = len(self.waiting) + len(self.silent)
@@ -98,11 +94,13 @@ class _Judgement:
 
     def _run_sealed(self, run: Run, deadline_ms: int) -> None:
         name = f"{PRODUCER}:{run.key.instance}"
+        if not self._concerns(run):
+            return
         if run.retired is not None:
             if self._lacks_a_word_of(run):
                 self.retired[run.key.instance] = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
             return
-        if run.gaps:
+        if _lost_reports(run):
             lost = sum(end - start for start, end in run.gaps)
             self.silent.setdefault(name, f"{lost} of the reports of {name} never arrived")
             return
@@ -111,8 +109,8 @@ class _Judgement:
         touches = self._is_touched_by(run)
         succeeded_at = self.topic.superseded_at.get(run.key)
         if succeeded_at is not None:
-            # It ended without sealing. What it had acknowledged and not yet reported makes the live log hold more than the
-            # books: that is no proof of doubles, and what it lost in memory nobody can count.
+            # It ended without sealing. What it had stored and not yet reported is no proof of doubles, and what it lost in
+            # memory nobody can count.
             if touches or self.window.window_start_ms < succeeded_at:
                 self.silent.setdefault(name, f"an earlier run of {name} (epoch {run.key.epoch}) ended without sealing")
             return
@@ -121,8 +119,12 @@ class _Judgement:
             return
         self._blame(name, run.heard_ms, deadline_ms, f"{name} has not sealed the window")
 
+    def _concerns(self, run: Run) -> bool:
+        """Return whether the window waits for the run: a replay announces the times of its events."""
+        return run.may_touch(self.window.window_start_ms, self.window.window_end_ms) or self._is_touched_by(run)
+
     def _is_touched_by(self, run: Run) -> bool:
-        return run.key in self.window.acknowledged or run.key in self.window.arrived
+        return run.key in self.window.producers or any(owner.key == run.key for owner in self.window.owners.values())
 
     def _lacks_a_word_of(self, run: Run) -> bool:
         """Return whether a run that will say nothing more may have had more to say about this window."""
@@ -135,28 +137,37 @@ class _Judgement:
         """Return whether the live log was read to its end after everything that producers said, and their words after it."""
         if rule.before is not None and not self.settled[rule.before]:
             return False
-        cells = self.window.cells.get(LIVE, {})
-        after_ms = self.window.reported_ms or 0
-        if rule.before is not None:
-            sealed = [run.sealed_ms(self.window.window_end_ms) for run in self.topic.runs]
-            sealed += [run.retired.heard_ms for run in self.topic.runs if run.retired is not None]
-            after_ms = max([after_ms, self.topic.closed_ms or 0, *(at for at in sealed if at is not None)])
-        read = self.topic.progress.get(LIVE, {})
-        if not read:
+        after_ms = self._last_word_ms() if rule.before is not None else 0
+        read = self.topic.logs.get(LIVE, {})
+        told = {key.partition for book in self.window.producers.values() for key in book.sent} if rule.before else set()
+        if not read or not told <= read.keys():
             self._blame(LIVE, max(after_ms, self._seen_ms()), rule.deadline_ms, "the live log has not been read")
             return False
-        for partition, progress in read.items():
-            if progress.caught_up_ms is None or progress.caught_up_ms <= after_ms:
-                self._blame(
-                    LIVE, max(after_ms, progress.moved_ms), rule.deadline_ms, f"live-{partition} is not read up to the last seal"
-                )
+        for partition, log in read.items():
+            if log.caught_up_ms is None or log.caught_up_ms <= after_ms:
+                waiting_for = f"live-{partition} is not read up to the last seal"
+                self._blame(LIVE, max(after_ms, log.moved_ms), rule.deadline_ms, waiting_for)
                 return False
-        counted_ms = max((cell.updated_ms for cell in cells.values()), default=0)
-        if self.topic.heard_all_ms is None or self.topic.heard_all_ms < counted_ms:
-            # A producer that the audit has not heard of yet may have written these; it announced itself before it wrote.
+        if not self._has_heard_of_all_writers():
             self.waiting.append("the audit topic is not read up to what the live log holds")
             return False
         return True
+
+    def _has_heard_of_all_writers(self) -> bool:
+        """Return whether the audit topic was read up to what the live log holds: a producer announces itself before it writes."""
+        return self.topic.heard_all_ms is not None and self.topic.heard_all_ms >= self._counted_ms(LIVE)
+
+    def _last_word_ms(self) -> int:
+        """Return when the last word of a producer on this window arrived: a report, a seal, or a person's retirement."""
+        words = [self.window.reported_ms]
+        for run in (*self.topic.runs, *self.topic.ended):
+            if self._concerns(run):
+                sealed_ms = run.sealed_ms(self.window.window_end_ms)
+                words += [sealed_ms or 0, run.retired.heard_ms if run.retired is not None else 0]
+        return max(words)
+
+    def _counted_ms(self, tier: str) -> int:
+        return max((one.updated_ms for one in self._entries(tier)), default=0)
 
     def _follows(self, rule: TierRule) -> bool:
         """Return whether the tier has accounted for all that the tier before it holds, and the other way round."""
@@ -165,191 +176,218 @@ class _Judgement:
             return True
         if not self.settled[before]:
             return False
-        mine = self.topic.progress.get(rule.name, {})
-        if not mine:
-            self._blame(rule.name, self._seen_ms(), rule.deadline_ms, f"{rule.name} has never reported for this topic")
+        logs = self.topic.logs.get(rule.name, {})
+        if not logs:
+            words = f"{rule.name} has never reported for this topic"
+            if rule.name == MIRROR and self.topic.is_made_anew:
+                words += (
+                    " since it was made anew under its name: a mirror never mixes two logs, so delete the copy of the earlier "
+                    f"topic (`headrace topic delete {self.topic.topic} --cluster offline`), and it copies the new one"
+                )
+            self._blame(rule.name, self._seen_ms(), rule.deadline_ms, words)
             return False
-        held = self.window.cells.get(before, {})
-        for partition, cell in held.items():
-            progress = mine.get(partition)
-            if not rule.is_required and self._answers_later(rule, partition, cell):
-                continue
-            if progress is None or not progress.covers(cell.found.first_offset, cell.found.end_offset):
-                moved_ms = progress.moved_ms if progress is not None else 0
-                self._blame(
-                    rule.name,
-                    max(cell.updated_ms, moved_ms),
-                    rule.deadline_ms,
-                    f"{rule.name} has not accounted for {self.topic.topic}-{partition} up to offset {cell.found.end_offset}",
-                )
+        held = self.window.found.get(before, {})
+        mine = self.window.found.get(rule.name, {})
+        partitions = held.keys() | mine.keys() | (copied(self.window) if before == LIVE else set())
+        asked = [p for p in sorted(partitions) if rule.is_required or not self._answers_later(rule, p)]
+        for partition in asked:
+            if partition in held and not _accounts_for(rule.name, logs.get(partition), held[partition].held):
+                self._blame_for_gap(rule.name, logs.get(partition), held[partition], rule.deadline_ms, partition)
                 return False
-        theirs = self.topic.progress.get(before, {})
-        for partition, cell in self.window.cells.get(rule.name, {}).items():
-            progress = theirs.get(partition)
-            if before != PRODUCER and (progress is None or not progress.covers(cell.found.first_offset, cell.found.end_offset)):
-                before_rule = next(one for one in self.topic.rules if one.name == before)
-                self._blame(
-                    before,
-                    max(cell.updated_ms, progress.moved_ms if progress is not None else 0),
-                    before_rule.deadline_ms,
-                    f"{before} has not accounted for {self.topic.topic}-{partition} up to offset {cell.found.end_offset}",
-                )
+        before_rule = next(one for one in self.topic.rules if one.name == before)
+        for partition in asked:
+            log = self.topic.logs.get(before, {}).get(partition)
+            up_to = self._live_end(partition, mine[partition]) if partition in mine else None
+            if partition in mine and not all(_accounts_for(before, log, rows, up_to) for rows in mine[partition].parts):
+                self._blame_for_gap(before, log, mine[partition], before_rule.deadline_ms, partition)
                 return False
-        self._compare(rule)
-        return True
+        return self._take(rule, compare_tiers(self.topic, self.window, rule, asked))
 
-    def _answers_later(self, rule: TierRule, partition: int, cell: Cell) -> bool:
+    def _blame_for_gap(self, tier: str, log: TierLog | None, entry: Found, deadline_ms: int, partition: int) -> None:
+        waiting_for = f"{tier} has not accounted for {self.topic.topic}-{partition} up to offset {entry.end}"
+        self._blame(tier, max(entry.updated_ms, log.moved_ms if log is not None else 0), deadline_ms, waiting_for)
+
+    def _live_end(self, partition: int, entry: Found) -> int | None:
+        """Return where the live log ends, if it was read to its end since `entry` was found: nothing behind came from there."""
+        live = self.topic.logs.get(LIVE, {}).get(partition)
+        if live is None or live.caught_up_ms is None or live.caught_up_ms <= entry.updated_ms:
+            return None
+        return live.position
+
+    def _answers_later(self, rule: TierRule, partition: int) -> bool:
         """Return whether the tier, one that nobody requires, began behind (some of) this window: it is not asked then."""
-        progress = self.topic.progress.get(rule.name, {}).get(partition)
-        return progress is not None and progress.begins_at > cell.found.first_offset
+        log = self.topic.logs.get(rule.name, {}).get(partition)
+        held = self.window.found.get(rule.before or "", {}).get(partition)
+        return log is not None and held is not None and log.begins_at > held.first
 
-    # -- what they said ------------------------------------------------------------------------------------------------
+    # -- what they said --------------------------------------------------------------------------------------------------
 
-    def _compare(self, rule: TierRule) -> None:
-        if rule.before == PRODUCER or rule.before is None:
-            return
-        held = self.window.cells.get(rule.before, {})
-        found = self.window.cells.get(rule.name, {})
-        for partition in sorted(held.keys() | found.keys()):
-            if not rule.is_required and partition in held and self._answers_later(rule, partition, held[partition]):
-                continue
-            came_in = held[partition].found.count if partition in held else 0
-            went_out = found[partition].found.count + found[partition].found.quarantined if partition in found else 0
-            self._differ(rule.name, partition, came_in, went_out)
-
-    def _differ(self, tier: str, partition: int, came_in: int, went_out: int) -> None:
-        if came_in != went_out:
-            self.differences.append(
-                Difference(tier=tier, partition=partition, missing=max(0, came_in - went_out), extra=max(0, went_out - came_in))
-            )
-
-    def _compare_producers(self, deadline_ms: int) -> bool:
-        """Compare what producers had acknowledged with what stands in the live log under their producer ids.
+    def _compare_producers(self, rule: TierRule) -> bool:
+        """Compare what producers sent with what stands in the live log under their producer ids.
 
         Return False where a producer that goes on may yet tell of the surplus: a late event, its report on its way.
-
-        Instance by instance, its epochs added up. A record whose send was given up may have arrived after all: where all of
-        them did the books balance, where some did nobody can say whether an acknowledged one is missing instead.
         """
-        acknowledged = _by_instance(self.window.acknowledged)
-        arrived = _by_instance(self.window.arrived)
-        for instance in sorted(acknowledged.keys() | arrived.keys()):
-            said, found = acknowledged.get(instance, {}), arrived.get(instance, {})
-            spare = self.window.send_failed.get(instance, 0)
-            surplus = {p: found.get(p, 0) - said.get(p, 0) for p in sorted(said.keys() | found.keys())}
-            excess = sum(n for n in surplus.values() if n > 0)
-            if excess and self._may_yet_tell(instance, deadline_ms):
-                self.waiting.append(f"{PRODUCER}:{instance} may yet tell of {excess} late records in the live log")
+        findings = compare_producers(self.topic, self.window)
+        runs = {run.key: run for run in self.window.owners.values()}
+        for key, count in sorted(findings.unreported.items()):
+            if self._may_yet_tell(runs[key], rule.deadline_ms):
+                words = f"{PRODUCER}:{key.instance} may yet tell of {count} late records in the live log"
+                self._blame(f"{PRODUCER}:{key.instance}", self._counted_ms(LIVE), rule.deadline_ms, words)
                 return False
-            if instance in self.retired:
-                if excess:
-                    self.retired[instance] += f" ({excess} of its records in the live log were never reported)"
-                surplus = {partition: min(n, 0) for partition, n in surplus.items()}
-            elif spare and excess:
-                if excess < spare:
-                    self.doubts.append(f"{excess} of {spare} records that {PRODUCER}:{instance} gave up did arrive")
-                    self.silent.setdefault(f"{PRODUCER}:{instance}", "does not know which of its failed sends arrived")
-                    continue
-                for partition, n in surplus.items():
-                    forgiven = min(max(n, 0), spare)
-                    spare -= forgiven
-                    surplus[partition] = n - forgiven
-            for partition, n in surplus.items():
-                self._differ(LIVE, partition, max(0, -n), max(0, n))
+            retired = runs[key].retired
+            if retired is not None:
+                self.retired.setdefault(key.instance, f"{PRODUCER}:{key.instance}, retired by {retired.by}: {retired.reason}")
+                self.retired[key.instance] += f" ({count} of its records in the live log were never reported)"
+        for entry in self._entries(LIVE):
+            self.unaudited += sum(row[1] for row in entry.held if row[3] not in self.window.owners)
+        return self._take(rule, findings)
+
+    def _may_yet_tell(self, run: Run, deadline_ms: int) -> bool:
+        """Return whether a report may be on its way: of a run that goes on, or was not heard since it should have told."""
+        if run.is_closed or run.retired is not None:
+            return False
+        return run.heard_ms - max(self._counted_ms(LIVE), self.topic.listening_since_ms) <= deadline_ms
+
+    def _take(self, rule: TierRule, findings: Findings) -> bool:
+        """Take in what a comparison found; return False where nobody can say what the tier held."""
+        self.losses.update(findings.losses)
+        self.differences += differences_of(rule.name, findings, self.window, self.most_records)
+        if findings.unread:
+            words = f"{findings.unread} records may have been on {rule.name} at offsets that were gone before the audit read them"
+            self._blame(rule.name, self._seen_ms(), rule.deadline_ms, words)
+            return False
         return True
 
-    def _may_yet_tell(self, instance: str, deadline_ms: int) -> bool:
-        if not any(run.key.instance == instance and not run.is_closed and run.retired is None for run in self.topic.runs):
-            return False
-        counted_ms = max((cell.updated_ms for cell in self.window.cells.get(LIVE, {}).values()), default=0)
-        return self.heard_ms - max(counted_ms, self.topic.listening_since_ms) <= deadline_ms
-
-    def _count(self, tier: str) -> int | None:
+    def _count(self, rule: TierRule) -> int | None:
         """Return the tier's count of the window: None until it reported, 0 once it has passed it with none."""
-        if tier == PRODUCER:
-            said = self.window.acknowledged
-            total = sum(sum(by_partition.values()) for by_partition in said.values())
-            return total if said or self.settled[PRODUCER] else None
-        cells = self.window.cells.get(tier, {})
-        if cells:
-            return sum(cell.found.count for cell in cells.values())
-        if not self.settled[tier]:
+        if rule.name == PRODUCER:
+            sent = [one for book in self.window.producers.values() for one in book.sent.values()]
+            said = sum(one.acknowledged.count for one in sent)
+            return said if self.window.producers or self.settled[PRODUCER] else None
+        entries = list(self._entries(rule.name))
+        if entries:
+            return sum(one.held.count for one in entries)
+        if not self.settled[rule.name]:
             return None
-        rule = next(one for one in self.topic.rules if one.name == tier)
-        if not rule.is_required and rule.before is not None:
-            held = self.window.cells.get(rule.before, {})
-            if held and all(self._answers_later(rule, partition, cell) for partition, cell in held.items()):
-                return None
+        held = self.window.found.get(rule.before or "", {})
+        if not rule.is_required and held and all(self._answers_later(rule, partition) for partition in held):
+            return None
         return 0
 
-    def _sum_up(self) -> Verdict:
-        missing = sum(one.missing for one in self.differences)
-        extra = sum(one.extra for one in self.differences)
+    def _sum_up(self, tiers: dict[str, int | None]) -> Verdict:
         if not all(self.settled.values()) or self.silent:
             deaf_ms = self.now_ms - (self.topic.heard_all_ms or self.topic.listening_since_ms)
             deadline_ms = max((rule.deadline_ms for rule in self.topic.rules if rule.name in (PRODUCER, LIVE)), default=0)
             if deaf_ms > deadline_ms:
                 self.silent.setdefault(AUDIT, f"the audit has not been able to read its own topic for {deaf_ms // 1000} s")
-            kind = Kind.UNKNOWN if self.silent else Kind.OPEN
-        elif missing:
-            kind = Kind.INCOMPLETE
-        elif extra:
-            kind = Kind.OVERCOUNTED
-        else:
-            kind = Kind.ACCEPTED if self.retired else Kind.COMPLETE
+        accepted = self._accepted()
+        left = [one for one in self.differences if one.tier not in accepted]
+        accounted = _without_address(self.losses)
+        kind = self._kind(left, accounted, is_by_a_person=bool(accepted or self.retired))
         bad = {one.tier for one in self.differences}
-        first_bad = next((rule.name for rule in self.topic.rules if rule.name in bad), None) if bad else None
+        first_bad = next((rule.name for rule in self.topic.rules if rule.name in bad), None)
+        aside = sum(one.quarantined.count for tier in self.window.found for one in self._entries(tier))
         return Verdict(
             kind=kind,
-            tiers=self.tiers,
-            missing=missing,
-            extra=extra,
+            tiers=tiers,
+            missing=sum(one.missing for one in self.differences),
+            doubled=sum(one.doubled for one in self.differences),
+            altered=sum(one.altered for one in self.differences),
+            accounted=accounted,
+            quarantined=aside + self.losses[QUARANTINED],
             first_bad_tier=first_bad,
-            quarantined=self._quarantined(),
-            losses=self.window.losses,
-            unaudited=self.window.unaudited,
+            unaudited=self.unaudited,
             redelivered=self.window.redelivered,
+            erased=sum(self.window.known[tier].missing for tier in accepted if self.window.known[tier].kind == "erased"),
+            losses={name: count for name, count in self.losses.items() if count},
             silent=tuple(self.silent),
             retired=tuple(self.retired.values()),
-            reason=self._reason(kind, missing, extra, first_bad),
+            reason=self._reason(kind, first_bad, accepted, accounted),
             differences=tuple(self.differences),
         )
 
-    def _quarantined(self) -> int:
-        stages = sum(cell.found.quarantined for cells in self.window.cells.values() for cell in cells.values())
-        return stages + self.window.losses.get("quarantined", 0)
+    def _accepted(self) -> list[str]:
+        """Return the tiers whose differences a person has taken upon himself: just these numbers, no others."""
+        accepted = []
+        for tier, known in self.window.known.items():
+            mine = [one for one in self.differences if one.tier == tier]
+            numbers = tuple(sum(getattr(one, name) for one in mine) for name in ("missing", "doubled", "altered"))
+            if mine and numbers == (known.missing, known.doubled, known.altered):
+                accepted.append(tier)
+        return accepted
 
-    def _reason(self, kind: Kind, missing: int, extra: int, first_bad: str | None) -> str:
+    def _kind(self, left: Sequence[Difference], accounted: dict[str, int], *, is_by_a_person: bool) -> Kind:
+        if not all(self.settled.values()) or self.silent:
+            return Kind.UNKNOWN if self.silent else Kind.OPEN
+        if any(one.missing for one in left):
+            return Kind.INCOMPLETE
+        if any(one.altered for one in left):
+            return Kind.ALTERED
+        if any(one.doubled for one in left):
+            return Kind.DOUBLED
+        if accounted:
+            return Kind.ACCOUNTED
+        return Kind.ACCEPTED if is_by_a_person else Kind.COMPLETE
+
+    def _reason(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
+        person = [_person(self.window, tier) for tier in accepted]
         match kind:
             case Kind.UNKNOWN:
-                words = _some([*self.silent.values(), *self.doubts])
+                words = _some(list(self.silent.values()))
             case Kind.OPEN:
                 words = _some(list(dict.fromkeys(self.waiting)))
-            case Kind.INCOMPLETE | Kind.OVERCOUNTED:
+            case Kind.INCOMPLETE | Kind.ALTERED | Kind.DOUBLED:
                 words = f"the first tier that differs from the one before it is {first_bad}"
             case Kind.COMPLETE:
                 words = "every tier accounts for what the one before it holds"
+            case Kind.ACCOUNTED:
+                lost = ", ".join(f"{count} {name}" for name, count in sorted(accounted.items()))
+                words = f"every tier accounts for what the one before it holds; lost by name: {lost}"
             case Kind.ACCEPTED:
-                words = "every tier accounts for what the one before it holds, but for what nobody can say of "
-                words += _some(list(self.retired.values()))
-        if not kind.is_final and (missing or extra):
-            words += f"; so far proven: {missing} missing, {extra} extra, first at {first_bad}"
-        if self.retired and kind is not Kind.ACCEPTED:
-            words += f"; without the last word of {_some(list(self.retired.values()))}"
+                words = "every tier accounts for what the one before it holds, but for what a person has accepted: "
+                words += _some([*self.retired.values(), *person])
+        if not kind.is_final and self.differences:
+            found = [
+                f"{sum(getattr(one, name) for one in self.differences)} {name}" for name in ("missing", "doubled", "altered")
+            ]
+            words += f"; so far proven: {', '.join(found)}, first at {first_bad}"
+        if kind is not Kind.ACCEPTED:
+            words += f"; without the last word of {_some(list(self.retired.values()))}" if self.retired else ""
+            words += f"; accepted: {_some(person)}" if person else ""
         return words
+
+
+def _lost_reports(run: Run) -> bool:
+    return bool(run.gaps)
+
+
+def _accounts_for(tier: str, log: TierLog | None, rows: Rows, up_to: int | None = None) -> bool:
+    """Return whether the tier has said what became of every record in `rows`, at most up to the offset `up_to`.
+
+    A tier that the audit reads back began where its log began: of what lies before, nobody can say more.
+    """
+    if not rows:
+        return True
+    if log is None:
+        return False
+    begins_at = log.begins_at if tier in READ_BACK else 0
+    up_to = rows.end if up_to is None else up_to
+    if log.covers(max(rows.first, begins_at), min(rows.end, up_to)):
+        return True
+    return all(log.covers(max(start, begins_at), min(end, up_to)) for start, end in joined(rows))
+
+
+def _without_address(losses: Mapping[str, int]) -> dict[str, int]:
+    """Return the losses of which nobody can say where the records are."""
+    return {name: count for name, count in losses.items() if count and name != QUARANTINED}
+
+
+def _person(window: WindowFacts, tier: str) -> str:
+    known = window.known[tier]
+    return f"{tier}, {known.kind}, said {known.by}: {known.reason}"
 
 
 def _some(reasons: Sequence[str]) -> str:
     """Return the reasons in words, the first few of many."""
     more = len(reasons) - MOST_REASONS
     return "; ".join([*reasons[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])])
-
-
-def _by_instance(by_run: Mapping[RunKey, Mapping[int, int]]) -> dict[str, dict[int, int]]:
-    """Return instance → partition → records: the epochs of an instance add up."""
-    added: dict[str, dict[int, int]] = {}
-    for key, by_partition in by_run.items():
-        mine = added.setdefault(key.instance, {})
-        for partition, count in by_partition.items():
-            mine[partition] = mine.get(partition, 0) + count
-    return added

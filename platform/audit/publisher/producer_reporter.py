@@ -1,33 +1,31 @@
-"""What one run of a producer tells the audit: announced before its first event, absolute counts per window, a seal at a
-clean end.
+"""What one run of a producer tells the audit: announced before its first event, every batch with its end, a seal at a clean end.
 
-Counts are absolute per (run, topic, window), so a report that is sent twice does no harm and one that was lost is
-healed by the next that mentions the window. Decides nothing about event time: the caller says what it has moved past.
+A report holds the batches that no report before it held, and the totals of the losses that have changed. One report is under way
+at a time. If it fails, it is said again word for word, with its sequence numbers, until the audit topic has acknowledged it; what
+ends meanwhile waits for the next. Decides nothing about event time: the caller says what it has moved past.
 """
 
 import threading
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
+from ...client.producer.delivery import Delivery, DeliveryEnd
 from ...runtime.clock import Clock, SystemClock
+from ...runtime.logs import get_library_logger
 from ..model.errors import AuditError
-from ..model.messages import LOSS_NAMES, MAX_WINDOWS, ProducerReport, ProducerWindow
+from ..model.messages import LOSS_NAMES, REFUSED, SEND_FAILED, ProducerReport, ProducerWindow
 from .sending import ReportNotSent, ReportSender, send_and_flush
+from .unreported import Unreported
+
+log = get_library_logger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
 
 
-@dataclass(slots=True)
-class _Tally:
-    counts: dict[int, int] = field(default_factory=dict)
-    losses: dict[str, int] = field(default_factory=dict)
-
-
 class ProducerReporter:
-    """Keeps and reports the counts of one run of one producer. Every method may be called from any thread.
+    """Keeps and reports what became of one run's records. Every method may be called from any thread.
 
-    `acknowledged` and `lost` only count (they never wait for a send); `announce`, `beat` and `seal_and_close` send and
-    wait.
+    `ended` and `lost` only take notes (they never wait for a send); `announce`, `beat` and `seal_and_close` send and wait.
     """
 
     def __init__(
@@ -35,30 +33,41 @@ class ProducerReporter:
         *,
         instance: str,
         sender: ReportSender,
+        only_between_ms: tuple[int, int] | None = None,
         clock: Clock | None = None,
-        most_windows: int = 5_000,
+        most_stretches: int = 100_000,
+        most_loss_windows: int = 20_000,
     ) -> None:
-        """`instance` names the producer (host/app/uuid).
+        """`instance` names the producer (host/app/uuid). `only_between_ms`: the run logs no event before the first or at or after
+        the second instant.
 
-        More than `most_windows` windows begin a new epoch, to bound memory.
+        Two bounds of memory, for an audit topic that is away for long and for events of very many windows. With more than
+        `most_stretches` batches to be reported, neighbours are told as one without their CRC: a batch altered on the live cluster
+        can then not be told from one that was not. With losses in more than `most_loss_windows` windows, a new epoch begins.
         """
         self.instance = instance
         self._sender = sender
+        self._only_between_ms = only_between_ms
         self._clock = clock or SystemClock()
-        self._most_windows = most_windows
-        # Lock order: _sending, then _counting. Counting is never held while sending: the sender's own thread calls
-        # `acknowledged`.
+        self._most_loss_windows = most_loss_windows
+        # Lock order: _sending, then _noting. Notes are never held while sending: the sender's own thread calls `ended`.
         self._sending = threading.Lock()
-        self._counting = threading.Lock()
+        self._noting = threading.RLock()
+        self.is_owned: Callable[[], bool] = self._noting._is_owned  # type: ignore[attr-defined]
+        """Whether the calling thread is inside `ended`, `lost` or a report, interrupted by a signal handler or a finalizer: then
+        it must not note anything now.
+        """
+        self._unreported = Unreported(most_stretches)
         self._epoch = self._clock.now_ms()
         self._sequence = 0
-        self._tallies: dict[tuple[str, int], _Tally] = {}
-        self._dirty: set[tuple[str, int]] = set()
         self._topics: set[str] = set()
         self._producer_ids: set[int] = set()
         self._moved_past_ms: int | None = None
-        self._must_restate = False
-        self._retired: list[ProducerReport] = []
+        self._under_way: list[ProducerReport] = []
+        """The report that the audit topic has not acknowledged, as its messages."""
+        self._has_failed = False
+        """A message to the audit topic was given up, as far as its producer has said."""
+        self._coalesced_count = 0
         self._is_closed = False
 
     @property
@@ -75,52 +84,47 @@ class ProducerReporter:
     ) -> None:
         """Return once the audit topic holds that this run exists. Call it before the first event of each topic.
 
-        `producer_ids` are those on the batches it will send (live counts are matched by them). Windows that end at or
-        before `moved_past_ms` will get no events from this run, so they stay decided; None when any window may (a
-        replay). May be called again. Raises ReportNotSent.
+        `producer_ids` are those on the batches it will send. Windows that end at or before `moved_past_ms` will get no events
+        from this run, so they stay decided; None when any window may (a replay). May be called again. Raises ReportNotSent.
         """
-        with self._counting:
+        with self._noting:
             self._topics.update(topics)
             self._producer_ids.update(producer_ids)
         self.beat(moved_past_ms=moved_past_ms, timeout_ms=timeout_ms)
 
-    def acknowledged(self, topic: str, partition: int, window_start_ms: int, count: int) -> None:
-        """Add `count` records that the live cluster acknowledged."""
-        with self._counting:
-            tally = self._tally(topic, window_start_ms)
-            tally.counts[partition] = tally.counts.get(partition, 0) + count
+    def ended(self, window_start_ms: int, delivery: Delivery) -> None:
+        """Note what became of a batch, all of whose records are in one window."""
+        key = (delivery.topic, window_start_ms)
+        with self._noting:
+            if delivery.numbers:
+                is_acknowledged = delivery.end is DeliveryEnd.ACKNOWLEDGED
+                self._unreported.add_batch(
+                    key, delivery.partition, delivery.numbers, delivery.record_count, is_acknowledged=is_acknowledged
+                )
+            elif delivery.end is DeliveryEnd.REFUSED:
+                self._unreported.add_loss(key, REFUSED, delivery.record_count)
+            else:
+                self._unreported.add_loss(key, SEND_FAILED, delivery.record_count)
 
     def lost(self, topic: str, window_start_ms: int, name: str, count: int = 1) -> None:
-        """Add `count` records that were taken in and not acknowledged, under a name of `LOSS_NAMES`."""
+        """Add `count` records that were taken in and never sent, under a name of `LOSS_NAMES`."""
         if name not in LOSS_NAMES:
-            raise AuditError(f"no loss is called {name!r}: the books know {', '.join(LOSS_NAMES)}")
-        with self._counting:
-            tally = self._tally(topic, window_start_ms)
-            tally.losses[name] = tally.losses.get(name, 0) + count
-
-    def _tally(self, topic: str, window_start_ms: int) -> _Tally:
-        key = (topic, window_start_ms)
-        self._dirty.add(key)
-        tally = self._tallies.get(key)
-        if tally is None:
-            tally = self._tallies[key] = _Tally()
-        return tally
+            raise AuditError(f"no loss is called {name!r}: the audit knows {', '.join(LOSS_NAMES)}")
+        with self._noting:
+            self._unreported.add_loss((topic, window_start_ms), name, count)
 
     def delivery_failed(self) -> None:
-        """Note that a message to the audit topic was given up: the next report says again all that this run remembers."""
-        with self._counting:
-            self._must_restate = True
+        """Note that a message to the audit topic was given up: the report under way is said again."""
+        self._has_failed = True
 
     def beat(self, *, moved_past_ms: int | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
-        """Report every window that changed since the last report, in at least one message: the sign of life.
+        """Report what is not reported yet, in at least one message: the sign of life.
 
-        `moved_past_ms` seals every window that ends at or before it; the caller has no record of theirs in flight. It
-        never goes back; a late event in such a window is counted and re-opens it. Raises ReportNotSent.
+        `moved_past_ms` seals every window that ends at or before it; the caller has no record of theirs in flight. It never goes
+        back; a late event in such a window is reported and re-opens it. Raises ReportNotSent.
         """
         with self._sending:
             self._report(closing=False, moved_past_ms=moved_past_ms, timeout_ms=timeout_ms)
-            if len(self._tallies) > self._most_windows:
-                self._begin_epoch()
 
     def seal_and_close(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
         """Report what is left and seal every window; the caller has nothing in flight.
@@ -133,60 +137,64 @@ class ProducerReporter:
                 self._is_closed = True
 
     def _report(self, *, closing: bool, moved_past_ms: int | None, timeout_ms: int) -> None:
-        past = max((at for at in (self._moved_past_ms, moved_past_ms) if at is not None), default=None)
-        with self._counting:
-            if self._is_closed:
-                raise AuditError(f"producer {self.instance} is sealed and closed: it cannot report again")
-            restating = self._must_restate
-            messages = self._messages(set(self._tallies) if restating else self._dirty, restates=restating)
-            self._dirty = set()
-            self._must_restate = False
-        # Only the last message seals: before it the counts of the earlier ones have arrived.
-        messages[-1] = replace(messages[-1], state="closed" if closing else "open", moved_past_ms=past)
-        self._sequence += len(messages)
-        try:
-            send_and_flush(self._sender, self._clock, [*messages, *self._retired], timeout_ms)
-        except ReportNotSent:
-            self.delivery_failed()
-            raise
-        self._retired = []
-        self._moved_past_ms = past
+        if self._is_closed:
+            raise AuditError(f"producer {self.instance} is sealed and closed: it cannot report again")
+        self._send(timeout_ms)
+        past_ms = max((at for at in (self._moved_past_ms, moved_past_ms) if at is not None), default=None)
+        with self._noting:
+            begins_epoch = not closing and self._unreported.loss_window_count > self._most_loss_windows
+            messages = self._messages(self._unreported.take())
+            # Only the last message seals: before it the content of the earlier ones has arrived.
+            messages[-1] = replace(messages[-1], state="closed" if closing or begins_epoch else "open", moved_past_ms=past_ms)
+            self._moved_past_ms = past_ms
+            if begins_epoch:
+                messages.insert(0, self._begin_epoch())
+            self._under_way = messages
+            coalesced_count = self._unreported.coalesced_count
+        if coalesced_count > self._coalesced_count:
+            log.warning("batches_reported_without_crc", instance=self.instance, batches=coalesced_count - self._coalesced_count)
+            self._coalesced_count = coalesced_count
+        self._send(timeout_ms)
 
-    def _messages(self, taken: set[tuple[str, int]], *, restates: bool = False) -> list[ProducerReport]:
-        """Return the messages that hold the windows `taken`, in parts, from the next sequence on.
+    def _send(self, timeout_ms: int) -> None:
+        """Return once the report under way, if there is one, is on the audit topic."""
+        if not self._under_way:
+            return
+        self._has_failed = False
+        now_ms = self._clock.now_ms()
+        send_and_flush(self._sender, self._clock, [replace(one, at_ms=now_ms) for one in self._under_way], timeout_ms)
+        if self._has_failed:
+            raise ReportNotSent(f"a report by producer {self.instance} was given up by its sender: the next one repeats it")
+        self._under_way = []
 
-        The caller holds `_counting`.
-        """
-        windows = [
-            ProducerWindow(topic=topic, window_start_ms=start, counts=dict(tally.counts), losses=dict(tally.losses))
-            for topic, start in sorted(taken)
-            for tally in (self._tallies[topic, start],)
-        ]
-        return [
-            ProducerReport(
-                instance=self.instance,
-                epoch=self._epoch,
-                sequence=self._sequence + number,
-                at_ms=self._clock.now_ms(),
-                state="open",
-                producer_ids=tuple(sorted(self._producer_ids)),
-                topics=tuple(sorted(self._topics)),
-                moved_past_ms=self._moved_past_ms,
-                restates_from=self._sequence if restates else None,
-                windows=tuple(windows[at : at + MAX_WINDOWS]),
+    def _messages(self, contents: list[list[ProducerWindow]]) -> list[ProducerReport]:
+        """Return a message for each list of windows, from the next sequence number on. The caller holds `_noting`."""
+        messages = []
+        for windows in contents:
+            messages.append(
+                ProducerReport(
+                    instance=self.instance,
+                    epoch=self._epoch,
+                    sequence=self._sequence,
+                    at_ms=0,
+                    state="open",
+                    producer_ids=tuple(sorted(self._producer_ids)),
+                    topics=tuple(sorted(self._topics)),
+                    moved_past_ms=self._moved_past_ms,
+                    only_between_ms=self._only_between_ms,
+                    windows=tuple(windows),
+                )
             )
-            for number, at in enumerate(range(0, max(1, len(windows)), MAX_WINDOWS))
-        ]
+            self._sequence += 1
+        return messages
 
-    def _begin_epoch(self) -> None:
-        """Begin new books under a higher epoch, so that memory stays bounded: the audit adds the epochs of one instance up.
+    def _begin_epoch(self) -> ProducerReport:
+        """Begin the totals of losses from nothing, under a higher epoch: the audit adds the epochs of one instance up.
 
-        The old epoch's last words go out behind the new one's first: between the two its windows are unsealed, never
+        Return its announcement, to be sent before the end of the old epoch: between the two, windows are unsealed and never
         wrongly complete.
         """
-        with self._counting:
-            closing = self._messages(self._dirty)
-            closing[-1] = replace(closing[-1], state="closed")
-            self._retired = closing
-            self._tallies, self._dirty = {}, set()
-            self._epoch, self._sequence = max(self._epoch + 1, self._clock.now_ms()), 0
+        self._unreported.forget_losses()
+        self._epoch, self._sequence = max(self._epoch + 1, self._clock.now_ms()), 0
+        (announcement,) = self._messages([[]])
+        return announcement

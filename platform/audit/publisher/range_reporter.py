@@ -1,12 +1,11 @@
-"""What a tier that reads a log tells the audit: per partition, ranges of offsets and the counts of each window between them.
+"""What a tier that reads a log tells the audit: per partition, ranges of offsets and which records of each window lie there.
 
-Each range begins where the tier's last reported one ended; `PositionBook` remembers that across restarts. A report is
-on the audit topic before its end is written as reported, so a crash between the two repeats a range and never leaves
-one out.
+Each range begins where the tier's last reported one ended; `PositionBook` remembers that across restarts. A report is on the
+audit topic before its end is written as reported, so a crash between the two repeats a range and never leaves one out.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,11 +13,14 @@ from ...runtime.clock import Clock, SystemClock
 from ...wire.batch.record_batch import BatchHeader
 from ..counter import WindowCounter
 from ..model.errors import AuditError
-from ..model.messages import MAX_WINDOWS, RangeReport, RangeWindow
-from ..model.windows import WINDOW_MS
+from ..model.messages import RangeReport, RangeWindow, Skipped, Stretch
+from .range_split import FoundWindow, range_reports
 from .sending import ReportSender, send_and_flush
 
 DEFAULT_TIMEOUT_MS = 30_000
+
+Stretches = Mapping[int, Sequence[Stretch]]
+"""Window start (ms) → records."""
 
 
 class PositionBook(Protocol):
@@ -30,7 +32,7 @@ class PositionBook(Protocol):
 
 
 class UnreportedBacklog(AuditError):
-    """Too many windows wait to be reported. Publish before reading on."""
+    """Too much waits to be reported. Publish before reading on."""
 
     retriable = True
 
@@ -39,26 +41,54 @@ class UnreportedBacklog(AuditError):
 class _OpenRange:
     from_offset: int
     to_offset: int
-    is_announced: bool
-    counter: WindowCounter
-    counts: dict[int, int] = field(default_factory=dict)
-    quarantined: dict[int, int] = field(default_factory=dict)
-    redelivered: dict[int, int] = field(default_factory=dict)
+    is_announced: bool = False
+    counter: WindowCounter = field(default_factory=WindowCounter)
+    windows: dict[int, FoundWindow] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+    added_count: int = 0
+    """Stretches in `windows`, about."""
 
-    def settle(self) -> None:
-        for start, count in self.counter.take().items():
-            self.counts[start] = self.counts.get(start, 0) + count
+    @property
+    def stretch_count(self) -> int:
+        return self.counter.entry_count + self.added_count + len(self.skipped)
 
-    def window_starts(self) -> list[int]:
-        return sorted(self.counts.keys() | self.quarantined.keys() | self.redelivered.keys())
+    def window(self, start: int) -> FoundWindow:
+        found = self.windows.get(start)
+        if found is None:
+            found = self.windows[start] = FoundWindow()
+            self.added_count += 1
+        return found
+
+    def take(self) -> "_OpenRange":
+        """Return what was found so far, as a range of its own, and begin the next one behind it."""
+        for start, entries in self.counter.take().items():
+            self.window(start).held += [entry.stretch for entry in entries]
+        taken = _OpenRange(
+            self.from_offset, self.to_offset, windows=self.windows, skipped=self.skipped, added_count=self.added_count
+        )
+        self.from_offset, self.windows, self.skipped, self.added_count = self.to_offset, {}, [], 0
+        return taken
+
+    def put_back(self, taken: "_OpenRange") -> None:
+        """Join what was taken and could not be reported with what was found since."""
+        for start, later in self.windows.items():
+            found = taken.window(start)
+            found.held += later.held
+            found.quarantined += later.quarantined
+            found.altered += later.altered
+            found.redelivered += later.redelivered
+        self.from_offset, self.windows = taken.from_offset, taken.windows
+        self.skipped = taken.skipped + self.skipped
+        kinds = (len(one.held) + len(one.quarantined) + 1 for one in self.windows.values())
+        self.added_count = sum(kinds)
 
 
 class RangeReporter:
-    """Counts and reports what one tier read. Every method may be called from any thread.
+    """Notes and reports what one tier read. Every method may be called from any thread.
 
-    The way of one partition: `reported` says where the last range ended (None: never reported, so begin where reading
-    begins); `begin` there; `add_batch` or `add_counts` for everything read from there on, without leaving anything out;
-    `publish` every second or so; `end` when the partition is taken away.
+    The way of one partition: `reported` says where the last range ended (None: never reported, so begin where reading begins);
+    `begin` there; `add_batch` or `add_records` for everything read from there on, and `skip` for what cannot be read, without
+    leaving anything out; `publish` every second or so; `end` when the partition is taken away.
     """
 
     def __init__(
@@ -69,25 +99,24 @@ class RangeReporter:
         sender: ReportSender,
         positions: PositionBook,
         clock: Clock | None = None,
-        window_ms: int = WINDOW_MS,
-        most_windows: int = 50_000,
+        most_stretches: int = 100_000,
     ) -> None:
+        """With `most_stretches` unreported ones in a partition, adding to it raises UnreportedBacklog."""
         self.tier = tier
         self.instance = instance
         self._sender = sender
         self._positions = positions
         self._clock = clock or SystemClock()
-        self._window_ms = window_ms
-        self._most_windows = most_windows
-        # Lock order: _publishing, then _counting; counting is never held while sending.
+        self._most_stretches = most_stretches
+        # Lock order: _publishing, then _noting; notes are never held while sending.
         self._publishing = threading.Lock()
-        self._counting = threading.Lock()
+        self._noting = threading.Lock()
         self._ranges: dict[tuple[str, int], _OpenRange] = {}
 
     def reported(self, topic: str, partition: int) -> int | None:
         """Return the offset up to which this tier has reported, or None when it never has.
 
-        Count again from there after a restart.
+        Read again from there after a restart.
         """
         return self._positions.read(self.tier, topic, partition)
 
@@ -96,87 +125,99 @@ class RangeReporter:
 
         The next `publish` announces the tier there even when nothing was read.
         """
-        with self._counting:
-            self._ranges[topic, partition] = _OpenRange(
-                from_offset=offset, to_offset=offset, is_announced=False, counter=WindowCounter(self._window_ms)
-            )
+        with self._noting:
+            self._ranges[topic, partition] = _OpenRange(offset, offset)
 
     def end(self, topic: str, partition: int) -> None:
-        """Forget the partition; publish first what it holds. What is not published is counted again by who comes next."""
-        with self._counting:
+        """Forget the partition; publish first what is noted of it. What is not published is read again by its next reader."""
+        with self._noting:
             self._ranges.pop((topic, partition), None)
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset up to which this partition is counted (reported or not), or None before `begin`."""
-        with self._counting:
+        """Return the offset up to which this partition is noted (reported or not), or None before `begin`."""
+        with self._noting:
             open_range = self._ranges.get((topic, partition))
             return None if open_range is None else open_range.to_offset
 
     def add_batch(self, topic: str, partition: int, header: BatchHeader, batch: memoryview) -> int:
-        """Count a whole batch as read; return how many of its records were not counted before.
+        """Note a whole batch as held; return how many of its records were not noted before.
 
         Records below the position are left out.
         """
-        with self._counting:
+        with self._noting:
             open_range = self._open(topic, partition)
-            counted = open_range.counter.add(header, batch, from_offset=open_range.to_offset)
+            added = open_range.counter.add(header, batch, from_offset=open_range.to_offset)
             open_range.to_offset = max(open_range.to_offset, header.next_offset)
-            return counted
+            return added
 
-    def add_counts(
+    def add_records(
         self,
         topic: str,
         partition: int,
         to_offset: int,
-        counts: Mapping[int, int],
+        held: Stretches,
         *,
-        quarantined: Mapping[int, int] | None = None,
+        quarantined: Stretches | None = None,
         redelivered: Mapping[int, int] | None = None,
+        skipped: Sequence[Skipped] = (),
     ) -> None:
-        """Move the partition's position to `to_offset` (never back) and add window start → records found on the way.
+        """Move the partition's position to `to_offset` (never back) and note what was found on the way.
 
-        `counts` are those that came through, `quarantined` those that did not; a record is in one of them. Offsets
-        that hold nothing readable are passed with empty counts.
+        `held` are records that came through, `quarantined` those that did not; a record is in one of them, at an offset between
+        the position and `to_offset`. `redelivered`: window start → records met again and not kept.
         """
-        with self._counting:
+        with self._noting:
             open_range = self._open(topic, partition)
             open_range.to_offset = max(open_range.to_offset, to_offset)
-            for mine, given in (
-                (open_range.counts, counts),
-                (open_range.quarantined, quarantined or {}),
-                (open_range.redelivered, redelivered or {}),
-            ):
-                for start, count in given.items():
-                    mine[start] = mine.get(start, 0) + count
+            for start, stretches in held.items():
+                open_range.window(start).held += stretches
+                open_range.added_count += len(stretches)
+            for start, stretches in (quarantined or {}).items():
+                open_range.window(start).quarantined += stretches
+                open_range.added_count += len(stretches)
+            for start, count in (redelivered or {}).items():
+                open_range.window(start).redelivered += count
+            open_range.skipped += skipped
+
+    def skip(self, topic: str, partition: int, to_offset: int, reason: str) -> None:
+        """Move the partition's position to `to_offset`: what lies between cannot be read (`reason` as in `Skipped`)."""
+        with self._noting:
+            open_range = self._open(topic, partition)
+            if to_offset > open_range.to_offset:
+                open_range.skipped.append(Skipped(open_range.to_offset, to_offset, reason))
+                open_range.to_offset = to_offset
 
     def _open(self, topic: str, partition: int) -> _OpenRange:
         open_range = self._ranges.get((topic, partition))
         if open_range is None:
-            raise AuditError(f"{self.tier} counts {topic}-{partition} before `begin`: the range has no start")
-        if len(open_range.counts) + len(open_range.quarantined) + open_range.counter.window_count >= self._most_windows:
+            raise AuditError(f"{self.tier} notes records of {topic}-{partition} before `begin`: the range has no start")
+        if open_range.stretch_count >= self._most_stretches:
             raise UnreportedBacklog(
-                f"{self.tier} has {self._most_windows} windows of {topic}-{partition} to report: publish before reading on"
+                f"{self.tier} has {self._most_stretches} batches of {topic}-{partition} to report: publish before reading on"
             )
         return open_range
 
     def publish(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
-        """Report every range with something new and note its end as reported; return how many. Raises ReportNotSent,
-        keeping the counts.
+        """Report every range with something new and write its end as reported; return how many. Raises ReportNotSent, keeping
+        what it could not report.
 
-        Errors of the position book pass through; the counts that were sent are then sent again, which the audit shows
-        as redelivered.
+        Errors of the position book pass through; what was sent is then sent again, which changes nothing in the audit.
         """
         with self._publishing:
-            with self._counting:
+            with self._noting:
                 ready = {key: one for key, one in self._ranges.items() if one.to_offset > one.from_offset or not one.is_announced}
-                taken = {key: self._take(*key, one) for key, one in ready.items()}
+                taken = {key: one.take() for key, one in ready.items()}
             if not taken:
                 return 0
-            self._send([report for reports in taken.values() for report in reports], timeout_ms)
-            with self._counting:
-                for key, reports in taken.items():
-                    if self._ranges.get(key) is ready[key]:
-                        _subtract(ready[key], reports)
+            try:
+                self._send({key: self._reports(*key, one) for key, one in taken.items()}, timeout_ms)
+            except BaseException:
+                with self._noting:
+                    for key, one in taken.items():
+                        ready[key].put_back(one)
+                raise
+            for one in ready.values():
+                one.is_announced = True
             return len(taken)
 
     def report(
@@ -187,70 +228,39 @@ class RangeReporter:
         to_offset: int,
         windows: Mapping[int, RangeWindow],
         *,
-        redelivered: int = 0,
+        skipped: Sequence[Skipped] = (),
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
-        """Report one range that was counted elsewhere (a load job's commit) and note its end as reported.
-
-        Raises ReportNotSent.
-        """
+        """Report one range that was read elsewhere (a load job's commit) and write its end as reported. Raises ReportNotSent."""
         with self._publishing:
-            self._send(self._parts(topic, partition, from_offset, to_offset, windows, redelivered), timeout_ms)
+            reports = self._split(topic, partition, from_offset, to_offset, windows, skipped)
+            self._send({(topic, partition): reports}, timeout_ms)
 
-    def _send(self, reports: list[RangeReport], timeout_ms: int) -> None:
-        send_and_flush(self._sender, self._clock, reports, timeout_ms)
-        for report in reports:
-            if report.part == report.parts - 1:
-                self._positions.write(self.tier, report.topic, report.partition, report.to_offset)
+    def _send(self, reports: Mapping[tuple[str, int], Sequence[RangeReport]], timeout_ms: int) -> None:
+        send_and_flush(self._sender, self._clock, [one for some in reports.values() for one in some], timeout_ms)
+        for (topic, partition), some in reports.items():
+            self._positions.write(self.tier, topic, partition, some[-1].to_offset)
 
-    def _take(self, topic: str, partition: int, open_range: _OpenRange) -> list[RangeReport]:
-        open_range.settle()
-        windows = {
-            start: RangeWindow(
-                count=open_range.counts.get(start, 0),
-                quarantined=open_range.quarantined.get(start, 0),
-                redelivered=open_range.redelivered.get(start, 0),
-            )
-            for start in open_range.window_starts()
-        }
-        return self._parts(topic, partition, open_range.from_offset, open_range.to_offset, windows, 0)
+    def _reports(self, topic: str, partition: int, one: _OpenRange) -> list[RangeReport]:
+        return self._split(topic, partition, one.from_offset, one.to_offset, one.windows, one.skipped)
 
-    def _parts(
-        self, topic: str, partition: int, from_offset: int, to_offset: int, windows: Mapping[int, RangeWindow], redelivered: int
+    def _split(
+        self,
+        topic: str,
+        partition: int,
+        from_offset: int,
+        to_offset: int,
+        windows: Mapping[int, RangeWindow | FoundWindow],
+        skipped: Sequence[Skipped],
     ) -> list[RangeReport]:
-        starts = sorted(windows)
-        slices = [starts[at : at + MAX_WINDOWS] for at in range(0, max(1, len(starts)), MAX_WINDOWS)]
-        return [
-            RangeReport(
-                tier=self.tier,
-                instance=self.instance,
-                at_ms=self._clock.now_ms(),
-                topic=topic,
-                partition=partition,
-                from_offset=from_offset,
-                to_offset=to_offset,
-                windows={start: windows[start] for start in slice_},
-                redelivered=redelivered if number == 0 else 0,
-                part=number,
-                parts=len(slices),
-            )
-            for number, slice_ in enumerate(slices)
-        ]
-
-
-def _subtract(open_range: _OpenRange, reports: list[RangeReport]) -> None:
-    """Take out of the range what `reports` have told: it now begins where they end."""
-    open_range.is_announced = True
-    open_range.from_offset = reports[-1].to_offset
-    for report in reports:
-        for start, told in report.windows.items():
-            for mine, count in (
-                (open_range.counts, told.count),
-                (open_range.quarantined, told.quarantined),
-                (open_range.redelivered, told.redelivered),
-            ):
-                left = mine.get(start, 0) - count
-                if left:
-                    mine[start] = left
-                else:
-                    mine.pop(start, None)
+        return range_reports(
+            tier=self.tier,
+            instance=self.instance,
+            at_ms=self._clock.now_ms(),
+            topic=topic,
+            partition=partition,
+            from_offset=from_offset,
+            to_offset=to_offset,
+            windows=windows,
+            skipped=skipped,
+        )

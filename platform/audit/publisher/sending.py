@@ -7,7 +7,7 @@ from ...runtime.clock import Clock
 from ...runtime.layout import AUDIT_TOPIC
 from ..model.codec import encode
 from ..model.errors import AuditError
-from ..model.messages import RangeReport, Report
+from ..model.messages import KnownDifference, RangeReport, Report
 from ..model.tiers import PRODUCER
 
 
@@ -22,7 +22,7 @@ class ReportSender(Protocol):
 
 
 class ReportNotSent(AuditError):
-    """A report did not reach the audit topic. The counts are kept and go out with the next one."""
+    """A report did not reach the audit topic. What it says is kept and said again."""
 
     retriable = True
 
@@ -32,15 +32,13 @@ def send_and_flush(sender: ReportSender, clock: Clock, reports: Sequence[Report]
     who = ""
     try:
         for report in reports:
-            tier = report.tier if isinstance(report, RangeReport) else PRODUCER
-            who = f"{tier} {report.instance}"
+            tier = report.tier if isinstance(report, RangeReport | KnownDifference) else PRODUCER
+            who = f"{tier} {report.by if isinstance(report, KnownDifference) else report.instance}"
             sender.send(AUDIT_TOPIC, encode(report), key=tier.encode(), timestamp_ms=clock.now_ms())
         arrived = sender.flush(timeout_ms)
-    except Exception as error:  # whatever a sender raises, the counts must survive it
-        raise ReportNotSent(
-            f"reporting to {AUDIT_TOPIC} by {who}: {error}: counts are kept, the next report repeats them"
-        ) from error
+    except Exception as error:  # whatever a sender raises, what was to be said must survive it
+        raise ReportNotSent(f"reporting to {AUDIT_TOPIC} by {who}: {error}: what it says is kept and said again") from error
     if arrived is False:
         raise ReportNotSent(
-            f"reporting to {AUDIT_TOPIC} by {who}: not acknowledged within {timeout_ms} ms: the next report repeats them"
+            f"reporting to {AUDIT_TOPIC} by {who}: not acknowledged within {timeout_ms} ms: what it says is kept and said again"
         )

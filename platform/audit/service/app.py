@@ -3,6 +3,7 @@
 Started in order, stopped in reverse.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,13 +15,18 @@ from ...runtime.status import StatusFile
 from ...runtime.web_server import WebServer, bound
 from ..model.errors import AuditError
 from ..model.tiers import LIVE, OFFLINE
+from .checkpoints.checkpointer import Checkpointer
+from .checkpoints.topic import ClusterCheckpoints
+from .disk import why_no_room
+from .errors import StoreError
 from .ingest.collector import Collector
 from .ingest.reader import LogReader
 from .judge import Judge
 from .settings import AuditSettings
-from .store.database import Database
+from .store.database import database_at
 from .store.ledger import Ledger
-from .web.endpoints import application
+from .web.endpoints import Site, application
+from .web.webhook import Webhook
 
 log = get_logger(__name__)
 
@@ -45,7 +51,8 @@ class AuditProcess:
     """Bootstrap of the live cluster: the audit topic, and the live tier."""
     offline: str | None
     """Bootstrap of the offline cluster; None where there is none."""
-    store: Path
+    store: str
+    """The path of a SQLite file, or `postgresql://user@host/database`."""
     status_file: Path | None
     settings: AuditSettings
 
@@ -59,39 +66,80 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
     listener = bound(process.host, process.port)
     lifecycle.started("listener", listener.close)
     try:
-        database = Database(process.store)
+        database = database_at(process.store)
         database.open()
         lifecycle.started("database", database.close)
         ledger = Ledger(database, process.settings, clock)
         ledger.open()
-        judge = Judge(ledger, clock)
+        webhook = None if process.settings.webhook_url is None else Webhook(process.settings.webhook_url)
+        judge = Judge(ledger, clock, None if webhook is None else webhook.tell)
         judge.open()
-        collector = Collector(process.live, ledger, clock)
-        readers = [LogReader(LIVE, process.live, ledger, clock)]
+        checkpoint_topic = ClusterCheckpoints(process.live, clock)
+        lifecycle.started("checkpoint topic", checkpoint_topic.close)
+        checkpointer = Checkpointer(ledger, checkpoint_topic, clock, on_rebuilt=judge.open)
+        collector = Collector(process.live, ledger, clock, checkpointer)
+        readers = {LIVE: LogReader(LIVE, process.live, ledger, clock)}
         if process.offline is not None:
-            readers.append(LogReader(OFFLINE, process.offline, ledger, clock))
-
-        def faults() -> list[str]:
-            found = [f"The {reader.tier} log cannot be read now: {reader.failure}" for reader in readers if reader.failure]
-            if collector.failure:
-                found.insert(0, f"The audit topic cannot be read now: {collector.failure}")
-            return found
-
-        def not_ready() -> str | None:
-            return None if collector.is_running else "the collector has not started"
-
-        app = application(ledger, judge, clock, not_ready=not_ready, faults=faults)
-        web = WebServer(app, listener, name="audit-web")
-        parts: list[tuple[str, _Part]] = [("collector", collector), *((reader.tier, reader) for reader in readers)]
+            readers[OFFLINE] = LogReader(OFFLINE, process.offline, ledger, clock)
+        site = _site(process, ledger, checkpointer, collector, readers, webhook)
+        web = WebServer(application(ledger, judge, clock, site), listener, name="audit-web")
+        parts: list[tuple[str, _Part]] = [("checkpoints", checkpointer), ("collector", collector), *readers.items()]
+        if webhook is not None:
+            parts.append(("webhook", webhook))
         for name, part in (*parts, ("judge", judge), ("web", web)):
             part.start()
             lifecycle.started(name, part.stop)
-        log.info("audit_ready", port=process.port, live=process.live, offline=process.offline, store=str(process.store))
+        log.info("audit_ready", port=process.port, live=process.live, offline=process.offline, store=database.name)
         while not stop.is_set():
-            status.write("ready", port=process.port, faults=faults(), **ledger.hearing())
+            hearing = _hearing(ledger)
+            reasons = site.not_ready()
+            state, why = ("stalled", {"reason": "; ".join(reasons)}) if reasons else ("ready", {})
+            status.write(state, port=process.port, faults=site.faults(), **why, **hearing)
             if not web.is_serving:
                 raise AuditError(f"the HTTP server on {process.host}:{process.port} ended by itself: see the log above")
             stop.wait(STATUS_EVERY_MS)
     finally:
         status.write("stopping")
         lifecycle.stop()
+
+
+def _hearing(ledger: Ledger) -> Mapping[str, object]:
+    try:
+        return ledger.hearing()
+    except StoreError:
+        return {}  # `ledger.failure` says so, and the service goes on when the store is back
+
+
+def _site(
+    process: AuditProcess,
+    ledger: Ledger,
+    checkpointer: Checkpointer,
+    collector: Collector,
+    readers: Mapping[str, LogReader],
+    webhook: Webhook | None,
+) -> Site:
+    """Return what the pages need of the parts."""
+
+    def faults() -> list[str]:
+        found = [f"The {reader.tier} log cannot be read now: {reader.failure}" for reader in readers.values() if reader.failure]
+        if collector.failure:
+            found.insert(0, f"The audit topic cannot be read now: {collector.failure}")
+        if checkpointer.failure:
+            found.append(f"The last checkpoint could not be written: {checkpointer.failure}")
+        if webhook is not None and webhook.failure:
+            found.append(f"Changes of verdicts are not accepted now: {webhook.failure}")
+        if ledger.failure:
+            found.insert(0, f"The store cannot be written now: {ledger.failure}")
+        return found
+
+    def not_ready() -> list[str]:
+        reasons = [] if collector.is_running else ["the collector has not started"]
+        return [*reasons, *(why for why in (ledger.failure, why_no_room(process.store)) if why)]
+
+    def recount(tier: str, topic: str) -> None:
+        reader = readers.get(tier)
+        if reader is None:
+            raise AuditError(f"there is no {tier} cluster to count again")
+        ledger.recount(tier, topic, reader.log_starts(topic))
+
+    return Site(not_ready=not_ready, faults=faults, recount=recount, live=process.live, offline=process.offline)

@@ -1,11 +1,12 @@
 """Keeps the verdict of every window up to date, and remembers each change of one with its time.
 
-Only windows that may have changed are judged again: those with news, those that are not final, and all of a topic when
-something touched them all (a producer that announced itself, a recount). Decides nothing: `model.verdict` does.
+Only windows that may have changed are judged again: those with news, and now and then those that time alone may change. What was
+said last is in the store; nothing of a window is kept in memory here. Decides nothing: `model.verdict` does.
 """
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,44 +14,63 @@ from ...runtime.clock import Clock
 from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ..model.build_facts import window_facts
-from ..model.facts import Verdict
+from ..model.tier_reports import News, TierReports
+from ..model.tiers import LIVE
 from ..model.verdict import decide
-from .store.audit_log import AuditLog, VerdictChange
+from .store.audit_log import VerdictChange
 from .store.ledger import Ledger
+from .store.verdicts import UNDECIDED, Window
+from .store.window_json import as_json
 
 log = get_logger(__name__)
 
 MOST_PAUSE = 5
-"""The judge rests at least this many times as long as its last round took, so that many open windows do not take the
-processor.
-"""
+"""The judge rests at least this many times as long as its last round took, so that it does not take the processor."""
+FIRST_LOOK_MS = 1_000
+DEADLINE_LOOK_MS = 4_000
+"""How often a topic without news is looked at while a deadline may pass for its undecided windows."""
+QUIET_LOOK_MS = 120_000
+"""How often afterwards."""
+ROLL_UP_EVERY_MS = 60_000
+ROLL_UP_AT_ONCE = 500
+FORGET_EVERY_MS = 3_600_000
+RUNS_AT_ONCE = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A window's verdict as it stands."""
+@dataclass(slots=True)
+class _Look:
+    """When a topic with undecided windows is looked at next, and since when nothing was new of it."""
 
-    window_start_ms: int
-    window_end_ms: int
-    verdict: Verdict
+    next_ms: int
+    quiet_since_ms: int
 
 
 class Judge:
     """The thread that judges, and the answers to who asks in between."""
 
-    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+    def __init__(
+        self, ledger: Ledger, clock: Clock, on_change: Callable[[Sequence[Mapping[str, Any]]], None] | None = None
+    ) -> None:
+        """`on_change` is called with the changes of one topic; it must not wait."""
         self._ledger = ledger
         self._clock = clock
+        self._on_change = on_change
         self._stop = StopSignal()
         # Lock order: the judge's, then the ledger's.
         self._lock = threading.Lock()
-        self._judged: dict[str, dict[int, Judged]] = {}
-        self._stored: dict[tuple[str, int], tuple[str, int, int, str | None]] = {}
+        self._looks: dict[str, _Look] = {}
+        self._rolled_up_ms: int | None = None
+        self._forgot_ms: int | None = None
+        self.round_ms = 0
+        """How long the last round took."""
+        self.judged_count = 0
+        """Windows judged since the beginning."""
         self._thread = threading.Thread(target=self._run, name="audit-judge", daemon=True)
 
     def open(self) -> None:
-        """Load the verdicts that were stored last, so that only changes are noted."""
-        self._stored = self._ledger.ask(AuditLog.verdicts)
+        """Learn which topics have undecided windows."""
+        now_ms = self._clock.monotonic_ms()
+        self._looks = {topic: _Look(now_ms, now_ms) for topic in self._ledger.verdict(lambda stored: stored.undecided_topics())}
 
     def start(self) -> None:
         self._thread.start()
@@ -59,112 +79,146 @@ class Judge:
         self._stop.set()
         self._thread.join(timeout=10)
 
-    def windows(self, topic: str, from_ms: int | None = None, to_ms: int | None = None) -> list[Judged]:
-        """Return the topic's windows that overlap [from_ms, to_ms), by time, judged as of now."""
-        with self._lock:
-            self._bring_up_to_date(topic)
-            judged = self._judged.get(topic, {})
-            return [
-                judged[start]
-                for start in sorted(judged)
-                if (to_ms is None or start < to_ms) and (from_ms is None or judged[start].window_end_ms > from_ms)
-            ]
+    def bring_up_to_date(self, topic: str | None = None) -> None:
+        """Judge what is to be judged now: of one topic whatever time may have changed, too; of all (None) what is due."""
+        if topic is not None:
+            if topic in self._looks or topic in self._ledger.topics_with_news():
+                with self._lock:
+                    self._judge(topic)
+            return
+        now_ms = self._clock.monotonic_ms()
+        due = [name for name, look in self._looks.copy().items() if look.next_ms <= now_ms]
+        for name in dict.fromkeys([*self._ledger.topics_with_news(), *due]):
+            if self._stop.is_set():
+                return
+            with self._lock:
+                self._judge(name)
 
     def _run(self) -> None:
         while not self._stop.is_set():
             began_ms = self._clock.monotonic_ms()
             try:
-                for topic in self._ledger.topics():
-                    with self._lock:
-                        self._bring_up_to_date(topic)
+                self.bring_up_to_date()
+                self.roll_up()
+                self.forget()
             except Exception:
                 log.error("not_judging", exc_info=True)
-            took_ms = self._clock.monotonic_ms() - began_ms
-            self._stop.wait(max(self._ledger.settings.judge_every_ms, MOST_PAUSE * took_ms))
+            self.round_ms = self._clock.monotonic_ms() - began_ms
+            self._stop.wait(max(self._ledger.settings.judge_every_ms, MOST_PAUSE * self.round_ms))
 
-    def _bring_up_to_date(self, topic: str) -> None:
-        judged = self._judged.setdefault(topic, {})
-        with self._ledger.reading() as books:
-            book = books.topics.get(topic)
-            if book is None:
-                return
-            candidates = set(book.windows) if book.all_changed else book.changed
-            candidates = candidates | {start for start, one in judged.items() if not one.verdict.kind.is_final}
-            if not candidates:
-                return
-            facts = self._ledger.topic_facts(topic)
-            now_ms = self._clock.now_ms()
-            changes: list[VerdictChange] = []
-            gone: list[int] = []
-            for start in candidates:
-                if not books.is_mentioned(topic, start):
-                    gone.append(start)
-                    continue
-                window = window_facts(books, topic, start)
-                verdict = decide(facts, window, now_ms=now_ms)
-                judged[start] = Judged(start, window.window_end_ms, verdict)
-                change = self._change(topic, start, verdict, now_ms)
-                if change is not None:
-                    changes.append(change)
-            for start in gone:
-                judged.pop(start, None)
-            self._note(topic, changes, [start for start in gone if (topic, start) in self._stored])
-            # Only now: what could not be noted is judged again.
-            book.changed.clear()
-            book.all_changed = False
+    def _judge(self, topic: str) -> None:
+        with self._ledger.judging(topic) as (books, news):
+            changes, undecided = self._judge_windows(topic, books, news)
+        self._note_look(topic, undecided=undecided, is_news=bool(news.windows or news.spans))
+        if changes:
+            self._tell(topic, changes)
 
-    def _change(self, topic: str, start: int, verdict: Verdict, now_ms: int) -> VerdictChange | None:
-        now = (verdict.kind.value, verdict.missing, verdict.extra, verdict.first_bad_tier)
-        before = self._stored.get((topic, start))
-        if before == now:
-            return None
-        return VerdictChange(now_ms, topic, start, before[0] if before else None, *now, verdict.reason)
+    def _judge_windows(self, topic: str, books: TierReports, news: News) -> tuple[list[VerdictChange], bool]:
+        stored = self._ledger.verdicts
+        book = self._ledger.book(topic)
+        window_ms = books.window_ms
+        candidates = set(news.windows) | set(stored.undecided(topic))
+        if news.spans:
+            known = set(book.windows) | set(stored.starts(topic))
+            candidates |= {start for start in known if news.touches(start, start + window_ms)}
+        if not candidates:
+            return [], False
+        facts = self._ledger.topic_facts(topic)
+        now_ms = self._clock.now_ms()
+        changes: list[VerdictChange] = []
+        undecided = False
+        for start in candidates:
+            before = stored.window(topic, start)
+            if start not in book.windows or not book.windows[start].is_mentioned:
+                if before is not None:
+                    stored.drop(before)
+                continue
+            self.judged_count += 1
+            verdict = decide(facts, window_facts(books, topic, start), now_ms=now_ms)
+            undecided |= not verdict.kind.is_final
+            after = as_json(topic, start, start + window_ms, verdict)
+            after["late"] = _late(before, after)
+            if after == before:
+                continue
+            stored.put(after, before, now_ms)
+            if before is None or _figures(before) != _figures(after):
+                changes.append(
+                    VerdictChange(now_ms, topic, start, before["verdict"] if before else None, *_figures(after), verdict.reason)
+                )
+                if verdict.kind.is_final:
+                    self._ledger.settle(topic, start)
+        self._ledger.notes.note_changes(changes)
+        return changes, undecided
 
-    def _note(self, topic: str, changes: list[VerdictChange], gone: list[int]) -> None:
-        if not changes and not gone:
+    def _note_look(self, topic: str, *, undecided: bool, is_news: bool) -> None:
+        """Choose when the topic is looked at next though nothing may be new of it."""
+        if not undecided:
+            self._looks.pop(topic, None)
             return
+        now_ms = self._clock.monotonic_ms()
+        look = self._looks.setdefault(topic, _Look(now_ms, now_ms))
+        if is_news:
+            look.quiet_since_ms = now_ms
+        quiet_ms = now_ms - look.quiet_since_ms
+        settings = self._ledger.settings
+        deadline_ms = max([settings.default_deadline_ms, *settings.deadline_ms.values()])
+        if quiet_ms > deadline_ms + 2 * DEADLINE_LOOK_MS:
+            look.next_ms = now_ms + QUIET_LOOK_MS
+        else:
+            look.next_ms = now_ms + min(DEADLINE_LOOK_MS, max(FIRST_LOOK_MS, quiet_ms))
 
-        def write(notes: AuditLog) -> None:
-            notes.put_verdicts(changes)
-            for start in gone:
-                notes.drop_verdicts(topic, start)
-
-        self._ledger.note(write)
-        for one in changes:
-            self._stored[topic, one.window_start_ms] = (one.to_verdict, one.missing, one.extra, one.first_bad_tier)
-        for start in gone:
-            del self._stored[topic, start]
+    def _tell(self, topic: str, changes: list[VerdictChange]) -> None:
+        if self._on_change is not None:
+            self._on_change([one._asdict() for one in changes])
         turns = Counter((one.from_verdict or "new", one.to_verdict) for one in changes)
         for (before, after), count in turns.items():
             example = next(one for one in changes if (one.from_verdict or "new", one.to_verdict) == (before, after))
             log.info(
                 "verdict_changed", topic=topic, windows=count, before=before, after=after,
-                window_start_ms=example.window_start_ms, missing_count=example.missing,
-                extra_count=example.extra, reason=example.reason,
+                window_start_ms=example.window_start_ms, missing_count=example.missing, doubled_count=example.doubled,
+                altered_count=example.altered, reason=example.reason,
             )  # fmt: skip
 
+    # -- days ----------------------------------------------------------------------------------------------------------
 
-def as_json(topic: str, judged: Judged) -> dict[str, Any]:
-    """Return one window as `GET /api/completeness` gives it."""
-    verdict = judged.verdict
-    return {
-        "topic": topic,
-        "window_start_ms": judged.window_start_ms,
-        "window_end_ms": judged.window_end_ms,
-        "tiers": dict(verdict.tiers),
-        "quarantined": verdict.quarantined,
-        "verdict": verdict.kind.value,
-        "missing": verdict.missing,
-        "extra": verdict.extra,
-        "first_bad_tier": verdict.first_bad_tier,
-        "unaudited": verdict.unaudited,
-        "redelivered": verdict.redelivered,
-        "losses": dict(verdict.losses),
-        "silent": list(verdict.silent),
-        "retired": list(verdict.retired),
-        "reason": verdict.reason,
-        "differences": [
-            {"tier": one.tier, "partition": one.partition, "missing": one.missing, "extra": one.extra}
-            for one in verdict.differences
-        ],
-    }
+    def roll_up(self) -> None:
+        """Add windows that were decided `keep_windows_days` ago to their days; forget days after `keep_days`."""
+        now_ms = self._clock.monotonic_ms()
+        if self._rolled_up_ms is not None and now_ms - self._rolled_up_ms < ROLL_UP_EVERY_MS:
+            return
+        while not self._stop.is_set():
+            with self._lock:
+                if self._ledger.roll_up(ROLL_UP_AT_ONCE) < ROLL_UP_AT_ONCE:
+                    break
+        self._rolled_up_ms = now_ms
+
+    def forget(self) -> None:
+        """Once an hour: add windows that nobody decides to their days, then forget runs by which nothing is judged any more."""
+        now_ms = self._clock.monotonic_ms()
+        if self._forgot_ms is not None and now_ms - self._forgot_ms < FORGET_EVERY_MS:
+            return
+        while not self._stop.is_set():
+            with self._lock:
+                if self._ledger.roll_up_undecided(ROLL_UP_AT_ONCE) < ROLL_UP_AT_ONCE:
+                    break
+        ended = self._ledger.ended_runs()
+        for at in range(0, len(ended), RUNS_AT_ONCE):
+            if self._stop.is_set():
+                return
+            with self._lock:
+                self._ledger.forget_runs(ended[at : at + RUNS_AT_ONCE])
+        self._forgot_ms = now_ms
+
+
+def _figures(window: Window) -> tuple[str, int, int, int, str | None]:
+    return window["verdict"], window["missing"], window["doubled"], window["altered"], window["first_bad_tier"]
+
+
+def _late(before: Window | None, after: Window) -> int:
+    """Return how many records came to the live log after the window's verdict was final."""
+    if before is None:
+        return 0
+    late: int = before["late"]
+    if before["verdict"] not in UNDECIDED or late:
+        late += max(0, (after["tiers"].get(LIVE) or 0) - (before["tiers"].get(LIVE) or 0))
+    return late

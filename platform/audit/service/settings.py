@@ -3,10 +3,11 @@ at the start.
 """
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..model.tiers import CHAIN, LIVE, TierRule, is_tier, rules
 from ..model.windows import WINDOW_MS
@@ -41,6 +42,26 @@ class AuditSettings:
     """How much of one partition is read, and then written down, at a time."""
     judge_every_ms: int = 1_000
     """How often verdicts are brought up to date without being asked for."""
+    scan_every_ms: int = 300_000
+    """Within this time every log that is read back is read again and compared: damage on disk is found within it."""
+    scan_bytes_per_s: int = 4 << 20
+    """The most that this scan reads of one cluster. Where a cluster holds more than both allow, a round takes longer."""
+    topics_in_memory: int = 200
+    """Topics whose books are kept in memory at once; the others wait in the store."""
+    checkpoint_every_ms: int = 3_600_000
+    """How often the store is written to the checkpoint topic, where something changed. The audit topic keeps what follows the
+    last two checkpoints.
+    """
+    keep_windows_days: int = 3
+    """Windows older than this are added up by day; producers' runs that closed before are forgotten where no window has a record
+    of theirs.
+    """
+    keep_unknown_days: int = 30
+    """Windows that stay OPEN or UNKNOWN without any news for so long are added to their days as UNKNOWN, with the reason."""
+    keep_days: int = 90
+    """Days older than this are forgotten, and runs that somebody retired before."""
+    webhook_url: str | None = None
+    """Where each change of a verdict is posted as JSON; None: nowhere."""
     topics: Mapping[str, TopicTiers] = field(default_factory=dict)
     default_topic: TopicTiers = TopicTiers()
 
@@ -53,6 +74,10 @@ class AuditSettings:
             deadline_ms=dict(self.deadline_ms),
             default_deadline_ms=self.default_deadline_ms,
         )
+
+
+NUMBERS = frozenset(one.name for one in fields(AuditSettings) if one.type is int or one.type == "int") - {"default_deadline_ms"}
+"""The settings of the table `service` that are whole numbers."""
 
 
 def load(path: Path | None) -> AuditSettings:
@@ -73,9 +98,14 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
     faults: list[str] = []
     known = {"service", "deadlines_ms", "topics"}
     faults += [f"[{name}] is not a table of the audit settings ({', '.join(sorted(known))})" for name in words.keys() - known]
-    service = _numbers(words, "service", faults)
-    for name in service.keys() - {"window_ms", "presumed_dead_ms", "discover_ms", "judge_every_ms", "fetch_partition_bytes"}:
-        faults.append(f"[service] {name} is not a setting")
+    webhook_url = _url(words, faults)
+    service = _numbers(words, "service", faults, but={"webhook_url"})
+    faults += [f"[service] {name} is not a setting" for name in sorted(service.keys() - NUMBERS)]
+    if service.get("window_ms", WINDOW_MS) != WINDOW_MS:
+        faults.append(
+            f"[service] window_ms={service['window_ms']} would hold for the audit alone: loggers, mirror, consumers and loads "
+            f"count windows of {WINDOW_MS} ms; remove the line"
+        )
     deadlines = _numbers(words, "deadlines_ms", faults)
     for name in deadlines:
         if name != "default" and name != "consumer" and not is_tier(name):
@@ -89,27 +119,37 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
     by_topic = {name: _topic(name, one, default, faults) for name, one in topics.items() if name != "default"}
     if faults:
         raise SettingsError(f"{where}: " + "; ".join(faults))
-    plain = AuditSettings()
     return AuditSettings(
-        window_ms=service.get("window_ms", plain.window_ms),
+        **service,
         default_deadline_ms=default_deadline_ms,
-        deadline_ms={**plain.deadline_ms, **deadlines},
-        presumed_dead_ms=service.get("presumed_dead_ms", plain.presumed_dead_ms),
-        discover_ms=service.get("discover_ms", plain.discover_ms),
-        judge_every_ms=service.get("judge_every_ms", plain.judge_every_ms),
-        fetch_partition_bytes=service.get("fetch_partition_bytes", plain.fetch_partition_bytes),
+        deadline_ms={**AuditSettings().deadline_ms, **deadlines},
+        webhook_url=webhook_url,
         topics=by_topic,
         default_topic=default,
     )
 
 
-def _numbers(words: Mapping[str, Any], table: str, faults: list[str]) -> dict[str, int]:
+def _url(words: Mapping[str, Any], faults: list[str]) -> str | None:
+    service = words.get("service")
+    url = service.get("webhook_url") if isinstance(service, dict) else None
+    if url is None:
+        return None
+    parts = urlsplit(url) if isinstance(url, str) else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        faults.append(f"[service] webhook_url={url!r} is not an http:// or https:// address")
+        return None
+    return str(url)
+
+
+def _numbers(words: Mapping[str, Any], table: str, faults: list[str], but: Collection[str] = ()) -> dict[str, int]:
     found = words.get(table, {})
     if not isinstance(found, dict):
         faults.append(f"[{table}] is not a table")
         return {}
     numbers = {}
     for name, value in found.items():
+        if name in but:
+            continue
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             numbers[name] = value
         else:

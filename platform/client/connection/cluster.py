@@ -9,7 +9,16 @@ from collections.abc import Iterable
 
 from ...runtime.clock import Clock, SystemClock
 from ...wire.errors import ErrorCode
-from ..errors import BadAnswer, BrokerUnreachable, ClientError, InvalidAddress, LeaderUnknown, UnknownTopic, broker_error
+from ..errors import (
+    BadAnswer,
+    BrokerUnreachable,
+    ClientError,
+    InvalidAddress,
+    LeaderUnknown,
+    UnknownTopic,
+    UnsupportedApi,
+    broker_error,
+)
 from . import control_plane
 from .connection import Connection
 
@@ -55,6 +64,13 @@ class Cluster:
         """Return the names of all topics, sorted. Asks the cluster."""
         facts = self._ask(None, may_create=False)
         return sorted(name for name, topic in facts.topics.items() if not topic.error_code)
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return each topic's id: another one under the same name is another topic. Asks the cluster; empty if it has none."""
+        try:
+            return control_plane.ask_topic_ids(self.controller())
+        except UnsupportedApi:
+            return {}
 
     def partitions(self, topic: str, *, may_create: bool = False) -> list[int]:
         """Return the topic's partitions, sorted. With `may_create` the broker may create the topic, if its settings allow it.
@@ -116,6 +132,15 @@ class Cluster:
             held = [self._connections.pop(name) for name in names]
         for connection in held:
             connection.close()
+
+    def let_go(self) -> None:
+        """Close inherited descriptors, in the child of a fork. The parent's connections go on; this object is of no more use.
+
+        Takes no lock: a thread that did not come along may hold it.
+        """
+        self._closed = True
+        for connection in list(self._connections.values()):
+            connection.let_go()
 
     def _leaders(self, topic: str, *, may_create: bool) -> dict[int, int]:
         with self._lock:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ...errors import HeadraceError
 from ...wire.errors import WireError
 from ...wire.messages import control
 from ..errors import BadAnswer, BrokerUnreachable, RequestTimedOut, UnsupportedApi
@@ -138,6 +137,13 @@ class Connection:
                 pass
             held.close()
 
+    def let_go(self) -> None:
+        """Close this process's descriptor only, in the child of a fork: the parent's connection goes on. Takes no lock."""
+        self._closed = True
+        held, self._socket = self._socket, None
+        if held is not None:
+            held.close()
+
     def _open(self) -> None:
         if self._socket is not None and self._in_flight is None and _has_news(self._socket):
             # No response is expected, so readable bytes mean that the broker closed the connection: it restarted, or the
@@ -154,7 +160,8 @@ class Connection:
         self._socket = made
         try:
             self._served = self._ask_versions()
-        except HeadraceError:
+        except BaseException:
+            # Whatever it was: a connection whose versions are not known would be taken for a broker that serves nothing.
             self.close_socket()
             raise
 
@@ -213,15 +220,15 @@ class Connection:
 
     def _fail(self, api_key: int, error: OSError, timeout_ms: int) -> NoReturn:
         self.close_socket()
-        self._check_open(_api(api_key))
+        self._check_open(_api(api_key), was_sent=True)
         if isinstance(error, TimeoutError):
             reason = f"no answer within {timeout_ms} ms"
             raise RequestTimedOut(self.address, _api(api_key), reason, was_sent=True) from error
         raise BrokerUnreachable(self.address, _api(api_key), error.strerror or str(error), was_sent=True) from error
 
-    def _check_open(self, api: str) -> None:
+    def _check_open(self, api: str, *, was_sent: bool = False) -> None:
         if self._closed:
-            raise BrokerUnreachable(self.address, api, "this client closed the connection", was_sent=False)
+            raise BrokerUnreachable(self.address, api, "this client closed the connection", was_sent=was_sent)
 
 
 def _has_news(held: socket.socket) -> bool:

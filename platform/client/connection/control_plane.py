@@ -4,12 +4,14 @@ Each API is spoken in one version: the lowest that carries all we need and that 
 no state, does not retry and does not choose a broker.
 """
 
+import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...wire.errors import WireError
 from ...wire.messages import control
+from ...wire.messages.message_types import message_type
 from ..errors import BadAnswer, broker_error
 from .connection import Connection
 
@@ -17,9 +19,26 @@ LIST_OFFSETS = (2, 2)
 METADATA = (3, 4)
 FIND_COORDINATOR = (10, 1)
 DESCRIBE_GROUPS = (15, 1)
+WITH_TOPIC_IDS = (10, 12)
+"""Versions of Metadata."""
 CREATE_TOPICS = (19, 4)
 INIT_PRODUCER_ID = (22, 1)
 """API key and version."""
+
+
+_OF_A_PRODUCER = ((18, 0), METADATA, CREATE_TOPICS, INIT_PRODUCER_ID, (32, 1))
+"""With ApiVersions and DescribeConfigs."""
+
+
+def import_messages() -> None:
+    """Import what a producer's requests are made of, which is done at their first use else. Call it before threads do.
+
+    An import that another thread has begun when the process forks stays half done in the child, and its lock is held for ever.
+    """
+    codecs.lookup("idna")  # for `getaddrinfo`
+    for api_key, version in _OF_A_PRODUCER:
+        message_type("request", api_key, version)
+        message_type("response", api_key, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +73,19 @@ def ask_metadata(connection: Connection, topics: Iterable[str] | None, *, may_cr
             for topic in answer.topics
         },
     )
+
+
+def ask_topic_ids(connection: Connection) -> dict[str, str]:
+    """Return each topic's id, as 32 hexadecimal digits. Raises `UnsupportedApi` for a broker without ids (Kafka before 2.8)."""
+    version = connection.version(METADATA[0], *WITH_TOPIC_IDS)
+    wanted = {
+        "topics": None,
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+    }
+    answer = _ask(connection, (METADATA[0], version), wanted)
+    return {topic.name: topic.topic_id.hex for topic in answer.topics if not topic.error_code and topic.topic_id is not None}
 
 
 def ask_offsets(connection: Connection, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, int]]:

@@ -102,9 +102,9 @@ class FetchLoop:
         skipped: list[Fetched] = []
         if begin > offset:
             reason = f"the log begins at {error.log_start_offset}: what was before it has expired"
-            skipped.append(
-                Skip(partition=name, epoch=epoch, corrupt=CorruptRange(from_offset=offset, to_offset=begin, reason=reason))
-            )
+            is_expired = begin <= error.log_start_offset
+            gone = CorruptRange(from_offset=offset, to_offset=begin, reason=reason, is_expired=is_expired)
+            skipped.append(Skip(partition=name, epoch=epoch, corrupt=gone))
         self._state.put(skipped, partition=name, epoch=epoch, next_offset=begin)
 
 

@@ -19,11 +19,13 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorruptRange:
-    """Offsets [from_offset, to_offset) that exist and cannot be read."""
+    """Offsets [from_offset, to_offset) that exist, or existed, and cannot be read."""
 
     from_offset: int
     to_offset: int
     reason: str
+    is_expired: bool = False
+    """The log begins behind them now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,20 +1,28 @@
 """Everything that a producer holds: each partition's queue, and the records whose topic's partitions are not known yet. Pure but
 for one random choice.
 
-Decides the partition of a record, when a batch is closed and when it is due. Sends nothing and reads no clock. The caller holds a
-lock around every call.
+Decides the partition of a record, when a batch is closed and when it is due; counts what is held, by batch. Sends nothing and
+reads no clock. The caller holds a lock around every call.
 """
 
 import random
-from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from .partitioner import partition_for_key
 from .pending import PartitionQueue, PendingBatch, PendingRecord
 
 UNASSIGNED = -1
 """The partition of a record that was given up before one was chosen."""
+
+
+MOST_KEYS = 10_000
+"""Keys whose partition is remembered. With more, all are forgotten."""
+
+_Key = TypeVar("_Key")
+Partitioner = Callable[[bytes, int], int]
+"""From a key and the number of partitions to one of them, from 0 on."""
 
 
 class _Waiting(NamedTuple):
@@ -28,37 +36,87 @@ class Accumulator:
     """Takes records, returns batches."""
 
     def __init__(
-        self, *, batch_bytes: int, linger_ms: int, window_ms: int | None, random_source: random.Random | None = None
+        self,
+        *,
+        batch_bytes: int,
+        linger_ms: int,
+        window_ms: int | None,
+        partitioner: Partitioner = partition_for_key,
+        random_source: random.Random | None = None,
     ) -> None:
         self.batch_bytes = batch_bytes
         self.linger_ms = linger_ms
         self.window_ms = window_ms
+        self._partitioner = partitioner
+        self.partitioner_fault: str | None = None
+        """Why the given partitioner could not be followed, the last time. The default one chose in its place."""
         self._random = random_source or random.Random()
         self._queues: dict[tuple[str, int], PartitionQueue] = {}
         self._busy: dict[tuple[str, int], PartitionQueue] = {}
         """Those of `_queues` that hold a batch: the only ones that the sender walks through."""
         self._waiting: dict[str, deque[_Waiting]] = {}
         self._partitions: dict[str, Sequence[int]] = {}
+        self._key_partitions: dict[tuple[bytes, int], int] = {}
+        """(Key, how many partitions) → the partitioner's choice; bounded."""
         self._sticky: dict[str, int] = {}
         """The partition of the next record without a key; chosen anew for each batch."""
+        self.generation = 0
+        """Counts flushes. A flush waits for its own and earlier generations only, however many records come meanwhile."""
         self._flushed = -1
+        self.has_full = False
+        """A batch was closed because a record did not fit it: it is due at once. The sender takes the mark back."""
+        self.used_bytes = 0
+        """What is charged for the records that are held: until `ended`."""
+        self._held: Counter[int] = Counter()
+        """Generation → records that wait for a partition, and those of closed batches that have not `ended`."""
+        self._windows: Counter[tuple[str, int]] = Counter()
+        """(Topic, window) → batches that have not `ended`, and records that wait for a partition."""
 
     @property
     def is_empty(self) -> bool:
         return not self._busy and not self._waiting
 
-    def add(
-        self, topic: str, partition: int | None, record: PendingRecord, *, size_bytes: int, now_ms: int, generation: int = 0
-    ) -> bool:
+    def held_records(self, generation: int | None = None) -> int:
+        """Return how many records are held, of this generation and earlier ones (None: of all). Never walks through records."""
+        last = self.generation if generation is None else generation
+        closed = sum(count for held, count in self._held.items() if held <= last)
+        open_ = (queue.open for queue in self._busy.values())
+        return closed + sum(batch.record_count for batch in open_ if batch is not None and batch.generation <= last)
+
+    def first_window(self, topic: str) -> int | None:
+        """Return the number of the topic's first window that has records held; None if none has."""
+        return min((window for name, window in self._windows if name == topic), default=None)
+
+    def open_batch(self, topic: str) -> PendingBatch | None:
+        """Return the batch that the topic's next record without a key enters, as long as it is open and has room."""
+        sticky = self._sticky.get(topic)
+        return None if sticky is None else self._queues[topic, sticky].open
+
+    def add(self, topic: str, partition: int | None, record: PendingRecord, *, size_bytes: int, now_ms: int) -> bool:
         """Take a record. Return whether the sender has work: a batch was opened or closed, or a topic's partitions are needed."""
+        is_news = self._add(topic, partition, record, size_bytes, now_ms)
+        self.used_bytes += size_bytes
+        return is_news
+
+    def _add(self, topic: str, partition: int | None, record: PendingRecord, size_bytes: int, now_ms: int) -> bool:
+        generation = self.generation
         if partition is None:
             known = self._partitions.get(topic)
             if known is None or topic in self._waiting:
                 waiting = self._waiting.setdefault(topic, deque())
                 waiting.append(_Waiting(record, size_bytes, now_ms, generation))
+                self._held[generation] += 1
+                self._enter_window(topic, record)
                 return len(waiting) == 1
             partition = self._choose(topic, known, record, size_bytes, generation)
         return self._append(topic, partition, record, size_bytes, now_ms, generation)
+
+    def ended(self, batch: PendingBatch) -> None:
+        """Count a batch as held no more: it was acknowledged, or given up, and who was to know of it knows."""
+        self.used_bytes -= batch.charged_bytes
+        _subtract(self._held, batch.generation, batch.record_count)
+        if batch.window is not None:
+            _subtract(self._windows, (batch.topic, batch.window), 1)
 
     def topics_waited_for(self) -> list[str]:
         """Return the topics whose partitions are needed before their records can be queued."""
@@ -70,12 +128,15 @@ class Accumulator:
         for record, size_bytes, since_ms, generation in self._waiting.pop(topic, ()):
             partition = self._choose(topic, partitions, record, size_bytes, generation)
             self._append(topic, partition, record, size_bytes, since_ms, generation)
+            self._leave_waiting(topic, record, generation)
         self._close_flushed()
 
-    def flush(self, generation: int) -> None:
-        """Make this generation and earlier ones due without lingering. Later records belong to a later generation."""
-        self._flushed = generation
+    def flush(self) -> int:
+        """Make everything that is held due without lingering; return its generation. Later records belong to a later one."""
+        self._flushed = self.generation
+        self.generation += 1
         self._close_flushed()
+        return self._flushed
 
     def due(self, now_ms: int) -> list[PartitionQueue]:
         """Return the partitions whose first batch may be sent now, the longest waiting first."""
@@ -120,10 +181,13 @@ class Accumulator:
             window = self._window(record)
             batch = groups.get((window, generation))
             if batch is None:
-                batch = groups[window, generation] = PendingBatch(
-                    topic=topic, partition=UNASSIGNED, opened_ms=since_ms, generation=generation, window=window
-                )
-            batch.append(record, size_bytes)
+                batch = self._new_batch(topic, UNASSIGNED, record, size_bytes, since_ms, generation)
+                batch.is_open = False
+                groups[window, generation] = batch
+            else:
+                batch.append(record, size_bytes)
+            self._held[generation] += 1
+            self._leave_waiting(topic, record, generation)
         if waiting:
             self._waiting[topic] = waiting
         return list(groups.values())
@@ -141,7 +205,7 @@ class Accumulator:
     def _choose(self, topic: str, partitions: Sequence[int], record: PendingRecord, size_bytes: int, generation: int) -> int:
         key = record[1]
         if key is not None:
-            return partitions[partition_for_key(key, len(partitions))]
+            return partitions[self._partition_of(key, len(partitions))]
         sticky = self._sticky.get(topic)
         if sticky is not None:
             queue = self._queues[topic, sticky]
@@ -149,6 +213,7 @@ class Accumulator:
                 return sticky
             # Close first, then choose. In the other order this record would open a batch there that no other record joins.
             self._close(queue)
+            self.has_full = True
         sticky = self._sticky[topic] = self._random.choice(partitions)
         return sticky
 
@@ -167,17 +232,58 @@ class Accumulator:
         batch = queue.open
         if batch is not None and not self._takes(batch, record, size_bytes, generation):
             self._close(queue)
+            self.has_full = True
             batch = None
-        is_new = batch is None
-        if batch is None:
-            batch = queue.open = PendingBatch(
-                topic=topic, partition=partition, opened_ms=now_ms, generation=generation, window=self._window(record)
-            )
-            self._busy[name] = queue
+        if batch is not None:
+            batch.append(record, size_bytes)
+            return False
+        # A record that cannot be framed raises here, before anything is counted.
+        queue.open = self._new_batch(topic, partition, record, size_bytes, now_ms, generation)
+        self._busy[name] = queue
+        return True
+
+    def _new_batch(
+        self, topic: str, partition: int, record: PendingRecord, size_bytes: int, now_ms: int, generation: int
+    ) -> PendingBatch:
+        window = self._window(record)
+        batch = PendingBatch(topic=topic, partition=partition, opened_ms=now_ms, generation=generation, window=window)
         batch.append(record, size_bytes)
-        return is_new
+        self._enter_window(topic, record)
+        return batch
+
+    def _partition_of(self, key: bytes, count: int) -> int:
+        found = self._key_partitions.get((key, count))
+        if found is None:
+            if len(self._key_partitions) >= MOST_KEYS:
+                self._key_partitions.clear()
+            found = self._key_partitions[key, count] = self._asked(key, count)
+        return found
+
+    def _asked(self, key: bytes, count: int) -> int:
+        try:
+            chosen = self._partitioner(key, count)
+            if 0 <= chosen < count:
+                return chosen
+            self.partitioner_fault = f"it chose {chosen} of {count} partitions"
+        except Exception as error:  # whatever an application's function raises: the record is to go on
+            self.partitioner_fault = repr(error)
+        return partition_for_key(key, count)
+
+    def _enter_window(self, topic: str, record: PendingRecord) -> None:
+        window = self._window(record)
+        if window is not None:
+            self._windows[topic, window] += 1
+
+    def _leave_waiting(self, topic: str, record: PendingRecord, generation: int) -> None:
+        """A record that waited for its partition is in a batch now, and counted with it."""
+        _subtract(self._held, generation, 1)
+        window = self._window(record)
+        if window is not None:
+            _subtract(self._windows, (topic, window), 1)
 
     def _close(self, queue: PartitionQueue) -> None:
+        if queue.open is not None:
+            self._held[queue.open.generation] += queue.open.record_count
         if queue.close_open() and self._sticky.get(queue.topic) == queue.partition:
             del self._sticky[queue.topic]
 
@@ -198,3 +304,11 @@ class Accumulator:
             given_up += self.give_up_waiting(topic, opened_before_ms)
         self.settle()
         return given_up
+
+
+def _subtract(counts: Counter[_Key], key: _Key, count: int) -> None:
+    left = counts[key] - count
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

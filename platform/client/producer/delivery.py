@@ -2,9 +2,33 @@
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 from ...wire.errors import ErrorCode
 from ..errors import ClientError
+
+
+class BatchNumbers(NamedTuple):
+    """What names a batch in the log: no other batch of this producer stands there under these numbers and this CRC."""
+
+    producer_id: int
+    producer_epoch: int
+    first_sequence: int
+    """Of its first record; its records take the following ones, and 0 comes after 2^31 - 1."""
+    crc: int
+    """CRC-32C in the header of the batch as it was sent under these numbers."""
+
+
+class DeliveryEnd(Enum):
+    """What became of a batch."""
+
+    ACKNOWLEDGED = auto()
+    UNCERTAIN = auto()
+    """Given up; perhaps stored: it was sent, and no response excluded that."""
+    REFUSED = auto()
+    """Given up; every response said that it was not stored. The next batch of the partition takes its numbers."""
+    NEVER_SENT = auto()
+    """Given up before it was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +37,12 @@ class Delivery:
     window.
     """
 
+    end: DeliveryEnd
+    numbers: tuple[BatchNumbers, ...] = ()
+    """The numbers under which it may stand in the log, oldest first; `end` speaks of the last. Under those before the last it may
+    have arrived, too: the broker did not know them any more, and the batch was sent again under the next. Empty if it cannot be
+    in the log, and if the producer is not idempotent.
+    """
     topic: str
     partition: int
     """-1 for records given up before their partition was chosen."""

@@ -54,10 +54,12 @@ class Outcomes:
         """Settle each batch of the request by the broker's response."""
         answers = {(topic.name, partition.index): partition for topic in answer.topics for partition in topic.partitions}
         for queue, batch in in_flight:
+            batch.awaits_response, batch.was_sent = False, True
             found = answers.get((batch.topic, batch.partition))
             if found is None:
                 missing = BadAnswer(address, "Produce", f"it leaves out {batch.topic}-{batch.partition}")
-                self._again(queue, batch, missing, is_uncertain=True)
+                batch.is_uncertain = True
+                self._again(queue, batch, missing)
             else:
                 self._judge(address, queue, batch, found)
 
@@ -72,13 +74,15 @@ class Outcomes:
             tell = log.info if error.retriable else log.warning
             tell("produce_failed", broker=address, batches=len(in_flight), reason=str(error), **more)
         for queue, batch in in_flight:
-            self._again_or_never(queue, batch, error, is_uncertain=was_sent)
+            batch.awaits_response, batch.was_sent = False, batch.was_sent or was_sent
+            batch.is_uncertain = batch.is_uncertain or was_sent
+            self._again_or_never(queue, batch, error)
 
     def not_sent(self, queue: PartitionQueue, error: ClientError) -> None:
         """Settle the partition's first batch, which was due and could not be sent."""
         with self._lock:
             batch = self._accumulator.take(queue)
-        self._again_or_never(queue, batch, error, is_uncertain=False)
+        self._again_or_never(queue, batch, error)
 
     def give_up(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError) -> None:
         """Give the batch up: it will never be sent (again)."""
@@ -88,7 +92,7 @@ class Outcomes:
         self._on_done(batch, -1, error)
 
     def _judge(self, address: str, queue: PartitionQueue, batch: PendingBatch, found: produce.ProduceResponsePartition) -> None:
-        what = f"Produce of {len(batch.records)} records to {batch.topic}-{batch.partition} on {address}"
+        what = f"Produce of {batch.record_count} records to {batch.topic}-{batch.partition} on {address}"
         outcome = outcome_of(found.error_code)
         if outcome is DeliveryOutcome.ACKNOWLEDGED:
             self.last_error = None
@@ -100,9 +104,10 @@ class Outcomes:
         error = broker_error(what, found.error_code, found.error_message)
         match outcome:
             case DeliveryOutcome.NOT_NOW:
-                self._again(queue, batch, error, is_uncertain=False)
+                self._again(queue, batch, error)
             case DeliveryOutcome.PERHAPS:
-                self._again(queue, batch, error, is_uncertain=True)
+                batch.is_uncertain = True
+                self._again(queue, batch, error)
             case DeliveryOutcome.NUMBERS_UNKNOWN if self._is_numbered:
                 log.warning(
                     "producer_begins_again",
@@ -114,20 +119,19 @@ class Outcomes:
                 )
                 with self._lock:
                     queue.renumber(batch)
-                self._again(queue, batch, error, is_uncertain=False)
+                self._again(queue, batch, error)
             case _:
                 self.give_up(queue, batch, error)
 
-    def _again_or_never(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError, *, is_uncertain: bool) -> None:
+    def _again_or_never(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError) -> None:
         if error.retriable:
-            self._again(queue, batch, error, is_uncertain=is_uncertain)
+            self._again(queue, batch, error)
         else:
             self.give_up(queue, batch, error)
 
-    def _again(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError, *, is_uncertain: bool) -> None:
+    def _again(self, queue: PartitionQueue, batch: PendingBatch, error: ClientError) -> None:
         self._cluster.forget(batch.topic)
         self.last_error = error
         with self._lock:
             batch.last_error = error
-            batch.is_uncertain = batch.is_uncertain or is_uncertain
             queue.again(batch, self._clock.monotonic_ms() + self._backoff.wait_ms(batch.attempts))

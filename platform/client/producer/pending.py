@@ -8,9 +8,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ...wire.batch.batch_builder import assemble
+from ...wire.batch.batch_header import CRC_AT, HEADER_SIZE
 from ...wire.batch.compression import Codec
-from ...wire.batch.record_batch import HEADER_SIZE, BatchBuilder
+from ...wire.batch.record_frame import frame_any, moved
 from ..errors import ClientError
+from .delivery import BatchNumbers, DeliveryEnd
+from .framing import frame_record
 
 Headers = Sequence[tuple[str, bytes | None]]
 PendingRecord = tuple[int, bytes | None, bytes | None, Headers]
@@ -40,39 +44,105 @@ class PendingBatch:
     generation: int
     """The flush that it belongs to."""
     window: int | None
-    records: list[PendingRecord] = field(default_factory=list)
+    frames: list[bytes] = field(default_factory=list)
+    """The bytes of its records, with the timestamp deltas from `base_ms`."""
+    base_ms: int = 0
+    """The timestamp of its first record."""
+    is_open: bool = True
+    """It takes records."""
     size_bytes: int = HEADER_SIZE
-    charged_bytes: int = 0
-    """Its bytes in the producer's buffer."""
     first_timestamp_ms: int = 0
     max_timestamp_ms: int = 0
     attempts: int = 0
     retry_at_ms: int = 0
     is_uncertain: bool = False
     """It was sent and no response came. It may be in the log, so it may only be sent again with the same sequence."""
+    awaits_response: bool = False
+    """It is being sent; no response came yet."""
+    was_sent: bool = False
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
+    crc: int = -1
+    """As last built."""
+    earlier_numbers: tuple[BatchNumbers, ...] = ()
+    """Numbers that it may no longer be sent under, and under which it may be in the log."""
     last_error: ClientError | None = None
 
+    @property
+    def record_count(self) -> int:
+        return len(self.frames)
+
+    @property
+    def charged_bytes(self) -> int:
+        """Return its bytes in the producer's buffer."""
+        return self.size_bytes - HEADER_SIZE
+
     def append(self, record: PendingRecord, size_bytes: int) -> None:
-        timestamp_ms = record[0]
-        if not self.records:
-            self.first_timestamp_ms = self.max_timestamp_ms = timestamp_ms
+        """Add a record. Hot: its bytes are made here, so that the sender has little to do for each."""
+        timestamp_ms, key, value, headers = record
+        count = len(self.frames)
+        if not count:
+            self.base_ms = self.first_timestamp_ms = self.max_timestamp_ms = timestamp_ms
         elif timestamp_ms > self.max_timestamp_ms:
             self.max_timestamp_ms = timestamp_ms
         elif timestamp_ms < self.first_timestamp_ms:
             self.first_timestamp_ms = timestamp_ms
-        self.records.append(record)
+        if headers or value is None:
+            frame = frame_any(timestamp_ms - self.base_ms, count, key, value, headers)
+        else:
+            frame = frame_record(timestamp_ms - self.base_ms, count, key, b"", value)
+        self.frames.append(frame)
         self.size_bytes += size_bytes
-        self.charged_bytes += size_bytes
 
     def build(self, codec: Codec) -> bytes:
         """Return the batch's bytes under its current producer id and sequence."""
-        builder = BatchBuilder(codec, self.producer_id, self.producer_epoch, self.base_sequence)
-        for record in self.records:
-            builder.append(*record)
-        return builder.build()
+        built = assemble(
+            self._records,
+            codec=codec,
+            record_count=len(self.frames),
+            min_timestamp_ms=self.first_timestamp_ms,
+            max_timestamp_ms=self.max_timestamp_ms,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+        )
+        self.crc = int.from_bytes(built[CRC_AT : CRC_AT + 4], "big")
+        return built
+
+    def _records(self) -> bytes:
+        if self.first_timestamp_ms != self.base_ms:
+            # A record was older than the first one. No delta of a batch is negative: all are counted from the oldest.
+            by_ms = self.base_ms - self.first_timestamp_ms
+            self.frames = [moved(frame, by_ms) for frame in self.frames]
+            self.base_ms = self.first_timestamp_ms
+        return b"".join(self.frames)
+
+    @property
+    def may_be_stored(self) -> bool:
+        """Return whether it may be in the log under its current numbers."""
+        return self.is_uncertain or self.awaits_response
+
+    def ended(self, *, is_acknowledged: bool) -> tuple[DeliveryEnd, tuple[BatchNumbers, ...]]:
+        """Return what became of it, now that it is acknowledged or given up, and the numbers under which it may be in the log."""
+        if is_acknowledged or self.may_be_stored:
+            end = DeliveryEnd.ACKNOWLEDGED if is_acknowledged else DeliveryEnd.UNCERTAIN
+            return end, (*self.earlier_numbers, *self._current_numbers())
+        if self.earlier_numbers:
+            return DeliveryEnd.UNCERTAIN, self.earlier_numbers
+        return DeliveryEnd.REFUSED if self.was_sent else DeliveryEnd.NEVER_SENT, ()
+
+    def forget_numbers(self) -> None:
+        """Have it numbered anew before it is sent again."""
+        if self.may_be_stored:
+            self.earlier_numbers = (*self.earlier_numbers, *self._current_numbers())
+        self.producer_id, self.producer_epoch, self.base_sequence = -1, -1, -1
+        self.is_uncertain = False
+
+    def _current_numbers(self) -> tuple[BatchNumbers, ...]:
+        if self.base_sequence < 0:
+            return ()
+        return (BatchNumbers(self.producer_id, self.producer_epoch, self.base_sequence, self.crc),)
 
 
 class PartitionQueue:
@@ -102,6 +172,7 @@ class PartitionQueue:
         """Close the open batch, if there is one."""
         if self.open is None:
             return False
+        self.open.is_open = False
         self.closed.append(self.open)
         self.open = None
         return True
@@ -136,17 +207,17 @@ class PartitionQueue:
             self.producer_id, self.producer_epoch, self.next_sequence = producer_id, producer_epoch, 0
         batch.producer_id, batch.producer_epoch = self.producer_id, self.producer_epoch
         batch.base_sequence = self.next_sequence
-        self.next_sequence = (self.next_sequence + len(batch.records)) % _SEQUENCES
+        self.next_sequence = (self.next_sequence + batch.record_count) % _SEQUENCES
 
     def renumber(self, batch: PendingBatch) -> None:
         """Number this first batch, and those after it, from 0 under a new producer id.
 
-        The broker does not know the sequences before this batch: it lost acknowledged ones, or forgot the producer. So it cannot
-        hold this batch under the old number either, and under a new id the batch is stored once.
+        The broker does not know the sequences before this batch: it lost acknowledged ones, or forgot the producer. If it lost
+        them, it does not hold this batch under the old numbers either. If it forgot the producer, and an earlier send of this
+        batch had no response, the batch may come to stand in the log twice: its old numbers are kept, and told at its end.
         """
         self._spend_id()
-        batch.producer_id, batch.producer_epoch, batch.base_sequence = -1, -1, -1
-        batch.is_uncertain = False
+        batch.forget_numbers()
 
     def done(self, batch: PendingBatch) -> None:
         """Remove the first batch: it was acknowledged."""
@@ -167,7 +238,7 @@ class PartitionQueue:
             self.in_flight = None
         if batch.base_sequence < 0:
             return
-        if batch.is_uncertain:
+        if batch.may_be_stored:
             self._spend_id()
         elif self.producer_id == batch.producer_id:
             self.next_sequence = batch.base_sequence

@@ -15,17 +15,30 @@ from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_library_logger
 from ...wire.batch.compression import Codec
 from ..connection.cluster import Cluster
-from ..errors import BufferFull, ClientError, DeliveryFailed, FlushTimedOut, ProducerClosed, ProducerForked, RecordTooLarge
-from .accumulator import Accumulator
+from ..errors import (
+    BufferFull,
+    ClientError,
+    DeliveryFailed,
+    FlushTimedOut,
+    InvalidRecord,
+    ProducerClosed,
+    ProducerForked,
+    ProducerReentered,
+    RecordTooLarge,
+)
+from .accumulator import Accumulator, Partitioner
 from .delivery import Delivery
 from .event_throttle import EventThrottle
 from .identity import ProducerIdentity
+from .partitioner import partition_for_key
 from .pending import PendingBatch, record_size_bytes
 from .sender import Sender
 
 log = get_library_logger(__name__)
 
 _lanes = itertools.count()
+_LONGEST_MS = 1 << 62
+"""No timestamp is farther from 1970: a delta of two must fit 64 bits."""
 
 
 class Producer:
@@ -48,6 +61,8 @@ class Producer:
         max_block_ms: int = 60_000,
         delivery_timeout_ms: int = 120_000,
         window_ms: int | None = None,
+        acks: int = -1,
+        partitioner: Partitioner = partition_for_key,
         on_delivery: Callable[[Delivery], None] | None = None,
         is_held: bool = False,
         clock: Clock | None = None,
@@ -59,12 +74,14 @@ class Producer:
         self._clock = clock or SystemClock()
         self._on_delivery = on_delivery
         lane = f"produce-{next(_lanes)}"
-        self._lock = threading.Condition()
-        self._accumulator = Accumulator(batch_bytes=batch_bytes, linger_ms=linger_ms, window_ms=window_ms)
+        self.mutex = threading.RLock()
+        self._lock = threading.Condition(self.mutex)
+        self.is_owned: Callable[[], bool] = self.mutex._is_owned  # type: ignore[attr-defined]
+        self.accumulator = Accumulator(batch_bytes=batch_bytes, linger_ms=linger_ms, window_ms=window_ms, partitioner=partitioner)
         self._identity = ProducerIdentity(cluster) if idempotent else None
         self._sender = Sender(
             cluster,
-            self._accumulator,
+            self.accumulator,
             self._lock,
             lane=lane,
             codec=codec,
@@ -72,15 +89,13 @@ class Producer:
             delivery_timeout_ms=delivery_timeout_ms,
             clock=self._clock,
             on_done=self._done,
+            acks=acks,
         )
         self._sender.is_held = is_held
         self._thread: threading.Thread | None = None
         self._process_id = os.getpid()
-        self._used_bytes = 0
-        self._generation = 0
-        """Counts flushes. A flush waits for its own and earlier generations only, however many records come meanwhile."""
-        self._held: dict[int, int] = {}
-        """Generation → records that are neither acknowledged nor given up."""
+        self._blocked: list[tuple[str, int]] = []
+        """(Topic, timestamp) of the records that wait for room: one for each waiting thread."""
         self._given_up = 0
         self._first_failure: ClientError | None = None
         self._is_closed = False
@@ -101,7 +116,17 @@ class Producer:
     def held_records(self) -> int:
         """Return the number of records that are neither acknowledged nor given up."""
         with self._lock:
-            return sum(self._held.values())
+            return self.accumulator.held_records()
+
+    def first_window_ms(self, topic: str) -> int | None:
+        """Return the start of the topic's first window that has records held, or waiting for room; None if none has."""
+        with self._lock:
+            first = self.accumulator.first_window(topic)
+            blocked = [timestamp_ms for name, timestamp_ms in self._blocked if name == topic]
+        window_ms = self.accumulator.window_ms
+        if window_ms is None:
+            return None
+        return min((*(at - at % window_ms for at in blocked), *(() if first is None else (first * window_ms,))), default=None)
 
     def identify(self, timeout_ms: int = 60_000) -> int:
         """Return the producer id of the first batches, requesting it from the cluster; -1 if not idempotent.
@@ -136,27 +161,24 @@ class Producer:
         """Take a record; `timestamp_ms` is its event time. Hot: once per record.
 
         Raises `BufferFull` if there was no room for `max_block_ms` (default: the producer's own), `RecordTooLarge`,
-        `ProducerClosed`, `ProducerForked`. After an error the record was not accepted.
+        `InvalidRecord`, `ProducerClosed`, `ProducerForked`, `ProducerReentered`. After an error the record was not accepted.
         """
         size_bytes = record_size_bytes(key, value, headers)
         if size_bytes > self.buffer_bytes:
             raise RecordTooLarge(topic, size_bytes, self.buffer_bytes, "buffer_bytes")
-        with self._lock:
+        _check_framable(timestamp_ms, headers)
+        self._check_not_inside()
+        with self.mutex:
             self._check_usable()
-            if self._used_bytes + size_bytes > self.buffer_bytes:
-                self._wait_for_room(topic, size_bytes, self.max_block_ms if max_block_ms is None else max_block_ms)
-            self._used_bytes += size_bytes
-            self._held[self._generation] = self._held.get(self._generation, 0) + 1
-            is_news = self._accumulator.add(
-                topic,
-                partition,
-                (timestamp_ms, key, value, headers),
-                size_bytes=size_bytes,
-                now_ms=self._clock.monotonic_ms(),
-                generation=self._generation,
-            )
+            if self.accumulator.used_bytes + size_bytes > self.buffer_bytes:
+                wait_ms = self.max_block_ms if max_block_ms is None else max_block_ms
+                self._wait_for_room(topic, timestamp_ms, size_bytes, wait_ms)
+            now_ms = self._clock.monotonic_ms()
+            record = (timestamp_ms, key, value, headers)
+            is_news = self.accumulator.add(topic, partition, record, size_bytes=size_bytes, now_ms=now_ms)
             if self._thread is None:
                 self._start()
+            is_news = is_news and self._sender.must_wake(now_ms)
         if is_news:
             self._sender.wake.set()
 
@@ -165,15 +187,14 @@ class Producer:
 
         Raises `FlushTimedOut` (sending continues), and `DeliveryFailed` if records were given up since the last flush.
         """
+        self._check_not_inside()
         with self._lock:
             if os.getpid() != self._process_id:
                 raise ProducerForked(self._process_id, os.getpid())
-            flushed = self._generation
-            self._generation += 1
-            self._accumulator.flush(flushed)
+            flushed = self.accumulator.flush()
             self._sender.wake.set()
-            self._lock.wait_for(lambda: not self._waits_for(flushed), timeout_ms / 1000)
-            left = self._waits_for(flushed)
+            self._lock.wait_for(lambda: not self.accumulator.held_records(flushed), timeout_ms / 1000)
+            left = self.accumulator.held_records(flushed)
             given_up, first = self._given_up, self._first_failure
             self._given_up, self._first_failure = 0, None
         if left:
@@ -183,6 +204,7 @@ class Producer:
 
     def close(self, timeout_ms: int = 60_000) -> None:
         """Flush, then end the thread; give up what is not acknowledged in time. Raises as `flush`. A second call does nothing."""
+        self._check_not_inside()
         with self._lock:
             if self._is_closed:
                 return
@@ -192,9 +214,14 @@ class Producer:
         finally:
             self._end()
 
+    def let_go(self) -> None:
+        """Close inherited descriptors, in the child of a fork: what is held here is the parent's to send. Takes no lock."""
+        self._is_closed = True
+        self._sender.wake.close()
+
     def _end(self) -> None:
         with self._lock:
-            thread, held = self._thread, sum(self._held.values())
+            thread, held = self._thread, self.accumulator.held_records()
         if held:
             self._sender.abandon()
         else:
@@ -202,15 +229,19 @@ class Producer:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
         with self._lock:
-            given_up = self._accumulator.give_up_all()
+            given_up = self.accumulator.give_up_all()
         for batch in given_up:
             where = batch.topic if batch.partition < 0 else f"{batch.topic}-{batch.partition}"
-            self._done(batch, -1, ProducerClosed(f"{len(batch.records)} records for {where} were not acknowledged at close"))
+            self._done(batch, -1, ProducerClosed(f"{batch.record_count} records for {where} were not acknowledged at close"))
         self._sender.wake.close()
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._sender.run, name=f"headrace-{self.cluster.client_id}-sender", daemon=True)
         self._thread.start()
+
+    def _check_not_inside(self) -> None:
+        if self.is_owned():
+            raise ProducerReentered("a signal handler or a finalizer interrupted the producer on its own thread: call it later")
 
     def _check_usable(self) -> None:
         if self._is_closed:
@@ -218,13 +249,18 @@ class Producer:
         if os.getpid() != self._process_id:
             raise ProducerForked(self._process_id, os.getpid())
 
-    def _wait_for_room(self, topic: str, size_bytes: int, max_block_ms: int) -> None:
+    def _wait_for_room(self, topic: str, timestamp_ms: int, size_bytes: int, max_block_ms: int) -> None:
         def has_room() -> bool:
-            return self._is_closed or self._used_bytes + size_bytes <= self.buffer_bytes
+            return self._is_closed or self.accumulator.used_bytes + size_bytes <= self.buffer_bytes
 
         self._sender.wake.set()
-        if not self._lock.wait_for(has_room, max_block_ms / 1000):
-            raise BufferFull(topic, self.buffer_bytes, max_block_ms)
+        waiting = (topic, timestamp_ms)
+        self._blocked.append(waiting)
+        try:
+            if not self._lock.wait_for(has_room, max_block_ms / 1000):
+                raise BufferFull(topic, self.buffer_bytes, max_block_ms)
+        finally:
+            self._blocked.remove(waiting)
         self._check_usable()
 
     def _log_given_up(self, batch: PendingBatch, error: ClientError) -> None:
@@ -234,19 +270,19 @@ class Producer:
             is_due = self._throttle.is_due(kind, self._clock.monotonic_ms())
             more = self._throttle.left_out(kind) if is_due else {}
         if is_due:
-            count = len(batch.records)
+            count = batch.record_count
             log.warning("batch_given_up", topic=batch.topic, partition=batch.partition, records=count, reason=str(error), **more)
-
-    def _waits_for(self, generation: int) -> int:
-        return sum(count for held, count in self._held.items() if held <= generation)
 
     def _done(self, batch: PendingBatch, base_offset: int, error: ClientError | None) -> None:
         """Report the end of a batch to `on_delivery`, then free its room in the buffer."""
-        count = len(batch.records)
+        count = batch.record_count
         if error is not None:
             self._log_given_up(batch, error)
         if self._on_delivery is not None:
+            end, numbers = batch.ended(is_acknowledged=error is None)
             delivery = Delivery(
+                end=end,
+                numbers=numbers,
                 topic=batch.topic,
                 partition=batch.partition,
                 base_offset=base_offset,
@@ -260,13 +296,18 @@ class Producer:
             except Exception:
                 log.error("on_delivery_failed", topic=batch.topic, partition=batch.partition, exc_info=True)
         with self._lock:
-            self._used_bytes -= batch.charged_bytes
-            left = self._held[batch.generation] - count
-            if left:
-                self._held[batch.generation] = left
-            else:
-                del self._held[batch.generation]
+            self.accumulator.ended(batch)
             if error is not None:
                 self._given_up += count
                 self._first_failure = self._first_failure or error
             self._lock.notify_all()
+
+
+def _check_framable(timestamp_ms: int, headers: Sequence[tuple[str, bytes | None]]) -> None:
+    if not -_LONGEST_MS < timestamp_ms < _LONGEST_MS:
+        raise InvalidRecord(f"a record's timestamp is {timestamp_ms}: give milliseconds since 1970")
+    for name, _ in headers:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRecord(f"a header is named {name!r}, which UTF-8 cannot hold: give it another name") from error

@@ -59,7 +59,9 @@ class Sender:
         delivery_timeout_ms: int,
         clock: Clock,
         on_done: OnDone,
+        acks: int = -1,
     ) -> None:
+        self._acks = acks
         self._cluster = cluster
         self._accumulator = accumulator
         self._lock = lock
@@ -77,6 +79,9 @@ class Sender:
         self._topics_error: ClientError | None = None
         self._is_stopping = False
         self._is_abandoned = False
+        self._sleeps_until_ms = 0
+        """When it looks for work again by itself (monotonic ms). Set under the lock, before it sleeps."""
+        self._was_busy = False
         self.is_held = False
         """While true nothing is sent; timeouts continue to run."""
         self.wake = Wake()
@@ -85,6 +90,10 @@ class Sender:
     def last_error(self) -> ClientError | None:
         """Return why the held records were not sent yet, as far as an attempt has shown; None if none has failed."""
         return self._topics_error or self._outcomes.last_error or (self._identity.last_error if self._identity else None)
+
+    def must_wake(self, opened_ms: int) -> bool:
+        """Return whether a batch opened then needs `wake`: it becomes due before the sender looks by itself. Under the lock."""
+        return self._accumulator.has_full or self._sleeps_until_ms > opened_ms + self._accumulator.linger_ms
 
     def stop(self) -> None:
         """End the thread when every held record is acknowledged or given up."""
@@ -135,7 +144,7 @@ class Sender:
             last = batch.last_error or self._topics_error or (self._identity.last_error if self._identity else None)
             words = str(last) if last else "none, it was never sent"
             waited_ms = now_ms - batch.opened_ms
-            error = DeliveryTimedOut(batch.topic, batch.partition, len(batch.records), waited_ms, words)
+            error = DeliveryTimedOut(batch.topic, batch.partition, batch.record_count, waited_ms, words)
             self._on_done(batch, -1, error)
 
     def _resolve_topics(self, now_ms: int) -> None:
@@ -231,9 +240,11 @@ class Sender:
             return
         timeout_ms = self._cluster.request_timeout_ms
         request = produce.ProduceRequest(
-            -1, timeout_ms, None, [produce.ProduceTopic(topic, partitions) for topic, partitions in topics.items()]
+            self._acks, timeout_ms, None, [produce.ProduceTopic(topic, partitions) for topic, partitions in topics.items()]
         )
         self._flights[leader] = _Flight(produce.MAX_VERSION, now_ms + timeout_ms, built)
+        for _, batch in built:
+            batch.awaits_response = True
         try:
             version = leader.negotiated(produce.API_KEY, produce.MIN_VERSION, produce.MAX_VERSION)
             self._flights[leader] = _Flight(version, now_ms + timeout_ms, built)
@@ -244,18 +255,18 @@ class Sender:
     def _await(self, now_ms: int) -> None:
         """Sleep until a response, a wake, or the next time at which the clock makes something due; then read the responses."""
         with self._lock:
-            next_ms = self._accumulator.next_due_ms(now_ms)
-            is_waiting = bool(self._accumulator.topics_waited_for())
-            wait_ms = IDLE_WAIT_MS if self._accumulator.is_empty else BUSY_WAIT_MS
-        moments = [next_ms]
-        if is_waiting:
-            moments.append(self._topics_retry_at_ms)
-        if self._identity is not None:
-            moments.append(self._identity.retry_at_ms)
-        now_ms_then = self._clock.monotonic_ms()
-        for moment in moments:
-            if moment is not None and moment > now_ms:
-                wait_ms = max(0, min(wait_ms, moment - now_ms_then))
+            moments = [self._accumulator.next_due_ms(now_ms)]
+            if self._accumulator.topics_waited_for():
+                moments.append(self._topics_retry_at_ms)
+            if self._identity is not None:
+                moments.append(self._identity.retry_at_ms)
+            wait_ms = self._longest_wait_ms()
+            now_ms_then = self._clock.monotonic_ms()
+            for moment in moments:
+                if moment is not None and moment > now_ms:
+                    wait_ms = max(0, min(wait_ms, moment - now_ms_then))
+            self._sleeps_until_ms = now_ms_then + wait_ms
+            self._accumulator.has_full = False
         ready = self._sleep(wait_ms)
         for leader in list(self._flights):
             if leader.fileno() in ready or leader.fileno() < 0:
@@ -264,6 +275,16 @@ class Sender:
                 leader.close_socket()
                 reason = f"no answer within {self._cluster.request_timeout_ms} ms"
                 self._failed(leader, RequestTimedOut(leader.address, "Produce", reason, was_sent=True))
+
+    def _longest_wait_ms(self) -> int:
+        """Return how long to sleep if nothing becomes due. After the last batch it is one linger: in a steady flow the next batch
+        is opened within it, and need not wake anybody.
+        """
+        if not self._accumulator.is_empty:
+            self._was_busy = True
+            return BUSY_WAIT_MS
+        was_busy, self._was_busy = self._was_busy, False
+        return min(IDLE_WAIT_MS, self._accumulator.linger_ms) if was_busy else IDLE_WAIT_MS
 
     def _sleep(self, wait_ms: int) -> set[int]:
         poll = select.poll()

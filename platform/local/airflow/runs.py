@@ -118,6 +118,12 @@ def task_states(layout: Layout, dag_id: str, run_id: str) -> list[dict[str, Any]
     return found
 
 
+def dag_runs(layout: Layout, dag_id: str) -> list[dict[str, Any]]:
+    """Return the DAG's latest runs, at most 100, as Airflow reports them (`state`, `partition_key`, ...)."""
+    found: list[dict[str, Any]] = _ask(layout, "GET", f"/api/v2/dags/{dag_id}/dagRuns?limit=100&order_by=-run_after")["dag_runs"]
+    return found
+
+
 def _describe(tasks: list[dict[str, Any]]) -> str:
     """Return one line such as `topics success · events.load running (try 2)`; mapped tasks are combined."""
     states: dict[str, Counter[str]] = {}

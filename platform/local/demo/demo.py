@@ -27,8 +27,9 @@ from ...runtime.layout import Layout
 from .. import audit_queries, commands, control, preflight
 from ..airflow import processes
 from ..interrupts import Interrupts, held
-from . import demo_share
+from . import comparison, demo_share, source_counts
 from .demo_share import Before, Windows
+from .source_counts import AnsweredRequests, SourceCounts
 
 FRONTEND_REQUESTS = 3_000
 FRONTEND_CLIENTS = 4
@@ -41,6 +42,8 @@ UNDECIDED = ("OPEN", "UNKNOWN")
 """UNKNOWN may still change, when a slow tier reports at last."""
 STEP_ENDS_MS = 20_000
 """How long a step of an interrupted demo may take to seal its windows before it is killed."""
+NOT_AN_EVENT = "/healthz"
+"""The frontend does not log requests to this path."""
 PATHS = ("/", "/products", "/products/7", "/api/time", "/about", "/missing")
 
 
@@ -53,11 +56,18 @@ class Sent:
     """The events that the demo sent."""
 
     topic: str
+    source: SourceCounts
+    """Counted at the source, events that went to quarantine included."""
     event_count: int
     quarantined_count: int
     window_starts_ms: tuple[int, ...]
-    is_running_hour: bool
-    """The events belong to the current hour: they are counted and loaded, but not published yet."""
+    """All windows that may hold one of them."""
+    hour_start_ms: int
+    """The hour that ran when the first event was sent: events in it are counted and loaded, and perhaps not published yet."""
+
+    @property
+    def is_running_hour(self) -> bool:
+        return bool(self.window_starts_ms) and self.window_starts_ms[-1] >= self.hour_start_ms
 
 
 class Demo:
@@ -77,8 +87,8 @@ class Demo:
     def run(self) -> bool:
         """Bring the platform up if needed, send, load, wait for the verdicts and show them; bring down what was brought up.
 
-        Return whether every window of this demo is COMPLETE in every tier. Raises KeyboardInterrupt on the first SIGINT, SIGTERM
-        or SIGHUP, after the same clean-up.
+        Return whether every event of this demo is accounted for: counted at the source, in COMPLETE windows, and as rows. Raises
+        KeyboardInterrupt on the first SIGINT, SIGTERM or SIGHUP, after the same clean-up.
         """
         if self._log is not None and not self._log.is_file():
             raise DemoError(f"no log at {self._log}: LOG names a web server's access log in combined format")
@@ -137,24 +147,25 @@ class Demo:
 
     def _replay(self, log: Path) -> Sent:
         self._say(f"replay: {log} with its own time stamps → topic {self._topic}")
+        source = source_counts.of_log(log)
+        began_ms = _now_ms()
         code, printed = self._headrace("replay", str(log), "--topic", self._topic, "--json", output=subprocess.PIPE)
         if code != 0:
             raise DemoError(f"the replay of {log} failed (exit {code}); its output is above")
         words = json.loads(printed)
         starts = tuple(words["window_starts_ms"])
         self._say(f"replay: {words['sent']:,} events sent, {words['quarantined']} quarantined, {len(starts)} windows")
-        hour_ms = 3_600_000
-        running = bool(starts) and starts[-1] // hour_ms == time.time_ns() // 1_000_000 // hour_ms
         return Sent(
             topic=self._topic,
+            source=source,
             event_count=words["sent"],
             quarantined_count=words["quarantined"],
             window_starts_ms=starts,
-            is_running_hour=running,
+            hour_start_ms=_hour_start(began_ms),
         )
 
     def _drive_frontend(self) -> Sent:
-        first_ms = time.time_ns() // 1_000_000
+        first_ms = _now_ms()
         port = self._layout.port(preflight.FRONTEND_PORT)
         command = commands.command("frontend", "run", "--port", str(port), "--topic", self._topic)
         self._layout.logs.mkdir(parents=True, exist_ok=True)
@@ -164,7 +175,7 @@ class Demo:
                 frontend = subprocess.Popen(command, stdout=output, stderr=output, env=commands.environment(self._layout))
             self._await_frontend(frontend)
             self._say(f"frontend: {self._layout.frontend_url}, {FRONTEND_REQUESTS:,} real HTTP requests")
-            answers = self._drive()
+            answers, source = self._drive()
             self._say(f"frontend: answered {', '.join(f'{n:,} × {code}' for code, n in sorted(answers.items()))}; stopping it")
             frontend.send_signal(signal.SIGTERM)
             code = frontend.wait(timeout=30)
@@ -173,29 +184,31 @@ class Demo:
                 _end(frontend)
         if code != 0:
             raise DemoError(f"the frontend did not seal its windows (exit {code}): see {self._layout.logs / 'frontend.log'}")
-        last_ms = time.time_ns() // 1_000_000
+        last_ms = _now_ms()
         starts = tuple(range(window_start_ms(first_ms), last_ms + 1, WINDOW_MS))
         return Sent(
             topic=self._topic,
-            event_count=sum(answers.values()) + 1,  # the probe that found it ready is a request too
+            source=source,
+            event_count=source.total,
             quarantined_count=0,
             window_starts_ms=starts,
-            is_running_hour=True,
+            hour_start_ms=_hour_start(first_ms),
         )
 
     def _await_frontend(self, frontend: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + FRONTEND_READY_MS / 1000
         while frontend.poll() is None and time.monotonic() < deadline:
             try:
-                urllib.request.urlopen(self._layout.frontend_url, timeout=2).close()
+                urllib.request.urlopen(self._layout.frontend_url + NOT_AN_EVENT, timeout=2).close()
                 return
             except OSError:
                 time.sleep(0.1)
         raise DemoError(f"the sample frontend did not answer: see {self._layout.logs / 'frontend.log'}")
 
-    def _drive(self) -> Counter[int]:
-        """Return how often each status came. A client's error is raised here."""
+    def _drive(self) -> tuple[Counter[int], SourceCounts]:
+        """Return how often each status came, and the requests by window. A client's error is raised here."""
         answers: Counter[int] = Counter()
+        answered = AnsweredRequests()
         lock = threading.Lock()
         is_over = threading.Event()
         failures: list[OSError] = []
@@ -205,6 +218,7 @@ class Demo:
                 if is_over.is_set():
                     return
                 url = self._layout.frontend_url + PATHS[(turn + number) % len(PATHS)]
+                sent_ms = _now_ms()
                 try:
                     with urllib.request.urlopen(url, timeout=10) as answer:
                         answer.read()
@@ -216,6 +230,7 @@ class Demo:
                     failures.append(error)
                     is_over.set()
                     return
+                answered.add(sent_ms, _now_ms())
                 with lock:
                     answers[code] += 1
 
@@ -229,7 +244,7 @@ class Demo:
             is_over.set()
         if failures:
             raise DemoError(f"the sample frontend stopped answering ({failures[0]}): see {self._layout.logs / 'frontend.log'}")
-        return answers
+        return answers, answered.counts()
 
     def _await_mirror(self, sent: Sent, before: Before) -> None:
         last = (-1, -1)
@@ -263,12 +278,14 @@ class Demo:
             self._say(f"airflow: {run_id} is still {state} after {LOADED_MS // 1000} s; the audit will show the rest")
 
     def _result(self, sent: Sent, before: Before) -> bool:
+        """Show what came of the events; return whether each one that was sent is accounted for, window by window."""
         starts = sent.window_starts_ms
 
         def decided(found: Windows) -> bool:
-            made = [found[start] for start in starts if start in found]
             is_counted = before.total(found, starts, "live") >= sent.event_count
-            return bool(made) and is_counted and all(window["verdict"] not in UNDECIDED for window in made)
+            made = [found[start] for start in starts if start in found]
+            is_known = sent.source.in_window.keys() <= found.keys()
+            return is_known and is_counted and all(window["verdict"] not in UNDECIDED for window in made)
 
         _, found = audit_queries.wait_until(self._layout, sent.topic, decided, within_ms=DECIDED_MS)
         self._show(f"\nEvents of this demo in topic {sent.topic}, by window and tier:")
@@ -286,12 +303,46 @@ class Demo:
             self._show(f"\n{title}")
             self._headrace("query", sql)
         made = [found[start] for start in starts if start in found]
-        complete = [window for window in made if window["verdict"] == "COMPLETE"]
-        self._show(f"\n{sent.event_count:,} events sent, {sent.quarantined_count} quarantined; the audit counts of them:")
+        self._show(
+            f"\n{sent.source.total:,} events at the source, {sent.event_count:,} sent, {sent.quarantined_count} quarantined; "
+            "the audit counts of them:"
+        )
         for tier in report.tiers(made):
             self._show(f"  {tier:<24} {before.total(found, starts, tier):>10,}")
-        self._show(f"{len(complete)} of {len(made)} windows are COMPLETE; page: {self._layout.audit_url}/?topic={sent.topic}")
-        return bool(made) and len(complete) == len(made)
+        faults = comparison.faults(sent.source, starts, before, found, self._rows(sent, before))
+        if sent.event_count + sent.quarantined_count != sent.source.total:
+            faults.append(f"{sent.source.total:,} events at the source, {sent.event_count + sent.quarantined_count:,} were sent")
+        for fault in faults:
+            self._show(f"FAULT {fault}")
+        complete = [window for window in made if window["verdict"] == "COMPLETE"]
+        expected = len(sent.source.in_window.keys() | {window["window_start_ms"] for window in made})
+        self._show(f"{len(complete)} of {expected} windows are COMPLETE; page: {self._layout.audit_url}/?topic={sent.topic}")
+        return bool(made) and not faults
+
+    def _rows(self, sent: Sent, before: Before) -> dict[int, int]:
+        """Return this demo's rows by window: those that readers see, and of the running hour those that are loaded.
+
+        None if the warehouse cannot be asked, which is shown.
+        """
+        start = f"(epoch_ms(_timestamp) // {WINDOW_MS}) * {WINDOW_MS}"
+        rows: dict[int, int] = {}
+        try:
+            for view in (sent.topic, f"{sent.topic}_all"):
+                sql = f'SELECT {start} AS start, count(*) AS n FROM "{view}" {before.rows_since()} GROUP BY 1'
+                answer = json.loads(commands.output_of(self._layout, "query", sql, "--json"))
+                is_shown = view == sent.topic
+                rows |= {row["start"]: row["n"] for row in answer if is_shown or row["start"] >= sent.hour_start_ms}
+        except commands.CommandFailed as error:
+            self._show(f"FAULT {error}")
+        return rows
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _hour_start(at_ms: int) -> int:
+    return at_ms - at_ms % 3_600_000
 
 
 def _end(step: "subprocess.Popen[Any]") -> None:

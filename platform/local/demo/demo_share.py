@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ...audit.model.tiers import PRODUCER
 from ...audit.service.web import report
 from ...client.connection.cluster import Cluster
 from ...client.errors import UnknownTopic
@@ -36,8 +37,12 @@ class Before:
         count: int | None = found[start]["tiers"].get(tier) if start in found else None
         if count is None:
             return None
-        earlier: int | None = self.windows[start]["tiers"].get("live") if start in self.windows else 0
-        return max(0, count - (earlier or 0))
+        if start not in self.windows:
+            return count
+        earlier: int = self.windows[start]["tiers"].get("live") or 0
+        if tier == PRODUCER:
+            earlier -= self.windows[start]["unaudited"]
+        return max(0, count - earlier)
 
     def total(self, found: Windows, starts: Collection[int], tier: str) -> int:
         """Return the sum of `own` over these windows; a window that is not reported adds nothing."""
@@ -51,9 +56,11 @@ class Before:
         """Return the SQL condition that selects this demo's rows; '' if there were no rows before."""
         if not any(self.log_ends.values()):
             return ""
-        since = " OR ".join(f"(_partition = {number} AND _offset >= {end})" for number, end in sorted(self.log_ends.items()))
+        since = " OR ".join(
+            f"(_topic_partition = {number} AND _offset >= {end})" for number, end in sorted(self.log_ends.items())
+        )
         known = ", ".join(str(number) for number in sorted(self.log_ends))
-        return f"WHERE ({since} OR _partition NOT IN ({known}))"
+        return f"WHERE ({since} OR _topic_partition NOT IN ({known}))"
 
 
 def look(layout: Layout, topic: str) -> Before:

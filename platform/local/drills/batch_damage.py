@@ -1,4 +1,4 @@
-"""Finds whole batches in a stopped broker's files and makes some of them unreadable, for `headrace audit drill loss`.
+"""Finds whole batches in a broker's files, and makes some of them unreadable while it is stopped. For the drills.
 
 Reads batch headers with none of the broker's code: the report of the damage must not depend on the code under test. Writes only
 into the files of a broker that does not run. Layout of a partition: docs/FORMATS.md.
@@ -33,12 +33,25 @@ class StoredBatch:
     base_offset: int
     next_offset: int
     record_count: int
+    base_sequence: int
+    """Its producer's sequence number; −1 without one."""
+    crc: int
     first_timestamp_ms: int
     max_timestamp_ms: int
     is_bounded: bool
     """Every record's time is between the header's two timestamps."""
     is_sound: bool
     """Its CRC matches."""
+
+    @property
+    def segment_base(self) -> int:
+        """The offset at which its segment begins."""
+        return int(self.path.stem)
+
+    @property
+    def end_position(self) -> int:
+        """Where the next batch begins in the file."""
+        return self.next_offset - self.segment_base
 
     def window_start_ms(self, window_ms: int) -> int | None:
         """Return the window of all its records, from the header alone; None if the header does not show it."""
@@ -63,7 +76,9 @@ def _walk(path: Path, partition: int) -> list[StoredBatch]:
     found: list[StoredBatch] = []
     position = 0
     while position + _HEADER.size <= len(raw):
-        base, length, _, magic, _, attributes, delta, first_ms, max_ms, _, _, _, count = _HEADER.unpack_from(raw, position)
+        base, length, _, magic, crc, attributes, delta, first_ms, max_ms, _, _, sequence, count = _HEADER.unpack_from(
+            raw, position
+        )
         size_bytes = _PREFIX_BYTES + length
         advance = max(size_bytes, count)
         first = segment_base + position + advance - count
@@ -78,6 +93,8 @@ def _walk(path: Path, partition: int) -> list[StoredBatch]:
                 base_offset=base,
                 next_offset=base + delta + 1,
                 record_count=count,
+                base_sequence=sequence,
+                crc=crc,
                 first_timestamp_ms=first_ms,
                 max_timestamp_ms=max_ms,
                 is_bounded=bool(attributes & _TIMESTAMPS_BOUNDED),

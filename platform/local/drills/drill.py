@@ -1,19 +1,16 @@
 """A drill: the fault that was planted in the running platform, the claims about the audit, and whether each one holds."""
 
-import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import HeadraceError
-from ...runtime.layout import Layout
-from .. import commands
 
-HOUR_MS = 3_600_000
-DECIDED_MS = 180_000
-"""How long a drill waits for stable verdicts."""
+TOLD_MS = 60_000
+"""How long the audit may take to tell a fault once every word that it needs is in."""
 
-Windows = dict[int, dict[str, Any]]
 Progress = Callable[[str], None]
 
 
@@ -28,6 +25,8 @@ class DrillResult:
     drill: str
     topic: str
     facts: dict[str, Any] = field(default_factory=dict)
+    steps: list[tuple[str, float]] = field(default_factory=list)
+    """What was done and how long it took, in seconds."""
     claims: list[tuple[str, bool, str]] = field(default_factory=list)
 
     @property
@@ -38,21 +37,25 @@ class DrillResult:
         """Record whether the claim `what` holds, and what was seen if it does not."""
         self.claims.append((what, held, "" if held else seen))
 
+    @contextmanager
+    def step(self, what: str, progress: Progress) -> Iterator[None]:
+        """Time one step of the drill, and say when it begins."""
+        progress(what)
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.steps.append((what, round(time.monotonic() - began, 1)))
+
     def as_json(self) -> dict[str, Any]:
         claims = [{"claim": what, "held": held, "seen": seen} for what, held, seen in self.claims]
-        return {"drill": self.drill, "topic": self.topic, "held": self.held, **self.facts, "claims": claims}
+        steps = [{"step": what, "seconds": seconds} for what, seconds in self.steps]
+        return {"drill": self.drill, "topic": self.topic, "held": self.held, **self.facts, "steps": steps, "claims": claims}
 
     def in_words(self) -> str:
-        lines = [f"{'held' if held else 'FAILED':<7} {what}" + (f": {seen}" if seen else "") for what, held, seen in self.claims]
+        """Return the table: the steps with their times, then the claims."""
+        lines = [f"{seconds:6.1f} s  {what}" for what, seconds in self.steps]
+        lines += [
+            f"{'held' if held else 'FAILED':>8}  {what}" + (f": {seen}" if seen else "") for what, held, seen in self.claims
+        ]
         return "\n".join([*lines, f"drill {self.drill} on {self.topic}: {'held' if self.held else 'FAILED'}"])
-
-
-def hour_start_ms(at_ms: int) -> int:
-    """Return the start of the hour that contains the instant."""
-    return at_ms - at_ms % HOUR_MS
-
-
-def published_hours(layout: Layout, topic: str) -> set[int]:
-    """Return the hours (start, ms) of which the published view shows rows. Raises CommandFailed."""
-    sql = f'SELECT DISTINCT epoch_ms(_timestamp) // {HOUR_MS} AS hour FROM "{topic}"'
-    return {row["hour"] * HOUR_MS for row in json.loads(commands.output_of(layout, "query", sql, "--json"))}

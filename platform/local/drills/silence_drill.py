@@ -1,8 +1,7 @@
-"""The drill `silence`: an application logs events and does not seal them. Checks that its window is UNKNOWN, that the gate
-stays shut for its hour, and that its seal opens the gate.
+"""The drill `silence`: an application logs events and is held back before it seals them. Checks that its window is UNKNOWN within
+the deadline, names it, and stays unpublished; and that its seal makes the window COMPLETE.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -10,46 +9,50 @@ import sys
 import threading
 import time
 
-from ...audit.model.windows import WINDOW_MS, window_start_ms
+from ...audit.model.tiers import PRODUCER
+from ...audit.service.settings import AuditSettings
+from ...audit.service.settings import load as load_settings
 from ...runtime.layout import Layout
-from .. import audit_queries, commands, control
-from .drill import DECIDED_MS, HOUR_MS, DrillError, DrillResult, Progress, Windows, hour_start_ms, published_hours
+from .. import commands
+from ..supervisor import process_table
+from .drill import TOLD_MS, DrillError, DrillResult, Progress
+from .expected import Windows
+from .scratch import Scratch, on_scratch_topic
 
+EVENTS = 50
 LOGGED_S = 60
-SILENT_MS = 120_000
 SEALED_S = 60
+GRACE_MS = 10_000
+"""How much later than the deadline the audit may tell it."""
 
 
-def run(layout: Layout, topic: str = "drill_silence", *, events: int = 50, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether the window of an unsealed producer is UNKNOWN with the gate shut, and whether the seal opens the gate."""
-    control.running(layout)
-    result = DrillResult("silence", topic)
-    now_ms = time.time_ns() // 1_000_000
-    # An hour that is over, so that only the verdict can keep the gate shut.
-    event_time_ms = hour_start_ms(now_ms) - 2 * HOUR_MS + 5 * WINDOW_MS + WINDOW_MS // 2
-    window, hour = window_start_ms(event_time_ms), hour_start_ms(event_time_ms)
-    command = [sys.executable, "-m", "headrace.local.drills.silent_producer", topic, str(events), str(event_time_ms)]
+def run(layout: Layout, *, progress: Progress = lambda line: None) -> DrillResult:
+    """Return whether the silent producer was told in time, and its seal accepted. The topic is removed in any case.
+
+    Raises DrillError, CommandFailed.
+    """
+    return on_scratch_topic(layout, "silence", lambda scratch, result: _run(layout, scratch, result, progress), progress)
+
+
+def _run(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progress) -> None:
+    window = scratch.windows[1]
+    command = [sys.executable, "-m", "headrace.local.drills.silent_producer", scratch.topic, str(EVENTS), str(window + 1)]
+    scratch.make()
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=commands.environment(layout), text=True)
     try:
-        instance = _await_logged(child)
-        progress(f"{instance} has {events} events acknowledged; holding it back before it seals")
+        with result.step(f"an application logs {EVENTS} events to {scratch.topic}", progress):
+            instance = _await_logged(child)
+        name = f"{PRODUCER}:{instance}"
         os.kill(child.pid, signal.SIGSTOP)
-        result.facts |= {"instance": instance, "window_start_ms": window, "events": events}
-
-        def is_unknown(found: Windows) -> bool:
-            return window in found and found[window]["verdict"] == "UNKNOWN" and f"producer:{instance}" in found[window]["silent"]
-
-        named, found = audit_queries.wait_until(layout, topic, is_unknown, within_ms=SILENT_MS)
-        result.facts["verdict_while_silent"] = found.get(window, {}).get("verdict")
-        result.claim("the window is UNKNOWN and names the silent producer", named, f"{found.get(window)}")
-        progress("loading; the gate must stay shut")
-        loaded = json.loads(commands.output_of(layout, "load", topic, "--json", "--wait", "5"))
-        result.facts["load"] = loaded
-        shown = published_hours(layout, topic)
-        result.claim("the gate is shut for that hour", hour not in shown, f"hours shown: {sorted(shown)}")
-        progress("letting it go on; it seals")
-        os.kill(child.pid, signal.SIGCONT)
-        child.communicate("seal\n", timeout=SEALED_S)
+        result.facts |= {"instance": instance, "window_start_ms": window, "events": EVENTS}
+        _claim_silence(layout, scratch, result, window, name, progress)
+        with result.step("loading what is there", progress):
+            scratch.load()
+        shown = scratch.row_count()
+        result.claim("nothing of it is published", shown == 0, f"{shown} rows are")
+        with result.step("letting the application go on: it seals", progress):
+            os.kill(child.pid, signal.SIGCONT)
+            child.communicate("seal\n", timeout=SEALED_S)
         if child.returncode != 0:
             raise DrillError(f"the held-back application ended with {child.returncode}: its output is above")
     except subprocess.TimeoutExpired as error:
@@ -59,39 +62,52 @@ def run(layout: Layout, topic: str = "drill_silence", *, events: int = 50, progr
             os.kill(child.pid, signal.SIGCONT)
             child.kill()
             child.wait()
+    with result.step("waiting until the window is COMPLETE", progress):
+        sealed, found = scratch.wait_until(lambda found: _verdict(found, window) == "COMPLETE", TOLD_MS)
+    result.facts["verdict_after"] = _verdict(found, window)
+    result.claim(f"with the seal the window is COMPLETE within {TOLD_MS // 1000} s", sealed, f"{found.get(window)}")
+    scratch.load("publish")
+    shown = scratch.row_count()
+    result.claim("and its rows are published", shown == EVENTS, f"{shown} rows are")
 
-    def is_decided(found: Windows) -> bool:
-        return window in found and found[window]["verdict"] not in ("OPEN", "UNKNOWN")
 
-    decided, found = audit_queries.wait_until(layout, topic, is_decided, within_ms=DECIDED_MS)
-    after = found.get(window, {})
-    result.facts["verdict_after"] = after.get("verdict")
-    result.claim("with the seal the window is COMPLETE", decided and after.get("verdict") == "COMPLETE", f"{after}")
-    commands.output_of(layout, "load", topic, "--step", "publish", "--wait", "30")
-    shown = published_hours(layout, topic)
-    result.claim("and its hour is published", hour in shown, f"hours shown: {sorted(shown)}")
-    return result
+def _claim_silence(layout: Layout, scratch: Scratch, result: DrillResult, window: int, name: str, progress: Progress) -> None:
+    due_ms = _deadline_ms(layout) + GRACE_MS
+
+    def is_told(found: Windows) -> bool:
+        return _verdict(found, window) == "UNKNOWN" and name in found[window]["silent"]
+
+    began = time.monotonic()
+    with result.step("it is held back; waiting until the audit tells it", progress):
+        told, found = scratch.wait_until(is_told, due_ms)
+    result.facts["told_after_s"] = round(time.monotonic() - began, 1) if told else None
+    result.facts["verdict_while_silent"] = _verdict(found, window)
+    result.claim(f"the window is UNKNOWN and names {name} within {due_ms // 1000} s", told, f"{found.get(window)}")
+
+
+def _deadline_ms(layout: Layout) -> int:
+    """Return how long a producer may be silent, by the settings with which this platform's audit service runs."""
+    command = next((spec.command for spec in process_table.load(layout) if spec.name == "audit"), ())
+    where = command.index("--settings") + 1 if "--settings" in command else None
+    settings = AuditSettings() if where is None else load_settings(layout.home.joinpath(command[where]))
+    return settings.deadline_ms.get(PRODUCER, settings.default_deadline_ms)
+
+
+def _verdict(found: Windows, window: int) -> str | None:
+    verdict: str | None = found.get(window, {}).get("verdict")
+    return verdict
 
 
 def _await_logged(child: "subprocess.Popen[str]") -> str:
     """Return the instance's name once its events are acknowledged."""
     assert child.stdout is not None
     # A timer kills a child that hangs, so that the read below always returns.
-    with _EndsLater(child, LOGGED_S):
+    timer = threading.Timer(LOGGED_S, child.kill)
+    timer.start()
+    try:
         words = child.stdout.readline().split()
+    finally:
+        timer.cancel()
     if len(words) != 2 or words[0] != "logged":
         raise DrillError(f"the application to hold back did not get its events acknowledged within {LOGGED_S} s: see above")
     return words[1]
-
-
-class _EndsLater:
-    """Kills the child unless the block ends in time."""
-
-    def __init__(self, child: "subprocess.Popen[str]", seconds: int) -> None:
-        self._timer = threading.Timer(seconds, child.kill)
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._timer.cancel()

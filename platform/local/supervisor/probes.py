@@ -7,6 +7,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from ...broker.partitions.disk_room import look as look_at_disk
+from ...broker.partitions.disk_room import why_no_room
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.layout import LOOPBACK
 from ...runtime.status import read_status
@@ -23,9 +25,11 @@ def look(probe: Probe, pid: int, clock: Clock | None = None) -> str | None:
     """Return None if the process `pid` answers as it should, else the fault as text."""
     if probe.status_file is not None:
         words = read_status(probe.status_file)
+        # On a full disk the file stays as it was: then its age says nothing of the process.
+        no_room = why_no_room(look_at_disk(probe.status_file.parent)) if probe.status_file.parent.exists() else None
         if words is None or words.get("pid") != pid:
-            return "has not written its status yet"
-        return _fault_in(words, (clock or SystemClock()).now_ms())
+            return "has not written its status yet" + ("" if no_room is None else f": {no_room}")
+        return _fault_in(words, (clock or SystemClock()).now_ms(), no_room)
     if probe.http is not None:
         return _http(probe.http)
     return _tcp(probe.tcp_port or 0)
@@ -42,9 +46,11 @@ def _http(url: str) -> str | None:
         return f"does not answer at {url}: {error}"
 
 
-def _fault_in(words: dict[str, Any], now_ms: int) -> str | None:
+def _fault_in(words: dict[str, Any], now_ms: int, no_room: str | None) -> str | None:
     beat_ms, at_ms = words.get("beat_every_ms"), words.get("at_ms")
     if isinstance(beat_ms, int) and isinstance(at_ms, int) and now_ms - at_ms > BEATS * beat_ms:
+        if no_room is not None:
+            return f"cannot write its status for {now_ms - at_ms} ms: {no_room}"
         return f"has said nothing for {now_ms - at_ms} ms, it should every {beat_ms} ms: it hangs, restart it"
     match words.get("state"):
         case "ready":

@@ -16,6 +16,7 @@ from ...runtime.clock import Clock, SystemClock
 from ...runtime.layout import Layout
 from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import configure, get_logger
+from ...runtime.whole_file import is_disk_full
 from . import descendants, probes, process_table
 from .child import Child
 from .state import PlatformState, forget_platform, read_held, write_held, write_platform
@@ -45,6 +46,7 @@ class Supervisor:
         self._looked_ms: dict[str, int] = {}
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="probe")
         self._written = ""
+        self._is_disk_full = False
 
     def run(self, stop: StopSignal) -> None:
         """Supervise until `stop`, then stop all in reverse order."""
@@ -107,9 +109,19 @@ class Supervisor:
     def _write_state(self) -> None:
         facts = [child.facts() for child in self._children]
         words = repr(facts)
-        if words != self._written:
+        if words == self._written:
+            return
+        try:
             write_platform(self._layout, PlatformState(supervisor_pid=os.getpid(), at_ms=self._clock.now_ms(), processes=facts))
-            self._written = words
+        except OSError as error:
+            # The platform must not end because its disk is full: then all would end with this process.
+            if not is_disk_full(error):
+                raise
+            if not self._is_disk_full:
+                log.error("state_not_written", reason=str(error))
+            self._is_disk_full = True
+        else:
+            self._written, self._is_disk_full = words, False
 
 
 def _look_at(child: Child, pid: int) -> tuple[int, str | None]:

@@ -4,7 +4,7 @@ Decides nothing about size or time: the caller reads `size_bytes` and chooses wh
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 
 from ..errors import WireError
@@ -90,27 +90,16 @@ class BatchBuilder:
         """Return the batch, base offset 0, leader epoch -1, as a producer sends it. Raises `WireError` when it is empty."""
         if not self._records:
             raise WireError("a batch needs at least one record: append before building")
-        if self._max_timestamp_ms - self._min_timestamp_ms >= _LONGEST_SPAN_MS:
-            raise WireError(
-                f"timestamps {self._min_timestamp_ms} to {self._max_timestamp_ms} ms do not fit one batch: use ms since 1970"
-            )
-        records = self._encoded()
-        if self._codec is not Codec.NONE:
-            records = compress(self._codec, records)
-        record_count = len(self._records)
-        covered = _COVERED.pack(
-            self._codec | TIMESTAMPS_BOUNDED,
-            record_count - 1,
-            self._min_timestamp_ms,
-            self._max_timestamp_ms,
-            self._producer_id,
-            self._producer_epoch,
-            self._base_sequence,
-            record_count,
+        return assemble(
+            self._encoded,
+            codec=self._codec,
+            record_count=len(self._records),
+            min_timestamp_ms=self._min_timestamp_ms,
+            max_timestamp_ms=self._max_timestamp_ms,
+            producer_id=self._producer_id,
+            producer_epoch=self._producer_epoch,
+            base_sequence=self._base_sequence,
         )
-        crc = crc32c(records, crc32c(covered))
-        length = HEADER_SIZE - LENGTH_PREFIX_SIZE + len(records)
-        return b"".join((_PREFIX.pack(0, length, -1, MAGIC, crc), covered, records))
 
     def _encoded(self) -> bytes:
         base_ms = self._min_timestamp_ms
@@ -141,6 +130,38 @@ class BatchBuilder:
             put(short[size] if size < limit else unsigned(size))
             put(body)
         return join(out)
+
+
+def assemble(
+    records: Callable[[], bytes],
+    *,
+    codec: Codec,
+    record_count: int,
+    min_timestamp_ms: int,
+    max_timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> bytes:
+    """Return the batch of `records()`, whose deltas are from `min_timestamp_ms`. Raises `WireError` for too long a span."""
+    if max_timestamp_ms - min_timestamp_ms >= _LONGEST_SPAN_MS:
+        raise WireError(f"timestamps {min_timestamp_ms} to {max_timestamp_ms} ms do not fit one batch: use ms since 1970")
+    packed = records()
+    if codec is not Codec.NONE:
+        packed = compress(codec, packed)
+    covered = _COVERED.pack(
+        codec | TIMESTAMPS_BOUNDED,
+        record_count - 1,
+        min_timestamp_ms,
+        max_timestamp_ms,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    crc = crc32c(packed, crc32c(covered))
+    length = HEADER_SIZE - LENGTH_PREFIX_SIZE + len(packed)
+    return b"".join((_PREFIX.pack(0, length, -1, MAGIC, crc), covered, packed))
 
 
 def _deltas() -> Iterator[bytes]:

@@ -78,7 +78,7 @@ def _aiokafka() -> str:
         ):
             done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
             if done.returncode:
-                pytest.skip(f"aiokafka {AIOKAFKA} could not be fetched: {done.stderr[-300:]}")
+                pytest.fail(f"aiokafka {AIOKAFKA} could not be fetched: {done.stderr[-300:]}")
         (folder / "complete").touch()
     return str(program)
 

@@ -1,24 +1,33 @@
 """The real scheduler, dag-processor and api-server run the real DAG against a real offline broker."""
 
+import json
 import os
 import random
 import signal
 import sys
+import threading
 import time
+import urllib.parse
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.local.airflow import processes
-from headrace.local.airflow.runs import task_states
+from headrace.local.airflow.runs import dag_runs, task_states
 from headrace.runtime.layout import Layout
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, accepts, eventually
+from tests.support.stored_table import Stored
 
+USER_DAGS = Path(__file__).with_name("user_dags")
+BUNDLE = "airflow.dag_processing.bundles.local.LocalDagBundle"
 PORTS = (8080, 8081, 8090, 9092, 9192)
 RUN_MS = 240_000
 """For a machine that is busy with other work; alone a run takes ten seconds."""
@@ -42,10 +51,13 @@ def offline_broker(layout: Layout, zookeeper_address: str) -> Iterator[BrokerPro
 def running(layout: Layout, offline_broker: BrokerProcess) -> Iterator[Layout]:
     """Airflow's three processes, started as the supervisor starts them and ready by their own status files."""
     started: dict[str, Process] = {}
+    bundles = [{"name": "ours", "classpath": BUNDLE, "kwargs": {"path": str(processes.DAGS)}}]
+    bundles += [{"name": "users", "classpath": BUNDLE, "kwargs": {"path": str(USER_DAGS)}}]
+    own = {**layout.environment(), "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles)}
     try:
         for name in processes.PROCESSES:
             command = [sys.executable, "-m", "headrace.local.airflow.processes", name]
-            started[name] = Process(command, layout.logs / f"{name}.log", layout.environment()).start()
+            started[name] = Process(command, layout.logs / f"{name}.log", own).start()
         for name, process in started.items():
 
             def is_ready(name: str = name, process: Process = process) -> bool:
@@ -93,6 +105,8 @@ def test_a_run_without_topics_and_one_with_an_empty_topic_succeed(running: Layou
         "events.load": ["success"],
         "events.count": ["success"],
         "events.publish": ["success"],
+        "events.announce": ["success"],
+        "events.announced": ["success"],
     }
     assert any("events.load" in line for line in lines)
 
@@ -117,3 +131,85 @@ def test_a_task_whose_supervisor_is_killed_is_tried_again_by_itself(running: Lay
     assert processes.wait(running, "load_events", run_id, timeout_ms=RUN_MS) == "success"
     (topics,) = [task for task in task_states(running, "load_events", run_id) if task["task_id"] == "topics"]
     assert topics["try_number"] >= 2, f"tried once, done after {time.monotonic() - began:.0f} s"
+
+
+@pytest.fixture
+def tables(running: Layout, offline_broker: BrokerProcess) -> Iterator[Mapping[str, Stored]]:
+    """Two topics that are loaded to their logs' ends, and an audit service that answers for them."""
+    stored = {topic: Stored(running.warehouse, topic) for topic in ("orders", "returns")}
+    admin = AdminClient({"bootstrap.servers": offline_broker.address})
+    for made in admin.create_topics([NewTopic(topic, 1, 1) for topic in stored]).values():
+        made.result(20)
+
+    class Service(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urllib.parse.urlsplit(self.path)
+            asked = urllib.parse.parse_qs(url.query)
+            table = stored.get(asked["topic"][0])
+            # Nothing is old enough for a day, and no producer named its batches.
+            has_none = table is None or "after" in asked or asked.get("by") == ["day"] or url.path == "/api/sequences"
+            words = [] if table is None or has_none else [window.words for window in table.audit.ask(table.topic)]
+            body = json.dumps(words).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", running.port(8090)), Service) as service:
+        thread = threading.Thread(target=service.serve_forever)
+        thread.start()
+        try:
+            yield stored
+        finally:
+            service.shutdown()
+            thread.join()
+
+
+def load(table: Stored, hour: int, broker: BrokerProcess) -> None:
+    """Append records to the topic, and have its table hold rows of the hour up to the log's end, counted for the audit."""
+    producer = Producer({"bootstrap.servers": broker.address})
+    for _ in range(5):
+        producer.produce(table.topic, b"x" * 10, partition=0)
+    assert producer.flush(20) == 0
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "ends"})
+    _, end = consumer.get_watermark_offsets(TopicPartition(table.topic, 0), timeout=20)
+    consumer.close()
+    found = table.warehouse.table(table.topic)
+    table.load(hour, end - (0 if found is None else found.offsets()[0]))
+    table.count()
+
+
+def run_load_events(layout: Layout) -> None:
+    lines: list[str] = []
+    run_id = processes.trigger(layout, "load_events")
+    assert processes.wait(layout, "load_events", run_id, timeout_ms=RUN_MS, progress=lines.append) == "success", lines
+
+
+def shown(layout: Layout) -> list[list[Any]]:
+    """Return what the users' DAGs have written: their id, the hour, and the events' extras."""
+    path = layout.home / "shown.jsonl"
+    return sorted(map(json.loads, path.read_text().splitlines()), key=str) if path.exists() else []
+
+
+def test_each_published_hour_starts_the_dags_that_wait_for_it(
+    running: Layout, offline_broker: BrokerProcess, tables: Mapping[str, Stored]
+) -> None:
+    for table in tables.values():
+        load(table, 10, offline_broker)
+        load(table, 11, offline_broker)
+    run_load_events(running)
+    hours, day = ["1970-01-01T10", "1970-01-01T11"], "1970-01-01"
+    both = {"revisions": dict.fromkeys(hours, 1)}
+    expected = [["each_day", day, [both, both]]]
+    expected += [["each_hour", hour, [both]] for hour in hours]
+    expected += [["each_hour_of_both", hour, [both, both]] for hour in hours]
+    eventually(lambda: shown(running) == sorted(expected, key=str), within_ms=RUN_MS, what=f"first runs: {shown(running)}")
+    # Late records: the hour is published again, as revision 2, and starts its DAG again. Nothing else is told twice.
+    load(tables["orders"], 10, offline_broker)
+    run_load_events(running)
+    expected += [["each_hour", hours[0], [{"revisions": {hours[0]: 2}}]]]
+    eventually(lambda: shown(running) == sorted(expected, key=str), within_ms=RUN_MS, what=f"the second run: {shown(running)}")
+    assert [len(dag_runs(running, dag)) for dag in ("each_hour", "each_hour_of_both", "each_day")] == [3, 2, 1]

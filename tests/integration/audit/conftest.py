@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audit_service import AuditService
 from tests.support.broker import BrokerProcess
-
-from .service import AuditService
 
 SETTINGS = """
 [service]
@@ -35,11 +34,11 @@ def offline(tmp_path: Path, zookeeper_chroot: str) -> Iterator[BrokerProcess]:
 
 @pytest.fixture
 def audit(tmp_path: Path) -> Iterator[Callable[..., AuditService]]:
-    """Starts audit services: `audit(live, offline="", settings=...)`."""
+    """Starts audit services: `audit(live, offline="", settings=..., store=...)`."""
     started: list[AuditService] = []
 
-    def start(live: str, offline: str = "", settings: str = SETTINGS) -> AuditService:
-        service = AuditService(tmp_path / f"audit-{len(started)}", live, offline, settings)
+    def start(live: str, offline: str = "", settings: str = SETTINGS, store: str | None = None) -> AuditService:
+        service = AuditService(tmp_path / f"audit-{len(started)}", live, offline, settings, store)
         started.append(service)
         return service.start()
 

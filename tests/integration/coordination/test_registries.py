@@ -17,6 +17,7 @@ from headrace.coordination.errors import (
 )
 from headrace.coordination.positions import AuditPositions
 from headrace.coordination.producer_ids import BLOCK, ProducerIdBlocks, cluster_id
+from headrace.coordination.restate_requests import RestateRequests
 from headrace.coordination.topics import TopicRegistry
 from tests.support.processes import eventually
 from tests.support.zookeeper import ZooKeeperProcess, expire
@@ -274,8 +275,29 @@ def test_audit_positions_move_forward_only(open_session: OpenSession) -> None:
     assert positions.read("consumer:request-rate", "t", 0) == 10
     positions.write("consumer:request-rate", "t", 0, 11)
     assert positions.read("consumer:request-rate", "t", 0) == 11
+    positions.write("consumer:request-rate", "t", 10, 0)
+    assert positions.partitions("consumer:request-rate", "t") == [0, 10]
+    assert positions.partitions("mirror", "t") == []
     assert positions.forget("consumer:request-rate", "t", 0)
     assert positions.read("consumer:request-rate", "t", 0) is None
+
+
+def test_a_wish_to_restate_is_kept_until_it_is_carried_out_and_one_made_again_is_not_lost(open_session: OpenSession) -> None:
+    requests = RestateRequests(open_session())
+    assert requests.open("mirror") == []
+    requests.ask("mirror", "t", 10)
+    requests.ask("mirror", "t", 9)
+    nine, ten = requests.open("mirror")
+    assert (nine.partition, ten.partition, ten.from_offset) == (9, 10, 0)
+    moved = requests.move(ten, 500)
+    assert moved is not None
+    assert requests.open("mirror") == [nine, moved]
+    requests.ask("mirror", "t", 10)
+    assert requests.move(moved, 600) is None
+    assert not requests.end(moved)
+    assert [one.from_offset for one in requests.open("mirror")] == [0, 0]
+    assert all(requests.end(one) for one in requests.open("mirror"))
+    assert requests.open("mirror") == []
 
 
 def test_two_brokers_taking_blocks_at_once_never_get_the_same_id(open_session: OpenSession) -> None:

@@ -22,6 +22,7 @@ from headrace.runtime.status import read_status
 from headrace.wire.batch.record_batch import BatchHeader, iter_records
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
+from tests.support.told_by_ranges import ToldByRanges
 
 EPOCH_AT = slice(12, 16)
 """The one place where a copied batch may differ."""
@@ -174,17 +175,11 @@ class Pair:
         return [report for report in reports if isinstance(report, RangeReport)]
 
     def counted(self, topic: str) -> Counter[int]:
-        """Return window → records by the mirror's reports, each offset counted once: ranges must meet end to end or repeat."""
-        counts: Counter[int] = Counter()
-        ends: dict[int, int] = {}
-        for report in self.reports():
-            if report.topic != topic:
-                continue
-            end = ends.get(report.partition)
-            if end is not None and report.to_offset <= end:
-                continue
-            assert end is None or report.from_offset == end, f"reports leave or overlap {end} to {report.from_offset}"
-            ends[report.partition] = report.to_offset
-            for start, window in report.windows.items():
-                counts[start] += window.count
-        return counts
+        """Return window → records by the mirror's reports, which must leave out nothing and name each record once."""
+        told = self.told(topic)
+        assert all(len(covered) == 1 for covered in told.covered.values()), told.covered
+        assert all(len(found) == 1 for records in told.records.values() for found in records.values())
+        return Counter(told.windows())
+
+    def told(self, topic: str) -> ToldByRanges:
+        return ToldByRanges(report for report in self.reports() if report.topic == topic)

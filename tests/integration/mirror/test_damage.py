@@ -2,6 +2,7 @@
 
 from confluent_kafka.admin import AdminClient
 
+from headrace.audit.model.messages import Skipped
 from headrace.client import admin
 from headrace.client.fetch.log_offsets import EARLIEST
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
@@ -24,6 +25,7 @@ def segments(pair: Pair) -> list[str]:
 
 
 def test_what_retention_takes_before_it_is_copied_is_passed_over_and_told(fresh: Pair) -> None:
+    """Names a fault: it was told as 'mirror silent', and how many records it was could not be known."""
     fresh.live.kill()
     fresh.live = type(fresh.live)(
         fresh.live.folder, fresh.live_zookeeper, port=fresh.live.port, settings={"log.retention.check.interval.ms": 50}
@@ -46,15 +48,20 @@ def test_what_retention_takes_before_it_is_copied_is_passed_over_and_told(fresh:
     eventually(lambda: fresh.status()["partitions"][0]["passed_over"] > 0, what="the loss in the status file")
     assert '"loss": "expired"' in fresh.mirror.output()
 
-    def ranges() -> list[tuple[int, int]]:
-        return [(one.from_offset, one.to_offset) for one in fresh.reports() if one.topic == TOPIC]
-
     end = fresh.offset(fresh.offline, TOPIC, 0)
-    eventually(lambda: ranges()[-1][1] == end, what="the rest reported")
-    assert not any(start <= held < stop for start, stop in ranges()), "the gap is covered by a report"
+    eventually(lambda: fresh.told(TOPIC).covered == {0: [(0, end)]}, what="everything reported")
+    told = fresh.told(TOPIC)
+    (expired,) = told.skipped[0]
+    assert (expired.from_offset, expired.reason) == (held, "expired")
+    batches = [header for header, _ in fresh.batches(fresh.offline, TOPIC, 0)]
+    assert min(header.position for header in batches if header.position >= held) == expired.to_offset
+    assert {offset: found[0][2] for offset, found in told.records[0].items()} == {
+        header.base_offset + index: header.crc for header in batches for index in range(header.record_count)
+    }
 
 
 def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fresh: Pair) -> None:
+    fresh.mirror.command += ["--stall-after-ms", "1000"]
     fresh.start_mirror()
     admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
     send(fresh, 20)
@@ -69,15 +76,17 @@ def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fre
     assert 0 < fresh.offset(fresh.live, TOPIC, 0) < fresh.offset(fresh.offline, TOPIC, 0)
 
     def state() -> list[str]:
-        return [one["state"] for one in fresh.status()["errors"]]
+        return [one["state"] for one in fresh.status().get("errors", [])]
 
     eventually(lambda: state() == ["source_behind"], what="the error in the status file")
     assert "lost its tail" in fresh.status()["errors"][0]["error"]
+    eventually(lambda: "lost its tail" in str(fresh.status().get("reason")), what="the standstill told")
+    assert fresh.status()["state"] == "stalled"
     send(fresh, 20, b"other")
     eventually(lambda: state() == ["diverged"], what="the rewritten source told from the old one")
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
     fresh.kill_mirror()
-    fresh.start_mirror()
+    fresh.launch_mirror()
     eventually(lambda: state() == ["diverged"], what="a new mirror to tell it too")
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
 
@@ -86,10 +95,11 @@ def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fre
     administrator.delete_topics([TOPIC])[TOPIC].result(20)
     fresh.await_level(TOPIC)
     fresh.assert_same(TOPIC)
-    eventually(lambda: state() == [], what="the error to be gone")
+    eventually(lambda: state() == [] and fresh.status()["state"] == "ready", what="the error to be gone")
 
 
 def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_stops(fresh: Pair) -> None:
+    """Names a fault: its offsets were reported as holding nothing."""
     admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
     send(fresh, 20)
     batches = [header for header, _ in fresh.batches(fresh.live, TOPIC, 0)]
@@ -113,3 +123,4 @@ def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_s
     assert (record.stage, record.code) == ("mirror", "corrupt_batch")
     assert record.origin == LogOrigin(cluster="live", topic=TOPIC, partition=0, offset=bad.position, to_offset=bad.next_offset)
     eventually(lambda: sum(fresh.counted(TOPIC).values()) == 19, what="nineteen counted")
+    assert fresh.told(TOPIC).skipped == {0: [Skipped(bad.position, bad.next_offset, "corrupt")]}

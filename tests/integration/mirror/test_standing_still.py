@@ -10,6 +10,7 @@ import pytest
 from headrace.local.supervisor import probes
 from headrace.local.supervisor.process_table import Probe
 from tests.integration.mirror.pair import Pair
+from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 
 STALL_MS = 1_500
@@ -73,6 +74,24 @@ def test_a_mirror_whose_destination_is_gone_names_it_also_for_a_topic_that_was_n
     hasty.offline.restart()
     hasty.await_level("orders")
     eventually(lambda: hasty.status()["state"] == "ready", what="ready by itself")
+
+
+def test_a_mirror_whose_reports_do_not_arrive_says_so_though_it_copies(
+    zookeeper_chroot: str, tmp_path: Path, hasty: Pair
+) -> None:
+    """Names a lack of the issue's section 5: it was `ready`, and the audit silently heard nothing."""
+    third = BrokerProcess(tmp_path / "third", f"{zookeeper_chroot}/third")
+    hasty.mirror.command += ["--audit-bootstrap", third.address]
+    with third:
+        hasty.start_mirror()
+        send(hasty, "clicks", 50)
+        hasty.await_level("clicks")
+    send(hasty, "clicks", 50)
+    hasty.await_level("clicks")
+    eventually(lambda: "do not reach the audit since 20" in looked(hasty), within_ms=60_000, what="the reports that fail told")
+    assert third.address in looked(hasty)
+    with third:
+        eventually(lambda: looked(hasty) == "", within_ms=60_000, what="ready by itself")
 
 
 def test_a_mirror_that_hangs_is_told_by_its_silence(hasty: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import fastavro
 
+from headrace.audit.model.codec import decode
+from headrace.audit.model.messages import ProducerReport
 from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import UnknownTopic
 from headrace.client.fetch.fetched import TopicPartition
@@ -28,6 +30,7 @@ from tests.integration.replay.conftest import Background
 from tests.support import access_logs
 from tests.support.live_side import LiveSide
 from tests.support.processes import Process, eventually
+from tests.support.told_by_producers import told as told_by
 
 
 def command(live: LiveSide, topic: str, log: Path, *words: str) -> list[str]:
@@ -77,25 +80,20 @@ def windows(found: list[Record]) -> Counter[int]:
     return Counter(record.timestamp_ms - record.timestamp_ms % access_logs.WINDOW_MS for record in found)
 
 
-def books(live: LiveSide, topic: str) -> dict[str, Any]:
-    """Return the producers' final reports: counts and losses per window over all instances, and whether each is sealed."""
-    counts: Counter[int] = Counter()
-    quarantined: Counter[int] = Counter()
-    latest: dict[tuple[str, int], dict[str, Any]] = {}
-    state: dict[str, str] = {}
-    for record in records(live, AUDIT_TOPIC):
-        words = json.loads(bytes(record.value or b""))
-        if words["kind"] == "producer" and words["topics"] == [topic]:
-            state[words["instance"]] = words["state"]
-            for window in words["windows"]:
-                latest[words["instance"], window["window_start_ms"]] = window
-    for (_, start_ms), window in latest.items():
-        counts[start_ms] += sum(window["counts"].values())
-        quarantined[start_ms] += window.get("losses", {}).get("quarantined", 0)
-    return {"counts": +counts, "quarantined": +quarantined, "states": set(state.values())}
+def reported(live: LiveSide, topic: str) -> dict[str, Any]:
+    """Return what producers told: acknowledged and quarantined records per window, each run's last state, the times announced."""
+    reports = [decode(record.value) for record in records(live, AUDIT_TOPIC)]
+    mine = [report for report in reports if isinstance(report, ProducerReport) and report.topics == (topic,)]
+    windows = {start: found for (_, start), found in told_by(mine).items()}
+    return {
+        "acknowledged": +Counter({start: len(found.acknowledged) for start, found in windows.items()}),
+        "quarantined": +Counter({start: found.losses.get("quarantined", 0) for start, found in windows.items()}),
+        "states": set({report.instance: report.state for report in mine}.values()),
+        "only_between_ms": {report.only_between_ms for report in mine},
+    }
 
 
-def test_a_real_log_arrives_whole_with_its_bad_line_in_quarantine_and_sealed_books(
+def test_a_real_log_arrives_whole_with_its_bad_line_in_quarantine_and_a_sealed_run(
     live: LiveSide, topic: str, tmp_path: Path
 ) -> None:
     log, cut_line = access_logs.real_or_like_it(tmp_path)
@@ -110,8 +108,11 @@ def test_a_real_log_arrives_whole_with_its_bad_line_in_quarantine_and_sealed_boo
     assert [one["origin"] for one in cut] == [{"file": str(log), "line": cut_line}]
     assert windows(sent) + Counter({cut[0]["window_start_ms"]: 1}) == expected
 
-    found = books(live, topic)
-    assert found["counts"] == windows(sent)
+    found = reported(live, topic)
+    assert found["acknowledged"] == windows(sent)
+    (between,) = found["only_between_ms"]
+    times = [record.timestamp_ms for record in sent]
+    assert between[0] <= min(times) <= max(times) < between[1] <= max(expected) + access_logs.WINDOW_MS
     assert found["quarantined"] == Counter({cut[0]["window_start_ms"]: 1})
     assert found["states"] == {"closed"}
 
@@ -153,7 +154,7 @@ def test_a_broker_killed_while_the_replay_sends_costs_no_line(
     assert running.stop() == 0, running.output()
     sent = records(live, topic)
     assert windows(sent) == access_logs.window_counts(log)
-    assert books(live, topic)["counts"] == windows(sent)
+    assert reported(live, topic)["acknowledged"] == windows(sent)
 
 
 def test_a_replay_that_is_interrupted_seals_what_it_sent_and_says_where_it_stopped(
@@ -168,7 +169,7 @@ def test_a_replay_that_is_interrupted_seals_what_it_sent_and_says_where_it_stopp
     assert told["sealed"] is True
     assert f"stopped at line {told['sent']}" in running.output()
     assert len(records(live, topic)) == told["sent"]
-    assert books(live, topic)["states"] == {"closed"}
+    assert reported(live, topic)["states"] == {"closed"}
 
 
 def test_without_a_platform_the_replay_ends_at_once_with_the_reason(tmp_path: Path) -> None:
@@ -237,4 +238,4 @@ def test_a_topic_of_another_schema_is_one_clear_line_and_leaves_no_producer_behi
     (line,) = done.stderr.splitlines()
     assert f"topic {topic!r} holds events of another schema than headrace.events.AccessLog" in line
     assert "NAME_MISMATCH" in line
-    assert books(live, topic)["states"] == {"closed"}
+    assert reported(live, topic)["states"] == {"closed"}

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,13 @@ import pytest
 
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import RangeReport
-from headrace.audit.model.ranges import Outcome, Ranges
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
 from tests.support.librdkafka import read_all
 from tests.support.processes import Process, eventually
 from tests.support.registry import RegistryProcess
+from tests.support.told_by_ranges import ToldByRanges
 
 
 class Members:
@@ -83,40 +82,9 @@ def members(tmp_path: Path, zookeeper: str, broker: BrokerProcess, registry: Reg
     made.stop_all()
 
 
-class Books:
-    """The reports of the service's tier about one topic, merged by the audit's own rule."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self.ranges: dict[int, Ranges] = {}
-        self.outcomes: Counter[Outcome] = Counter()
-        self.redelivered = 0
-        for message in read_all(bootstrap, AUDIT_TOPIC):
-            report = decode(message.value())
-            if not isinstance(report, RangeReport) or report.topic != topic:
-                continue
-            assert report.tier == "consumer:request-rate"
-            change = self.ranges.setdefault(report.partition, Ranges()).accept(
-                report.from_offset, report.to_offset, report.windows
-            )
-            self.outcomes[change.outcome] += 1
-            self.redelivered += sum(window.redelivered for window in report.windows.values()) + sum(change.redelivered.values())
-
-    def windows(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Return window start → counted, and window start → quarantined, over all partitions."""
-        counted: Counter[int] = Counter()
-        quarantined: Counter[int] = Counter()
-        for ranges in self.ranges.values():
-            for start in {start for accepted in ranges for start in accepted.windows}:
-                total = ranges.total(start)
-                assert total is not None
-                counted[start] += total.count
-                quarantined[start] += total.quarantined
-        return dict(+counted), dict(+quarantined)
-
-    def ends(self) -> dict[int, int]:
-        """Return partition → the offset up to which everything from the log's start is reported."""
-        return {
-            partition: ranges.coverage()[0][1]
-            for partition, ranges in self.ranges.items()
-            if ranges.coverage() and ranges.coverage()[0][0] == 0
-        }
+def told(bootstrap: str, topic: str) -> ToldByRanges:
+    """Return what the service's tier has reported about one topic."""
+    reports = [decode(message.value()) for message in read_all(bootstrap, AUDIT_TOPIC)]
+    mine = [report for report in reports if isinstance(report, RangeReport) and report.topic == topic]
+    assert {report.tier for report in mine} == {"consumer:request-rate"}
+    return ToldByRanges(mine)

@@ -13,7 +13,9 @@ import fastavro
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.spark.load.load_job import LoadJob, LoadOutcome, LoadSettings
+from headrace.spark.load.load_job import LoadJob, LoadOutcome
+from headrace.spark.load.settings import LoadSettings
+from headrace.spark.warehouse.topic_table import LOADS
 from headrace.spark.warehouse.warehouse import Warehouse
 from headrace.wire.quarantine_record import QuarantineRecord
 from headrace.wire.schema_id import frame
@@ -86,9 +88,9 @@ class Stage:
     def load(self, **changes: Any) -> LoadOutcome:
         return LoadJob(self.settings(**changes)).run()
 
-    def load_process(self) -> Process:
+    def load_process(self, *words: str) -> Process:
         """Start the load as Airflow's task would: a process of its own."""
-        command = [sys.executable, "-m", "headrace.spark.load.load_job", self.topic]
+        command = [sys.executable, "-m", "headrace.spark.load.load_job", self.topic, *words]
         command += ["--bootstrap", self.broker.address, "--quarantine", self.broker.address]
         command += ["--registry", self.registry.url, "--warehouse", str(self.warehouse.folder)]
         log = self.home / f"load-{uuid.uuid4().hex[:6]}.log"
@@ -103,7 +105,7 @@ class Stage:
     def stored(self, columns: str = "*") -> list[Any]:
         """Return the rows of the files that the table names, read by DuckDB from the raw files."""
         table = self.warehouse.table(self.topic)
-        files = [file.file_path for file in table.files()] if table is not None else []
+        files = [file.file_path for file in table.files(LOADS)] if table is not None else []
         if not files:
             return []
         sql = f"select {columns} from read_parquet({files!r}, union_by_name=true, hive_partitioning=false) order by all"

@@ -9,6 +9,7 @@ import pytest
 from headrace.client.errors import UnknownTopic
 from headrace.local.supervisor.descendants import descendants
 from headrace.spark.load import session
+from headrace.spark.warehouse.file_rows import join_rows, read_file
 from headrace.wire.quarantine_record import LogOrigin
 from tests.support.processes import eventually
 
@@ -19,7 +20,17 @@ LOAD_MS = 240_000
 
 
 def addresses(stage: Stage) -> list[tuple[int, int, int]]:
-    return stage.stored("_partition, _offset, epoch_ms(_timestamp)")
+    return stage.stored("_topic_partition, _offset, epoch_ms(_timestamp)")
+
+
+def assert_the_digests_are_those_of_the_files(stage: Stage) -> None:
+    """What the tasks decoded is what Spark wrote: compare each load's digests with those of its files."""
+    for run in stage.warehouse.existing_table(stage.topic).runs():
+        rows = join_rows([read_file(path)[1] for path in run.files])
+        for partition, digests in run.record.digests.items():
+            mine = rows.where(rows.partitions == partition)
+            assert mine.hashes.totals(mine.windows) == digests, partition
+        assert run.record.digests
 
 
 def test_every_record_is_loaded_once_over_partitions_hours_and_several_loads(
@@ -41,7 +52,8 @@ def test_every_record_is_loaded_once_over_partitions_hours_and_several_loads(
     assert stage.stored("count(distinct path)") == [(302,)]
     table = stage.warehouse.existing_table(stage.topic)
     assert table.row_counts_by_hour()[LONG_AGO_MS // HOUR_MS] == 61
-    assert [load.row_count for load in table.snapshots_to_report()] == [300, 2]
+    assert [run.record.row_count for run in table.runs()] == [300, 2]
+    assert_the_digests_are_those_of_the_files(stage)
 
 
 def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_aside(stage: Stage) -> None:
@@ -78,8 +90,9 @@ def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_asid
     aside = stage.quarantined()
     assert sorted(one.code for one in aside.values()) == ["not_framed", "schema_mismatch", "schema_mismatch", "unknown_schema_id"]
     assert all(isinstance(one.origin, LogOrigin) and one.origin.cluster == "offline" for one in aside.values())
-    (load,) = stage.warehouse.existing_table(stage.topic).snapshots_to_report()
-    assert load.quarantined == {0: {LONG_AGO_MS: 4}}
+    (run,) = stage.warehouse.existing_table(stage.topic).runs()
+    assert sum(one.count for one in run.record.quarantined[0][LONG_AGO_MS]) == 4
+    assert_the_digests_are_those_of_the_files(stage)
 
 
 def test_fields_named_like_the_column_that_rows_are_partitioned_by_keep_their_values(stage: Stage) -> None:
@@ -121,7 +134,8 @@ def test_a_load_that_is_killed_leaves_nothing_and_the_next_loads_everything_once
     assert len(addresses(stage)) == 40
     assert stage.load().run is None
     left = set(stage.warehouse.data_folder(stage.topic).glob("*/rows-*/*/*.parquet"))
-    assert left == stage.warehouse.existing_table(stage.topic).referenced_paths(), "the dead run's files were not swept"
+    named = {path for path in stage.warehouse.existing_table(stage.topic).referenced_paths() if path.suffix == ".parquet"}
+    assert left == named, "the dead run's files were not swept"
 
 
 def test_of_two_loads_at_once_one_commits_and_the_other_finds_nothing_new(stage: Stage) -> None:

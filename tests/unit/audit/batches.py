@@ -5,9 +5,16 @@ from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, place, r
 
 
 def batch(
-    timestamps: list[int], *, position: int = 0, codec: Codec = Codec.NONE, bounded: bool = True, producer_id: int = -1
+    timestamps: list[int],
+    *,
+    position: int = 0,
+    codec: Codec = Codec.NONE,
+    bounded: bool = True,
+    producer_id: int = -1,
+    producer_epoch: int = 0,
+    base_sequence: int = 0,
 ) -> tuple[BatchHeader, memoryview]:
-    builder = BatchBuilder(codec, producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    builder = BatchBuilder(codec, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
     for at in timestamps:
         builder.append(at, None, b"x" * 20)
     raw = bytearray(builder.build())

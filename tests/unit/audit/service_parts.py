@@ -1,14 +1,28 @@
-"""The audit service's parts behind one file, without a cluster, and reports for them."""
+"""The audit service's parts behind one store, without a cluster, and reports for them."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from headrace.audit.model.codec import encode
-from headrace.audit.model.messages import ProducerReport, ProducerWindow, RangeReport, RangeWindow, Report
-from headrace.audit.model.tier_reports import PartitionRead, ReadWindow
+from headrace.audit.model.messages import (
+    ProducerReport,
+    ProducerWindow,
+    RangeReport,
+    RangeWindow,
+    Report,
+    SentRanges,
+    Skipped,
+    Stretch,
+)
+from headrace.audit.model.tier_reports import LiveBatch, PartitionRead
+from headrace.audit.model.tiers import LIVE
 from headrace.audit.service.judge import Judge
 from headrace.audit.service.settings import AuditSettings, TopicTiers
-from headrace.audit.service.store.database import Database
-from headrace.audit.service.store.ledger import Ledger
+from headrace.audit.service.store.database import database_at
+from headrace.audit.service.store.ledger import Ledger, Message
+from headrace.audit.service.store.log_books import LogRead
+from headrace.audit.service.web.endpoints import Site
 from headrace.client.fetch.fetched import TopicPartition
 from headrace.runtime.clock import ManualClock
 
@@ -16,53 +30,108 @@ W = 600_000
 T0 = 1_431_849_600_000  # 2015-05-17 08:00 UTC
 START_MS = 1_800_000_000_000
 SHORT = AuditSettings(default_topic=TopicTiers(required=("producer", "live", "mirror")))
+CRC = 99
+
+Windows = Mapping[int, int]
+"""Window start → how many records. They stand behind each other, window by window in this order, from offset (and sequence
+number) 0 or from the range's start on.
+"""
 
 
 class Service:
-    """The parts behind one file; `restart` is a kill: nothing is closed in order."""
+    """The parts behind one store; `restart` is a kill: nothing is closed in order."""
 
-    def __init__(self, path: Path, settings: AuditSettings = SHORT) -> None:
-        self.path = path
+    def __init__(self, store: str | Path, settings: AuditSettings = SHORT) -> None:
+        self.store = store
         self.settings = settings
         self.clock = ManualClock(START_MS)
+        self.changes: list[Mapping[str, Any]] = []
         self.begin()
 
     def begin(self) -> None:
-        self.database = Database(self.path)
+        self.database = database_at(self.store)
         self.database.open()
         self.ledger = Ledger(self.database, self.settings, self.clock)
         self.ledger.open()
-        self.judge = Judge(self.ledger, self.clock)
+        self.judge = Judge(self.ledger, self.clock, self.changes.extend)
         self.judge.open()
 
     def restart(self) -> None:
         self.database.close()
         self.begin()
 
-    def report(self, *reports: Report | bytes, offset: int = 0) -> None:
-        messages = [(0, offset + at, one if isinstance(one, bytes) else encode(one)) for at, one in enumerate(reports)]
-        self.ledger.take_reports(messages, {0: offset + len(messages)})
+    def report(self, *reports: Report | bytes, offset: int = 0, came_ms: int | None = None) -> None:
+        messages = [
+            Message(0, offset + at, one if isinstance(one, bytes) else encode(one), came_ms) for at, one in enumerate(reports)
+        ]
+        self.ledger.take_reports(messages, {}, {0: offset + len(messages)})
 
-    def read(self, tier: str, from_offset: int, to_offset: int, counts: dict[int, int], topic: str = "clicks") -> bool:
+    def read(
+        self,
+        tier: str,
+        from_offset: int,
+        to_offset: int,
+        counts: Windows,
+        topic: str = "clicks",
+        *,
+        first_sequence: int | None = None,
+        skipped: tuple[Skipped, ...] = (),
+        crc: int = CRC,
+    ) -> bool:
         generation, _ = self.ledger.positions(tier)
-        windows = {
-            start: ReadWindow(first_offset=from_offset, end_offset=to_offset, by_producer={7: count})
-            for start, count in counts.items()
-        }
-        read = PartitionRead(topic=topic, partition=0, from_offset=from_offset, to_offset=to_offset, windows=windows)
+        found = read_of(tier, from_offset, to_offset, counts, topic, first_sequence=first_sequence, skipped=skipped, crc=crc)
         self.clock.advance(1)
         asked_ms = self.clock.now_ms()
-        return self.ledger.take_reads(tier, generation, [read], [], {TopicPartition(topic, 0): asked_ms})
+        return self.ledger.take_reads(tier, generation, [LogRead(found=found)], {TopicPartition(topic, 0): asked_ms})
 
     def hear(self) -> None:
         self.clock.advance(1)
-        self.ledger.heard_all(self.clock.now_ms())
+        self.ledger.heard_all(self.clock.now_ms(), {})
+
+    def windows(self, topic: str = "clicks", **asked: Any) -> list[dict[str, Any]]:
+        self.judge.bring_up_to_date(topic)
+        return self.ledger.verdict(lambda stored: stored.page(topic, limit=1_000, **asked))
 
     def verdicts(self, topic: str = "clicks") -> dict[int, str]:
-        return {one.window_start_ms: one.verdict.kind.value for one in self.judge.windows(topic)}
+        return {one["window_start_ms"]: one["verdict"] for one in self.windows(topic)}
+
+    def site(self, not_ready: Callable[[], list[str]] = list, faults: Callable[[], list[str]] = list) -> Site:
+        return Site(
+            not_ready=not_ready,
+            faults=faults,
+            recount=lambda tier, topic: self.ledger.recount(tier, topic, {0: 0}),
+            live="live:9092",
+            offline="offline:9192",
+        )
 
 
-def producer(counts: dict[int, int], *, closed: bool = True, sequence: int = 0) -> ProducerReport:
+def read_of(
+    tier: str,
+    from_offset: int,
+    to_offset: int,
+    counts: Windows,
+    topic: str = "clicks",
+    *,
+    first_sequence: int | None = None,
+    skipped: tuple[Skipped, ...] = (),
+    crc: int = CRC,
+) -> PartitionRead:
+    """Return what a reader found; by default sequence numbers are offsets."""
+    windows: dict[int, list[LiveBatch | Stretch]] = {}
+    at = from_offset
+    shift = 0 if first_sequence is None else first_sequence - from_offset
+    for start, count in counts.items():
+        windows[start] = [LiveBatch(at, count, crc, 7, 0, at + shift) if tier == LIVE else Stretch(at, count, crc)]
+        at += count
+    return PartitionRead(topic=topic, partition=0, from_offset=from_offset, to_offset=to_offset, windows=windows, skipped=skipped)
+
+
+def producer(counts: Windows, *, closed: bool = True, sequence: int = 0, first: int = 0, topic: str = "clicks") -> ProducerReport:
+    windows = []
+    for start, count in counts.items():
+        sent = SentRanges(partition=0, producer_id=7, producer_epoch=0, acknowledged=(Stretch(first, count, CRC),))
+        windows.append(ProducerWindow(topic=topic, window_start_ms=start, sent=(sent,)))
+        first += count
     return ProducerReport(
         instance="host/app/1",
         epoch=1,
@@ -70,25 +139,19 @@ def producer(counts: dict[int, int], *, closed: bool = True, sequence: int = 0) 
         at_ms=1,
         state="closed" if closed else "open",
         producer_ids=(7,),
-        topics=("clicks",),
-        windows=tuple(
-            ProducerWindow(topic="clicks", window_start_ms=start, counts={0: count}) for start, count in counts.items()
-        ),
+        topics=(topic,),
+        windows=tuple(windows),
     )
 
 
-def mirror(from_offset: int, to_offset: int, counts: dict[int, int], part: int = 0, parts: int = 1) -> RangeReport:
+def mirror(from_offset: int, to_offset: int, counts: Windows, *, tier: str = "mirror", topic: str = "clicks") -> RangeReport:
+    windows: dict[int, RangeWindow] = {}
+    at = from_offset
+    for start, count in counts.items():
+        windows[start] = RangeWindow(held=(Stretch(at, count, CRC),))
+        at += count
     return RangeReport(
-        tier="mirror",
-        instance="m",
-        at_ms=1,
-        topic="clicks",
-        partition=0,
-        from_offset=from_offset,
-        to_offset=to_offset,
-        windows={start: RangeWindow(count=count) for start, count in counts.items()},
-        part=part,
-        parts=parts,
+        tier=tier, instance="m", at_ms=1, topic=topic, partition=0, from_offset=from_offset, to_offset=to_offset, windows=windows
     )
 
 

@@ -41,7 +41,21 @@ def answering(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
 def test_windows_come_as_the_service_tells_them() -> None:
     with answering(200, json.dumps([{"topic": "a b"}]).encode()) as (url, asked):
         assert client.completeness(url, "a b") == [{"topic": "a b"}]
-    assert asked == ["GET /api/completeness?topic=a+b"]
+    assert asked == ["GET /api/completeness?topic=a+b&by=window&limit=1000"]
+
+
+def test_windows_are_asked_for_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PAGE", 1)
+    page = {"topic": "t", "window_start_ms": 5}
+    with answering(200, json.dumps([page]).encode()) as (url, asked), pytest.MonkeyPatch.context() as patch:
+        real = client._ask
+
+        def twice(*words: object) -> object:
+            return real(*words) if len(asked) < 2 else []  # type: ignore[arg-type]
+
+        patch.setattr(client, "_ask", twice)
+        assert client.completeness(url, "t") == [page, page]
+    assert asked[1].endswith("&limit=1&after=t%2F5")
 
 
 def test_a_refusal_carries_the_services_own_words() -> None:

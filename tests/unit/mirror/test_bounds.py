@@ -1,7 +1,10 @@
-"""The mirror's own bounds, reached: windows waiting to be reported, answers of the destination and what they lead to."""
+"""The mirror's own bounds, reached: batches waiting to be reported, answers of the destination and what they lead to."""
+
+from typing import Any
 
 import pytest
 
+from headrace.audit.model.messages import Skipped, Stretch
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
 from headrace.client.connection.cluster import Cluster
@@ -9,6 +12,7 @@ from headrace.client.fetch.fetched import TopicPartition
 from headrace.mirror.destination import Append, Destination
 from headrace.mirror.errors import SameCluster
 from headrace.mirror.forwarder import Forwarder
+from headrace.mirror.partition_copy import Gap, GapKind, PartitionCopy, Phase
 from headrace.mirror.process import Mirror, MirrorSettings
 from headrace.runtime.clock import ManualClock
 from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, place, read_header
@@ -27,18 +31,21 @@ def batch_at(offset: int, timestamp_ms: int) -> tuple[BatchHeader, memoryview]:
     return read_header(batch), memoryview(batch)
 
 
-def test_more_windows_than_may_wait_are_reported_before_reading_goes_on() -> None:
-    topic, positions = AuditTopic(), ReportedPositions()
-    clock = ManualClock(1_000)
-    reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=positions, clock=clock, most_windows=3)
+def forwarder_of(reporter: RangeReporter, quarantine: Any = None) -> Forwarder:
     cluster = Cluster("127.0.0.1:1")
-    forwarder = Forwarder(
+    return Forwarder(
         source=cluster,
         destination=Destination(cluster, None, None),  # type: ignore[arg-type]  # no topic is made here
         reporter=reporter,
-        quarantine=None,  # type: ignore[arg-type]  # nor anything quarantined
-        clock=clock,
+        quarantine=quarantine,
+        clock=ManualClock(1_000),
     )
+
+
+def test_more_batches_than_may_wait_are_reported_before_reading_goes_on() -> None:
+    topic, positions = AuditTopic(), ReportedPositions()
+    reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=positions, most_stretches=3)
+    forwarder = forwarder_of(reporter)
     reporter.begin(*NAME, 0)
     batches, offset = [], 0
     for number in range(8):
@@ -48,6 +55,63 @@ def test_more_windows_than_may_wait_are_reported_before_reading_goes_on() -> Non
     reporter.publish()
     assert [len(report.windows) for report in topic.ranges] == [3, 3, 2]
     assert positions.noted["mirror", "clicks", 0] == offset
+    told = [stretch for report in topic.ranges for window in report.windows.values() for stretch in window.held]
+    assert told == [Stretch(header.base_offset, 1, header.crc) for header, _ in batches]
+
+
+@pytest.mark.parametrize(
+    ("copy", "told"),
+    [
+        pytest.param(
+            PartitionCopy(phase=Phase.SKIPPING, counted_to=100, copied_to=100, skip_to=400),
+            [(100, 400, (Skipped(100, 400, "expired"),))],
+            id="expired before it was copied",
+        ),
+        pytest.param(
+            PartitionCopy(phase=Phase.SKIPPING, counted_to=100, copied_to=300, skip_to=400),
+            [(300, 400, (Skipped(300, 400, "expired"),))],
+            id="a part was copied and never counted: not lost, untold",
+        ),
+        pytest.param(
+            PartitionCopy(phase=Phase.SKIPPING, counted_to=100, copied_to=400, skip_to=300),
+            [(300, 300, ())],
+            id="all of it was copied and never counted",
+        ),
+    ],
+)
+def test_what_the_source_no_longer_has_is_told_as_expired(
+    copy: PartitionCopy, told: list[tuple[int, int, tuple[Skipped, ...]]]
+) -> None:
+    """Names a fault: records that expired before they were copied were told as 'mirror silent', their number unknown."""
+    topic = AuditTopic()
+    reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=ReportedPositions())
+    forwarder = forwarder_of(reporter)
+    forwarder._copies[NAME] = copy
+    forwarder._skip()
+    assert forwarder.copies()[NAME].phase is Phase.COPYING
+    reporter.publish()
+    assert [(report.from_offset, report.to_offset, report.skipped) for report in topic.ranges] == told
+
+
+class NoQuarantine:
+    def put(self, *_: Any, **__: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("copied_to", "skipped_from"), [(100, 100), (150, 150), (300, 300)])
+def test_what_the_source_cannot_serve_is_told_as_corrupt_unless_the_destination_holds_it(
+    copied_to: int, skipped_from: int
+) -> None:
+    """Names a fault: corrupt stretches counted 0."""
+    topic = AuditTopic()
+    reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=ReportedPositions())
+    reporter.begin(*NAME, 100)
+    gap = Gap(kind=GapKind.UNREADABLE, from_offset=100, to_offset=200)
+    forwarder_of(reporter, NoQuarantine())._pass_over(NAME, gap, copied_to)
+    reporter.publish()
+    expected = (Skipped(skipped_from, 200, "corrupt"),) if skipped_from < 200 else ()
+    assert topic.ranges[-1].skipped == expected
+    assert reporter.position(*NAME) == 200
 
 
 @pytest.mark.parametrize(

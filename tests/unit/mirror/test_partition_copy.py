@@ -49,6 +49,14 @@ def test_a_mirror_that_never_reported_counts_all_that_the_destination_holds() ->
     assert resumed((0, 900), (50, 400), counted_to=None).fetch_offset == 50
 
 
+def test_a_copy_that_was_deleted_is_counted_from_its_beginning_whatever_was_reported_of_the_one_before() -> None:
+    """Fault: of a topic made anew and copied anew nothing was reported below the offset where the earlier one's reports ended."""
+    assert resumed((0, 900), (0, 0), counted_to=400, comparison=TailComparison.UNKNOWN).counted_to == 0
+    assert resumed((70, 900), (0, 0), counted_to=400, comparison=TailComparison.UNKNOWN).skip_to == 70
+    assert resumed((0, 900), (400, 400), counted_to=400, comparison=TailComparison.UNKNOWN).counted_to == 400
+    assert resumed((0, 900), (0, 300), counted_to=400).counted_to == 400  # its tail was lost in a crash: it is counted already
+
+
 def test_a_source_that_ends_before_the_destination_is_an_error_and_nothing_is_fetched() -> None:
     copy = resumed((0, 300), (0, 400), counted_to=400)
     assert copy.phase is Phase.SOURCE_BEHIND

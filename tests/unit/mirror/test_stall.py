@@ -1,9 +1,9 @@
 """When a mirror stands still: behind, and not moved for too long. Values in, values out."""
 
 from headrace.client.fetch.fetched import TopicPartition
-from headrace.mirror import stall
+from headrace.mirror import partition_copy, stall
 from headrace.mirror.partition_copy import PartitionCopy, Phase
-from headrace.mirror.stall import Progress, observed, stalled, why_stalled
+from headrace.mirror.stall import Progress, observed, stalled, why_stalled, why_unreported
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 STALL_MS = 1_000
@@ -85,6 +85,28 @@ def test_thousands_of_partitions_are_not_all_named() -> None:
     assert "many-0, many-1" in reason
     assert "and 4 more" in reason
     assert why_stalled(progress, [], "no room") is None
+
+
+def test_a_copy_that_stopped_with_an_error_stands_still_though_it_is_behind_by_nothing() -> None:
+    """Names a fault: a source that lost its tail ends before the destination, so that `headrace status` said `ready` for ever."""
+    ended = partition_copy.in_error(copy(100), Phase.SOURCE_BEHIND, "the source has lost its tail", 0)
+    progress = observed(Progress(), {A: copy(100)}, {A: (0, 100)}, 0)
+    progress = observed(progress, {A: ended}, {A: (0, 90)}, 500)
+    assert progress.stalled_since_ms == 0
+    assert late(progress, 500) == []
+    progress = observed(progress, {A: ended}, {A: (0, 90)}, STALL_MS)
+    assert late(progress, STALL_MS) == [A]
+    assert "the source has lost its tail (clicks-0, 0 bytes behind)" in str(why_stalled(progress, [A], str(ended.trouble)))
+    progress = observed(progress, {A: copy(100)}, {A: (0, 100)}, STALL_MS)
+    assert late(progress, 9 * STALL_MS) == []
+
+
+def test_reports_that_fail_for_too_long_are_told() -> None:
+    """Names a fault: a mirror that copied and could not tell the audit was `ready`."""
+    assert why_unreported(None, now_ms=9 * STALL_MS, stall_after_ms=STALL_MS) is None
+    assert why_unreported((0, "no room"), now_ms=STALL_MS - 1, stall_after_ms=STALL_MS) is None
+    told = why_unreported((0, "no room"), now_ms=STALL_MS, stall_after_ms=STALL_MS)
+    assert told == "its reports do not reach the audit since 1970-01-01T00:00:00Z: no room"
 
 
 def test_the_status_file_tells_lag_time_and_error_by_cluster() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.client.errors import DeliveryFailed, FlushTimedOut
 from headrace.schema_registry.client import IncompatibleSchema
-from headrace.sdk import EventLogger, NotSealed
+from headrace.sdk import EventLogger, NotSealed, event_logger
 from tests.support.scripted_broker import ScriptedBroker
 from tests.unit.sdk.logged import SCHEMA, WINDOW_MS, Make
 from tests.unit.sdk.scripted_registry import ScriptedRegistry
@@ -28,7 +28,8 @@ def registry() -> Iterator[ScriptedRegistry]:
 
 
 @pytest.fixture
-def make(broker: ScriptedBroker, registry: ScriptedRegistry) -> Iterator[Make]:
+def make(broker: ScriptedBroker, registry: ScriptedRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.setattr(event_logger, "WINDOW_MS", WINDOW_MS)
     made: list[EventLogger] = []
 
     def make(**changes: Any) -> EventLogger:
@@ -37,7 +38,6 @@ def make(broker: ScriptedBroker, registry: ScriptedRegistry) -> Iterator[Make]:
             "registry_url": registry.url,
             "application": "shop",
             "server_name": "web-1",
-            "window_ms": WINDOW_MS,
             "report_every_ms": 20,
             "linger_ms": 1,
             **changes,

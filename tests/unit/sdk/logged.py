@@ -12,14 +12,22 @@ from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import ProducerReport
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.sdk import EventLogger, event_schema
+from headrace.sdk.direct import DirectTransport
 from headrace.wire.batch.record_batch import Record, iter_records
 from headrace.wire.schema_id import unframe
 from tests.support.processes import free_port
 from tests.support.scripted_broker import ScriptedBroker
+from tests.support.told_by_producers import told
 
 SCHEMA = event_schema("Click", [{"name": "page", "type": "string"}])
 WINDOW_MS = 1_000
 Make = Callable[..., EventLogger]
+
+
+def direct(logger: EventLogger) -> DirectTransport:
+    """Return the transport of a logger without a journal."""
+    assert isinstance(logger._transport, DirectTransport)
+    return logger._transport
 
 
 class HangsUp:
@@ -75,9 +83,5 @@ def reports_of(broker: ScriptedBroker) -> list[ProducerReport]:
 
 
 def books_of(broker: ScriptedBroker) -> dict[int, tuple[int, dict[str, int]]]:
-    """Return window start → (acknowledged, losses) as the audit would sum them up: a later report replaces an earlier one."""
-    books: dict[int, tuple[int, dict[str, int]]] = {}
-    for report in reports_of(broker):
-        for window in report.windows:
-            books[window.window_start_ms] = (sum(window.counts.values()), dict(window.losses))
-    return books
+    """Return window start → (records acknowledged, losses) as the reports tell it."""
+    return {start: (len(of.acknowledged), of.losses) for (_, start), of in told(reports_of(broker)).items()}

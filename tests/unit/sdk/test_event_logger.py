@@ -1,4 +1,3 @@
-import os
 import time
 from pathlib import Path
 
@@ -7,13 +6,15 @@ import pytest
 from headrace.client.errors import DeliveryFailed
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.schema_registry.client import IncompatibleSchema
-from headrace.sdk import EventLogger, EventRefused, LoggerClosed, LoggerForked, NotSealed, TopicRefused, logger_startup
+from headrace.sdk import EventLogger, EventRefused, LoggerClosed, NotSealed, TopicRefused
+from headrace.sdk.direct import logger_startup
 from headrace.wire.batch.record_batch import read_header
 from headrace.wire.errors import ErrorCode
 from headrace.wire.quarantine_record import FileOrigin, ProcessOrigin, QuarantineRecord
 from tests.support.processes import eventually
 from tests.support.scripted_broker import INIT_PRODUCER_ID, METADATA, PRODUCE, Fault, ScriptedBroker
-from tests.unit.sdk.logged import SCHEMA, WINDOW_MS, Make, books_of, events_of, records_of, reports_of
+from tests.support.told_by_producers import told
+from tests.unit.sdk.logged import SCHEMA, WINDOW_MS, Make, books_of, direct, events_of, records_of, reports_of
 from tests.unit.sdk.scripted_registry import ScriptedRegistry
 
 
@@ -43,7 +44,7 @@ def test_the_audit_knows_of_the_logger_before_it_sees_an_event_and_of_its_end(br
     assert records_of(broker, "clicks") == []
     first = reports_of(broker)[0]
     assert (first.instance, first.state, first.topics, first.windows) == ("web-1/shop/7", "open", ("clicks",), ())
-    assert first.producer_ids == (logger._producer.producer_id,)
+    assert first.producer_ids == (direct(logger)._producer.producer_id,)
     for at in (100, 200, 1_100):
         logger.log({"page": "/"}, event_time_ms=at)
     logger.close()
@@ -75,17 +76,19 @@ def test_a_beat_comes_by_itself_and_moves_past_windows_that_are_over(broker: Scr
 
 
 def test_a_window_with_an_event_under_way_is_not_moved_past(broker: ScriptedBroker, make: Make) -> None:
-    logger = make(lateness_ms=0)
+    logger = make(lateness_ms=0, linger_ms=60_000)
     old_ms = time.time_ns() // 1_000_000 - 60_000
-    broker.fail(PRODUCE, *[Fault(delay_ms=100)] * 3)
     eventually(lambda: len(reports_of(broker)) > 1)
-    logger._windows.enter(old_ms)
+    assert logger.log({"page": "/"}, event_time_ms=old_ms)
     reported = len(reports_of(broker))
-    assert logger._windows.moved_past_ms(time.time_ns() // 1_000_000, 0) == old_ms - old_ms % WINDOW_MS
+    assert direct(logger)._moved_past_ms() == old_ms - old_ms % WINDOW_MS
     eventually(lambda: len(reports_of(broker)) > reported + 3)
     # What was said once stays said; it only does not go on from there.
     assert len({report.moved_past_ms for report in reports_of(broker)[reported + 2 :]}) == 1
-    logger._windows.leave(old_ms)
+    logger.flush()
+    past_ms = direct(logger)._moved_past_ms()
+    assert past_ms is not None
+    assert past_ms > old_ms
 
 
 def test_a_replay_moves_past_nothing_before_its_end(broker: ScriptedBroker, make: Make) -> None:
@@ -103,7 +106,7 @@ def test_an_event_that_does_not_fit_is_in_quarantine_with_reason_and_origin_and_
     logger = make(instance="i")
     assert not logger.log({"page": 7}, event_time_ms=1_234)
     assert not logger.log({"page": "/", "event_time": "yesterday"})
-    assert not logger.log("no mapping")  # type: ignore[arg-type]
+    assert not logger.log("no mapping")
     assert logger.log({"page": "/"}, event_time_ms=1_235)
     logger.close()
     records = [QuarantineRecord.from_json(record.value or b"") for record in records_of(broker, "clicks.quarantine")]
@@ -163,20 +166,77 @@ def test_a_full_buffer_drops_and_counts(broker: ScriptedBroker, make: Make) -> N
 
 
 def test_an_event_larger_than_the_buffer_is_dropped_and_counted(broker: ScriptedBroker, make: Make) -> None:
+    """Names a fault: it was counted as `dropped_buffer_full`."""
     logger = make(buffer_bytes=500)
     assert not logger.log({"page": "x" * 1_000}, event_time_ms=1_500)
     logger.close()
-    assert books_of(broker) == {1_000: (0, {"dropped_buffer_full": 1})}
+    assert books_of(broker) == {1_000: (0, {"dropped_too_large": 1})}
 
 
-def test_what_the_cluster_refuses_is_a_send_failure_in_the_books(broker: ScriptedBroker, make: Make) -> None:
+def test_a_batch_is_told_as_the_log_holds_it(broker: ScriptedBroker, make: Make) -> None:
+    logger = make()
+    for at in (1_500, 1_600):
+        logger.log({"page": "/"}, event_time_ms=at)
+    logger.close()
+    stored = [
+        (partition, read_header(bytes(batch)))
+        for partition, held in enumerate(broker.topics["clicks"])
+        for _, batch in held.batches
+    ]
+    assert told(reports_of(broker))["clicks", 1_000].acknowledged == {
+        (partition, header.producer_id, header.producer_epoch, header.base_sequence + index, header.crc)
+        for partition, header in stored
+        for index in range(header.record_count)
+    }
+
+
+def test_a_batch_that_the_cluster_refuses_is_a_loss_of_that_name(broker: ScriptedBroker, make: Make) -> None:
+    logger = make(report_every_ms=60_000)
+    eventually(lambda: len(reports_of(broker)) == 2, what="the report after the start")
+    broker.fail(PRODUCE, Fault(error_code=ErrorCode.POLICY_VIOLATION))
+    logger.log({"page": "/"}, event_time_ms=1_500)
+    with pytest.raises(DeliveryFailed):
+        logger.flush()
+    logger.close()
+    assert books_of(broker) == {1_000: (0, {"refused": 1})}
+
+
+def test_a_batch_without_a_response_is_told_as_uncertain(broker: ScriptedBroker, make: Make) -> None:
+    logger = make(delivery_timeout_ms=150, report_every_ms=60_000)
+    eventually(lambda: len(reports_of(broker)) == 2, what="the report after the start")
+    broker.fail(PRODUCE, Fault(close_after=True), *[Fault(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 100)
+    logger.log({"page": "/"}, event_time_ms=1_500)
+    with pytest.raises(DeliveryFailed):
+        logger.flush()
+    broker.faults[PRODUCE].clear()
+    logger.close()
+    found = told(reports_of(broker))["clicks", 1_000]
+    (header,) = [read_header(bytes(batch)) for held in broker.topics["clicks"] for _, batch in held.batches]
+    assert {(record[1], record[3], record[4]) for record in found.uncertain} == {(header.producer_id, 0, header.crc)}
+    assert (found.acknowledged, found.losses) == (set(), {})
+
+
+def test_a_replay_announces_the_times_of_its_events_and_refuses_others(broker: ScriptedBroker, make: Make) -> None:
+    """Names a fault: a killed replay of one event of another day made every window of the topic UNKNOWN."""
+    logger = make(lateness_ms=None, only_between_ms=(1_000, 2_000))
+    assert reports_of(broker)[0].only_between_ms == (1_000, 2_000)
+    assert logger.is_announced
+    assert [logger.log({"page": "/"}, event_time_ms=at) for at in (999, 1_000, 1_999, 2_000)] == [False, True, True, False]
+    logger.close()
+    assert {report.only_between_ms for report in reports_of(broker)} == {(1_000, 2_000)}
+    assert books_of(broker) == {0: (0, {"quarantined": 1}), 1_000: (2, {}), 2_000: (0, {"quarantined": 1})}
+    record = QuarantineRecord.from_json(records_of(broker, "clicks.quarantine")[0].value or b"")
+    assert "a time from 1000 on and before 2000 ms, as this logger announced" in record.reason
+
+
+def test_what_cannot_be_sent_is_a_send_failure(broker: ScriptedBroker, make: Make) -> None:
     logger = make()
     eventually(lambda: len(reports_of(broker)) > 0)
     logger.log({"page": "/first"}, event_time_ms=1_500)
     logger.flush()
     del broker.topics["clicks"][:]
     broker.fail(METADATA, *[Fault(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)] * 200)
-    logger._cluster.forget("clicks")
+    direct(logger)._cluster.forget("clicks")
     logger.log({"page": "/second"}, event_time_ms=1_500)
     with pytest.raises(DeliveryFailed):
         logger.flush()
@@ -248,10 +308,10 @@ def test_a_second_producer_id_is_told_to_the_audit(broker: ScriptedBroker, make:
     for _ in range(30):
         logger.log({"page": "/b"}, event_time_ms=2)
         logger.flush()
-        if len(logger._producer.producer_ids) > 1:
+        if len(direct(logger)._producer.producer_ids) > 1:
             break
-    assert len(logger._producer.producer_ids) == 2
-    eventually(lambda: reports_of(broker)[-1].producer_ids == tuple(sorted(logger._producer.producer_ids)))
+    assert len(direct(logger)._producer.producer_ids) == 2
+    eventually(lambda: reports_of(broker)[-1].producer_ids == tuple(sorted(direct(logger)._producer.producer_ids)))
 
 
 def test_an_end_that_the_audit_does_not_hear_of_is_raised(
@@ -271,21 +331,6 @@ def test_a_closed_logger_takes_nothing_and_closes_once(broker: ScriptedBroker, m
     with pytest.raises(LoggerClosed):
         logger.log({"page": "/"})
     assert sum(report.state == "closed" for report in reports_of(broker)) == 1
-
-
-def test_a_forked_child_is_told_to_make_its_own(make: Make) -> None:
-    logger = make()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            logger.log({"page": "/"})
-        except LoggerForked as error:
-            os.write(writing, str(error).encode())
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
-    assert b"make one in each process, after the fork" in os.read(reading, 1_000)
 
 
 def test_a_cluster_that_gives_no_producer_ids_is_a_clear_failure(broker: ScriptedBroker, make: Make) -> None:

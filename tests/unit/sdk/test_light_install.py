@@ -18,7 +18,7 @@ class Refuse(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Refuse())
 import headrace.sdk
-from headrace.sdk import EventLogger, AuditedRequests, event_schema
+from headrace.sdk import EventLogger, AuditedRequests, EventHandler, event_schema, testing
 roots = {{name.partition(".")[0] for name in sys.modules}}
 heavy = roots & {{"kazoo", "starlette", "uvicorn", "pyspark", "pyarrow", "pandas", "rich", "jinja2", "httpx"}}
 assert not heavy, heavy

@@ -1,31 +1,49 @@
 """Reads the audit topic: every tier's reports, in order. Its position is written in the transaction of what they changed."""
 
+from collections.abc import Mapping
+from typing import Protocol
+
 from ....client.connection.cluster import Cluster
 from ....client.errors import OffsetOutOfRange
 from ....client.fetch.fetched import TopicPartition
 from ....client.fetch.fetcher import Fetcher
-from ....client.fetch.log_offsets import EARLIEST, log_offsets
+from ....client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ....runtime.clock import Clock
 from ....runtime.layout import AUDIT_TOPIC
 from ....runtime.logs import get_logger
 from ....wire.batch.record_batch import iter_records
 from ....wire.errors import WireError
 from ...publisher import see_to_audit_topic
-from ..store.ledger import Ledger
+from ..store.ledger import Ledger, Message
 from .reading_thread import ReadingThread
 
 log = get_logger(__name__)
 
 
+class Rebuilder(Protocol):
+    """What a lost store is rebuilt from."""
+
+    def rebuild(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+        """Replace the store by a checkpoint from which the audit topic, which reaches from `starts` to `ends`, can be read on;
+        return whether there was one.
+        """
+
+    def nothing_lost(self) -> None:
+        """Know that the store needs no rebuilding."""
+
+
 class Collector(ReadingThread):
     """The thread that reads the audit topic of the live cluster."""
 
-    def __init__(self, bootstrap: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
+    def __init__(self, bootstrap: str, ledger: Ledger, clock: Clock, rebuilder: Rebuilder, *, fetch_wait_ms: int = 500) -> None:
         super().__init__("audit-collector", Cluster(bootstrap, client_id="headrace-audit-collector"))
         self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms)
         self._ledger = ledger
         self._clock = clock
+        self._rebuilder = rebuilder
         self._offsets: dict[TopicPartition, int] = {}
+        self._backlog_ends: dict[int, int] = {}
+        """Partition → where the audit topic ended when this thread first saw it: what stands below came while nobody listened."""
         self.failure = "has not reached the live cluster yet"
 
     def _read_once(self) -> None:
@@ -37,8 +55,12 @@ class Collector(ReadingThread):
         self._offsets = {}
 
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
-        log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
-        self._offsets[TopicPartition(error.topic, error.partition)] = error.log_start_offset
+        at = self._ledger.collector_positions().get(error.partition, error.log_start_offset)
+        if at > error.log_start_offset:
+            # The topic ends before our position: it was cut, or made anew.
+            log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
+            self._ledger.take_reports([], {}, {error.partition: error.log_start_offset})
+        self._offsets = {}
 
     def _tell_recovered(self) -> None:
         log.info("collecting")
@@ -51,12 +73,28 @@ class Collector(ReadingThread):
         see_to_audit_topic(self._cluster, timeout_ms=2_000)
         known = self._ledger.collector_positions()
         partitions = [TopicPartition(AUDIT_TOPIC, partition) for partition in self._cluster.partitions(AUDIT_TOPIC)]
-        starts = log_offsets(self._cluster, {name: EARLIEST for name in partitions if name.partition not in known})
-        self._offsets = {name: known.get(name.partition, starts.get(name, 0)) for name in partitions}
+        starts = {
+            name.partition: start for name, start in log_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST)).items()
+        }
+        ends = {name.partition: end for name, end in log_offsets(self._cluster, dict.fromkeys(partitions, LATEST)).items()}
+        if not self._backlog_ends:
+            self._backlog_ends = ends
+        if not known or any(known.get(partition, start) < start for partition, start in starts.items()):
+            self._rebuilder.rebuild(starts, ends)
+            known = self._ledger.collector_positions()
+        else:
+            self._rebuilder.nothing_lost()
+        lost = {partition: start for partition, start in starts.items() if known.get(partition, 0) < start}
+        if lost:
+            log.error("reports_lost", at=known, log_starts=lost, reason="no checkpoint holds what the audit topic no longer has")
+            self._ledger.take_reports([], {}, lost)
+        self._offsets = {
+            TopicPartition(AUDIT_TOPIC, partition): max(known.get(partition, 0), start) for partition, start in starts.items()
+        }
 
     def _collect(self) -> None:
         asked_ms = self._clock.now_ms()
-        messages: list[tuple[int, int, bytes | None]] = []
+        messages: list[Message] = []
         next_offsets: dict[int, int] = {}
         is_at_end = True
         for fetched in self._fetcher.fetch(self._offsets):
@@ -70,21 +108,32 @@ class Collector(ReadingThread):
                 if header.is_control:
                     continue
                 try:
-                    records = [(one.offset, one.value) for one in iter_records(batch)]
+                    records = list(iter_records(batch))
                 except WireError as error:
                     log.error("reports_unreadable", partition=fetched.partition, offset=header.base_offset, reason=str(error))
                     continue
+                is_backlog = header.base_offset < self._backlog_ends.get(fetched.partition, 0)
                 messages += [
-                    (fetched.partition, offset, None if value is None else bytes(value))
-                    for offset, value in records
-                    if offset >= fetched.requested_offset
+                    Message(
+                        fetched.partition,
+                        one.offset,
+                        None if one.value is None else bytes(one.value),
+                        one.timestamp_ms if is_backlog else None,
+                    )
+                    for one in records
+                    if one.offset >= fetched.requested_offset
                 ]
             if fetched.next_offset > self._offsets[name]:
                 next_offsets[fetched.partition] = fetched.next_offset
             is_at_end &= fetched.next_offset >= fetched.high_watermark
         if next_offsets:
-            self._ledger.take_reports(messages, next_offsets)
+            if not self._ledger.take_reports(messages, self._at(), next_offsets):
+                self._offsets = {}  # the books were loaded anew
+                return
             for partition, offset in next_offsets.items():
                 self._offsets[TopicPartition(AUDIT_TOPIC, partition)] = offset
         if is_at_end:
-            self._ledger.heard_all(asked_ms)
+            self._ledger.heard_all(asked_ms, self._at())
+
+    def _at(self) -> dict[int, int]:
+        return {name.partition: offset for name, offset in self._offsets.items()}

@@ -1,4 +1,4 @@
-"""What the service stores beside the tier reports: verdicts and their changes, unreadable ranges, messages that were no reports.
+"""What the service stores beside the tier reports: changes of verdicts, unreadable ranges, messages that were no reports.
 
 Each list is bounded: the oldest entries go.
 """
@@ -22,7 +22,8 @@ class VerdictChange(NamedTuple):
     from_verdict: str | None
     to_verdict: str
     missing: int
-    extra: int
+    doubled: int
+    altered: int
     first_bad_tier: str | None
     reason: str
 
@@ -33,26 +34,32 @@ class AuditLog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def note_unreadable(self, key: LogKey, from_offset: int, to_offset: int, reason: str, at_ms: int) -> None:
-        """Store that a range of a log could not be read and so was not counted."""
+    def note_unreadable(self, key: LogKey, from_offset: int, to_offset: int, reason: str, at_ms: int) -> bool:
+        """Store that a range of a log could not be read and so was not counted; return False where that is known."""
+        known = self._database.rows(
+            "SELECT 1 FROM unreadable WHERE topic = ? AND tier = ? AND partition = ? AND from_offset = ? AND to_offset = ?",
+            (key.topic, key.tier, key.partition, from_offset, to_offset),
+        )
+        if known:
+            return False
         self._database.do(
             "INSERT INTO unreadable (tier, topic, partition, from_offset, to_offset, reason, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*key, from_offset, to_offset, reason, at_ms),
         )
         self._database.do("DELETE FROM unreadable WHERE number <= (SELECT max(number) FROM unreadable) - ?", (MOST_NOTES,))
+        return True
 
     def unreadable(self, topic: str | None = None) -> list[dict[str, Any]]:
         """Return the ranges that could not be read, oldest first."""
         names = ("tier", "topic", "partition", "from_offset", "to_offset", "reason", "at_ms")
-        rows = self._database.rows(
-            f"SELECT {', '.join(names)} FROM unreadable WHERE ? IS NULL OR topic = ? ORDER BY number", (topic, topic)
-        )
+        where, values = ("", ()) if topic is None else (" WHERE topic = ?", (topic,))
+        rows = self._database.rows(f"SELECT {', '.join(names)} FROM unreadable{where} ORDER BY number", values)
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def note_malformed(self, partition: int, offset: int, reason: str, at_ms: int) -> None:
         """Store a message that is no report, and count it."""
         self._database.do(
-            "INSERT INTO malformed (partition, offset, reason, at_ms) VALUES (?, ?, ?, ?)", (partition, offset, reason, at_ms)
+            "INSERT INTO malformed (partition, at_offset, reason, at_ms) VALUES (?, ?, ?, ?)", (partition, offset, reason, at_ms)
         )
         self._database.do("DELETE FROM malformed WHERE number <= (SELECT max(number) FROM malformed) - ?", (MOST_NOTES,))
         self._database.put_fact("malformed", self.malformed_count() + 1)
@@ -61,37 +68,26 @@ class AuditLog:
         """Return how many messages on the audit topic were no reports."""
         return int(self._database.fact("malformed") or 0)
 
-    def verdicts(self) -> dict[tuple[str, int], tuple[str, int, int, str | None]]:
-        """Return (topic, window start) → (verdict, missing, extra, first bad tier) as last stored."""
-        rows = self._database.rows("SELECT topic, window_start_ms, verdict, missing, extra, first_bad_tier FROM verdicts")
-        return {(topic, start): (verdict, missing, extra, first) for topic, start, verdict, missing, extra, first in rows}
-
-    def put_verdicts(self, changes: Iterable[VerdictChange]) -> None:
-        """Store changes and what the verdicts are now."""
-        rows = list(changes)
-        self._database.do_many(
-            "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [
-                (one.topic, one.window_start_ms, one.to_verdict, one.missing, one.extra, one.first_bad_tier, one.at_ms)
-                for one in rows
-            ],
-        )
-        self._database.do_many(
-            f"INSERT INTO verdict_changes ({', '.join(VerdictChange._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
-        )
+    def note_changes(self, changes: Iterable[VerdictChange]) -> None:
+        """Store changes of verdicts."""
+        names, marks = ", ".join(VerdictChange._fields), ", ".join("?" * len(VerdictChange._fields))
+        self._database.do_many(f"INSERT INTO verdict_changes ({names}) VALUES ({marks})", list(changes))
         self._database.do(
             "DELETE FROM verdict_changes WHERE number <= (SELECT max(number) FROM verdict_changes) - ?", (MOST_CHANGES,)
         )
 
-    def drop_verdicts(self, topic: str, window_start_ms: int) -> None:
-        """Forget the verdict on a window that no tier mentions any more."""
-        self._database.do("DELETE FROM verdicts WHERE topic = ? AND window_start_ms = ?", (topic, window_start_ms))
+    def last_change(self) -> int | None:
+        """Return the number of the latest change of a verdict, None where there is none."""
+        ((number,),) = self._database.rows("SELECT max(number) FROM verdict_changes")
+        return None if number is None else int(number)
 
-    def verdict_changes(self, topic: str | None, limit: int) -> list[dict[str, Any]]:
-        """Return the latest changes, newest first."""
+    def verdict_changes(self, topic: str | None, limit: int, window_start_ms: int | None = None) -> list[dict[str, Any]]:
+        """Return the latest changes (of a topic, of one of its windows), newest first."""
+        asked = [("topic = ?", topic), ("window_start_ms = ?", window_start_ms)]
+        where = " AND ".join(condition for condition, value in asked if value is not None)
         rows = self._database.rows(
             f"SELECT {', '.join(VerdictChange._fields)} FROM verdict_changes"
-            " WHERE ? IS NULL OR topic = ? ORDER BY number DESC LIMIT ?",
-            (topic, topic, limit),
+            f"{' WHERE ' + where if where else ''} ORDER BY number DESC LIMIT ?",
+            (*(value for _, value in asked if value is not None), limit),
         )
         return [VerdictChange(*row)._asdict() for row in rows]

@@ -1,31 +1,25 @@
-"""The one owner of the books: every reader, the collector and every question go through here, one at a time.
+"""The one owner of the books: every reader, the collector, the judge and every question go through here, one at a time."""
 
-Memory and file change together: the books write to the journal inside one transaction, and when that fails the books
-are loaded again as the file has them. Nothing is counted twice and nothing is skipped, whenever the process is killed.
-"""
-
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
-from ....client.fetch.fetched import TopicPartition
-from ....runtime.clock import Clock
-from ....runtime.layout import is_internal
 from ....runtime.logs import get_logger
+from ...model.books import Found, pack_sent
 from ...model.build_facts import topic_facts
 from ...model.codec import decode
 from ...model.errors import MalformedReport
 from ...model.facts import TopicFacts
-from ...model.messages import ProducerReport, RangeReport, Report, Retirement
-from ...model.ranges import Outcome
-from ...model.tier_reports import LogKey, PartitionRead, TierReports
-from ..settings import AuditSettings
-from .audit_log import AuditLog
-from .database import Database
-from .journal import BooksJournal
-from .loading import load
+from ...model.messages import KnownDifference, ProducerReport, ProducerWindow, RangeReport, Report, Retirement
+from ...model.packed_rows import PRODUCER_ID
+from ...model.runs import Run, RunKey
+from ...model.tier_reports import LogKey, News, Outcome, TierReports
+from ...model.tiers import LIVE
+from .journal import widened
+from .log_books import MADE_ANEW, LogBooks
+from .open_books import is_audited
+from .verdicts import DAY_MS, Window
 
 log = get_logger(__name__)
 
@@ -35,150 +29,51 @@ HEARING_BREAK_MS = 5_000
 """A pause in hearing the audit topic that is longer than this is a break: nobody counts as silent for the time of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadableRange:
-    """Offsets of a log that could not be read, and so were not counted."""
+class Message(NamedTuple):
+    """One record of the audit topic."""
 
-    topic: str
     partition: int
-    from_offset: int
-    to_offset: int
-    reason: str
+    offset: int
+    value: bytes | None
+    came_ms: int | None
+    """When it came to the topic, for one that stood there before the audit began to listen; None: it came now."""
 
 
-class Ledger:
-    """The tier reports, their file and the times of the last reports, behind one lock."""
-
-    def __init__(self, database: Database, settings: AuditSettings, clock: Clock) -> None:
-        self.settings = settings
-        self._database = database
-        self._journal = BooksJournal(database)
-        self.notes = AuditLog(database)
-        self._clock = clock
-        self._lock = threading.RLock()
-        self._books = TierReports(settings.window_ms)
-        self._generation = 0
-        self._heard_all_ms: int | None = None
-        self._listening_since_ms = clock.now_ms()
-        self._last_report_ms = 0
-
-    def open(self) -> None:
-        """Load the books. Raises StoreError."""
-        with self._lock:
-            self._books = load(self._database, self.settings.window_ms)
-            with self._database.transaction():
-                self._database.put_fact("window_ms", self.settings.window_ms)
-            heard = self._database.fact("heard_all_ms")
-            self._heard_all_ms = None if heard is None else int(heard)
-            self._listening_since_ms = self._clock.now_ms()
-            self._last_report_ms = self._heard_all_ms or 0
-
-    @contextmanager
-    def _changing(self) -> Iterator[int]:
-        """Change books and file together; gives the time of the change."""
-        with self._lock:
-            try:
-                with self._database.transaction():
-                    yield self._clock.now_ms()
-            except BaseException:
-                self._books = load(self._database, self.settings.window_ms)
-                raise
-
-    @contextmanager
-    def reading(self) -> Iterator[TierReports]:
-        """Hold the tier reports unchanged while reading them; the caller changes nothing but the marks of what it has seen."""
-        with self._lock:
-            yield self._books
-
-    # -- the logs, read back -------------------------------------------------------------------------------------------
-
-    def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]:
-        """Return a generation and where `tier` goes on reading, per partition. A recount begins a new generation."""
-        with self._lock:
-            found: dict[TopicPartition, int] = {}
-            for topic, book in self._books.topics.items():
-                for partition in book.logs.get(tier, {}):
-                    position = self._books.position(LogKey(tier, topic, partition))
-                    if position is not None:
-                        found[TopicPartition(topic, partition)] = position
-            return self._generation, found
-
-    def take_reads(
-        self,
-        tier: str,
-        generation: int,
-        reads: Iterable[PartitionRead],
-        unreadable: Iterable[UnreadableRange],
-        caught_up: Mapping[TopicPartition, int],
-    ) -> bool:
-        """Take in what a reader found, in one transaction; return False (nothing taken) when a recount came between.
-
-        `caught_up`: partition → when its log was asked for the end that is now read.
-        """
-        with self._lock:
-            if generation != self._generation:
-                return False
-            new = [
-                read
-                for read in reads
-                if self._books.position(LogKey(tier, read.topic, read.partition)) in (None, read.from_offset)
-            ]
-            bad = list(unreadable)
-            if new or bad:
-                with self._changing() as now_ms:
-                    for read in new:
-                        self._books.take_read(tier, read, now_ms, self._journal)
-                    for one in bad:
-                        key = LogKey(tier, one.topic, one.partition)
-                        self.notes.note_unreadable(key, one.from_offset, one.to_offset, one.reason, now_ms)
-                        log.warning("range_unreadable", tier=tier, **_fields(one))
-            self._note_caught_up(tier, caught_up)
-            return True
-
-    def _note_caught_up(self, tier: str, caught_up: Mapping[TopicPartition, int]) -> None:
-        """Remember it; on file only where that tells more than the file does, so that idle polling writes nothing."""
-        fresh = []
-        for (topic, partition), asked_ms in caught_up.items():
-            key = LogKey(tier, topic, partition)
-            tier_log = self._books.log(key)
-            if tier_log is None:
-                continue
-            if (tier_log.caught_up_ms or 0) <= self._last_report_ms < asked_ms:
-                fresh.append(key)
-            self._books.caught_up(key, asked_ms)
-        if fresh:
-            with self._changing():
-                for key in fresh:
-                    tier_log = self._books.log(key)
-                    if tier_log is not None:
-                        self._journal.put_log(key, tier_log)
-
-    def forget(self, tier: str, topic: str) -> None:
-        """Forget what `tier` counted of `topic`; its reader begins again at the log's start."""
-        with self._changing():
-            self._books.forget(tier, topic, self._journal)
-            self._generation += 1
-        log.info("recount", tier=tier, topic=topic)
+class Ledger(LogBooks):
+    """The tier reports, their store and the times of the last reports, behind one lock."""
 
     # -- the audit topic -----------------------------------------------------------------------------------------------
 
     def collector_positions(self) -> dict[int, int]:
         """Return the next offset of the audit topic, per partition."""
         with self._lock:
-            return {int(name): int(value) for name, value in self._database.facts("collector:").items()}
+            return dict(self._collected)
 
-    def take_reports(self, messages: Iterable[tuple[int, int, bytes | None]], next_offsets: Mapping[int, int]) -> None:
-        """Take in messages (partition, offset, value) of the audit topic and how far it is read, in one transaction.
+    def take_reports(self, messages: Iterable[Message], from_offsets: Mapping[int, int], next_offsets: Mapping[int, int]) -> bool:
+        """Take in messages of the audit topic and how far it is read, in one transaction; return False (nothing taken) where the
+        books do not stand at `from_offsets`.
 
         A message that is no report is noted, counted and skipped.
         """
+        with self._lock:
+            if not self._stands_at(from_offsets):
+                return False
+            self._take_reports(messages, next_offsets)
+            self._collected |= next_offsets
+            return True
+
+    def _stands_at(self, offsets: Mapping[int, int]) -> bool:
+        return all(self._collected.get(partition, offset) == offset for partition, offset in offsets.items())
+
+    def _take_reports(self, messages: Iterable[Message], next_offsets: Mapping[int, int]) -> None:
         with self._changing() as now_ms:
-            for partition, offset, value in messages:
+            for message in messages:
                 try:
-                    self._take_report(decode(value), now_ms)
+                    came_ms = now_ms if message.came_ms is None else min(now_ms, message.came_ms)
+                    self._take_report(decode(message.value), came_ms)
                 except MalformedReport as error:
-                    self.notes.note_malformed(partition, offset, str(error), now_ms)
-                    log.warning("report_malformed", partition=partition, offset=offset, reason=str(error))
+                    self.notes.note_malformed(message.partition, message.offset, str(error), now_ms)
+                    log.warning("report_malformed", partition=message.partition, offset=message.offset, reason=str(error))
             for partition, next_offset in next_offsets.items():
                 self._database.put_fact(f"collector:{partition}", next_offset)
             self._last_report_ms = now_ms
@@ -187,20 +82,33 @@ class Ledger:
         match report:
             case ProducerReport():
                 self._see_windows(report.instance, [window.window_start_ms for window in report.windows])
+                report = replace(report, windows=tuple(one for one in report.windows if self._is_kept(one)))
                 self._books.take_producer(report, now_ms, self._journal, is_audited=is_audited)
+                self._latest_reports.append((now_ms, report))
             case RangeReport():
                 self._see_windows(report.instance, report.windows)
                 if not is_audited(report.topic):
                     return
+                report = replace(report, windows=self._kept(report.topic, report.windows))
                 outcome = self._books.take_range(report, now_ms, self._journal)
-                if outcome is Outcome.OVERLAPPING:
+                self.latencies.reached(report.tier, report.topic, report.partition, report.to_offset, now_ms)
+                if outcome is Outcome.NOT_TAKEN:
                     log.warning(
-                        "range_overlaps", tier=report.tier, topic=report.topic, partition=report.partition,
-                        from_offset=report.from_offset, to_offset=report.to_offset,
+                        "range_not_taken", tier=report.tier, topic=report.topic, partition=report.partition,
+                        from_offset=report.from_offset, to_offset=report.to_offset, reason=outcome.value,
                     )  # fmt: skip
             case Retirement():
                 self._books.take_retirement(report, now_ms, self._journal)
                 log.warning("producer_retired", instance=report.instance, epoch=report.epoch, by=report.by, reason=report.reason)
+            case KnownDifference():
+                self._see_windows(report.by, [report.window_start_ms])
+                if is_audited(report.topic):
+                    self.book(report.topic)
+                    self._books.take_known_difference(report, self._journal)
+                    log.warning("difference_known", topic=report.topic, tier=report.tier, by=report.by, reason=report.reason)
+
+    def _is_kept(self, window: ProducerWindow) -> bool:
+        return is_audited(window.topic) and bool(self._kept(window.topic, {window.window_start_ms: None}))
 
     def _see_windows(self, instance: str, starts: Iterable[int]) -> None:
         """Refuse a report whose windows are not ours: counts of other windows cannot be compared with anything."""
@@ -211,9 +119,11 @@ class Ledger:
                 f"{self.settings.window_ms} ms wide: give every process the same window_ms"
             )
 
-    def heard_all(self, asked_ms: int) -> None:
-        """Note that everything that stood on the audit topic at `asked_ms` is taken in."""
+    def heard_all(self, asked_ms: int, offsets: Mapping[int, int]) -> None:
+        """Note that the audit topic ended at `offsets` at `asked_ms`; nothing is noted where the books stand elsewhere."""
         with self._lock:
+            if not self._stands_at(offsets):
+                return
             if self._heard_all_ms is None or asked_ms - self._heard_all_ms > HEARING_BREAK_MS:
                 self._listening_since_ms = asked_ms
             must_keep = (self._heard_all_ms or 0) <= self._last_report_ms < asked_ms
@@ -222,35 +132,153 @@ class Ledger:
                 with self._changing():
                     self._database.put_fact("heard_all_ms", asked_ms)
 
-    # -- questions -----------------------------------------------------------------------------------------------------
+    # -- verdicts ------------------------------------------------------------------------------------------------------
+
+    def topics_with_news(self) -> list[str]:
+        """Return the topics of which something changed."""
+        with self._lock:
+            return [topic for topic in self._books.news if is_audited(topic)]
+
+    @contextmanager
+    def judging(self, topic: str) -> Iterator[tuple[TierReports, News]]:
+        """Hold the books while one topic is judged, with what changed of it since it was judged last. What is written inside is
+        kept together with the note that it was judged.
+        """
+        with self._changing():
+            yield self._books, self._books.news.pop(topic, News())
+            self._database.do("DELETE FROM to_judge WHERE topic = ?", (topic,))
 
     def topic_facts(self, topic: str) -> TopicFacts:
         """Return what is true of all windows of the topic now."""
         with self._lock:
+            book = self.book(topic)
+            for tier, logs in book.logs.items():
+                for partition, tier_log in logs.items():
+                    asked_ms = self._caught_up.get(LogKey(tier, topic, partition))
+                    if asked_ms is not None:
+                        tier_log.caught_up_ms = asked_ms
             return topic_facts(
                 self._books,
                 topic,
-                rules=self.settings.rules(topic, set(self._books.topics[topic].logs)),
+                rules=self.settings.rules(topic, set(book.logs)),
                 heard_all_ms=self._heard_all_ms,
                 listening_since_ms=self._listening_since_ms,
                 presumed_dead_ms=self.settings.presumed_dead_ms,
+                is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
             )
 
-    def ask(self, question: Callable[[AuditLog], T]) -> T:
-        """Return the answer of the audit log."""
+    def settle(self, topic: str, window_start_ms: int) -> None:
+        """Write the pieces of a decided window as one each; the caller is inside `judging`."""
+        where, key = "WHERE topic = ? AND window_start_ms = ?", (topic, window_start_ms)
+        pieces = self._database.rows(f"SELECT tier, partition, count(*) FROM found {where} GROUP BY tier, partition", key)
+        window = self.book(topic).windows[window_start_ms]
+        for tier, partition, count in pieces:
+            if count > 1:
+                entry = window.entry(tier, partition)
+                self._journal.rewrite_found(LogKey(tier, topic, partition), window_start_ms, entry.pack(), entry.updated_ms)
+        told = self._database.rows(
+            f"SELECT instance, epoch, count(*), max(sequence) FROM sent {where} GROUP BY instance, epoch", key
+        )
+        for run, mine in window.producers.items():
+            count, last = next(((n, last) for instance, epoch, n, last in told if (instance, epoch) == run), (0, 0))
+            if count > 1:
+                self._database.do(f"DELETE FROM sent {where} AND instance = ? AND epoch = ?", (*key, *run))
+                packed = pack_sent(mine.sent)
+                self._journal.append_sent(run, topic, window_start_ms, last, packed, mine.losses, mine.heard_ms)
+
+    def roll_up(self, limit: int) -> int:
+        """Add at most `limit` windows that were decided `keep_windows_days` ago to their days, and forget their books; return how
+        many. Days are forgotten after `keep_days`.
+        """
+        with self._changing() as now_ms:
+            windows = self.verdicts.settled(now_ms - self.settings.keep_windows_days * DAY_MS, limit)
+            self._add_to_days(windows, now_ms)
+            self.verdicts.forget_days(now_ms - self.settings.keep_days * DAY_MS)
+            return len(windows)
+
+    def roll_up_undecided(self, limit: int) -> int:
+        """Add at most `limit` windows that nobody decided in `keep_unknown_days` to their days, as UNKNOWN; return how many."""
+        with self._changing() as now_ms:
+            windows = self.verdicts.never_decided(now_ms - self.settings.keep_unknown_days * DAY_MS, limit)
+            self._add_to_days(windows, now_ms)
+        for window in windows:
+            log.warning(
+                "window_never_decided", topic=window["topic"], window_start_ms=window["window_start_ms"], reason=window["reason"]
+            )
+        return len(windows)
+
+    def _add_to_days(self, windows: Iterable[Window], now_ms: int) -> None:
+        for window in windows:
+            topic, start = window["topic"], window["window_start_ms"]
+            self.verdicts.add_to_day(window, now_ms)
+            if topic in self._books.topics:
+                self._books.topics[topic].windows.pop(start, None)
+            self._journal.drop_window(topic, start)
+
+    def ended_runs(self) -> list[RunKey]:
+        """Return the runs that said all `keep_windows_days` ago, or were retired `keep_days` ago, those of early epochs first."""
         with self._lock:
-            return question(self.notes)
+            now_ms = self._clock.now_ms()
+            closed_by_ms = now_ms - self.settings.keep_windows_days * DAY_MS
+            retired_by_ms = now_ms - self.settings.keep_days * DAY_MS
+            return sorted(
+                (
+                    run.key
+                    for run in self._books.runs.values()
+                    if (run.has_said_all and (run.closed_ms or 0) <= closed_by_ms)
+                    or (run.retired is not None and run.retired.heard_ms <= retired_by_ms)
+                ),
+                key=lambda key: key.epoch,
+            )
 
-    def note(self, write: Callable[[AuditLog], None]) -> None:
-        """Write to the audit log in a transaction of its own."""
-        with self._lock, self._database.transaction():
-            write(self.notes)
+    def forget_runs(self, keys: Iterable[RunKey]) -> int:
+        """Forget those of these ended runs by which nothing is judged any more; return how many."""
+        forgotten = 0
+        with self._changing():
+            traces: dict[str, tuple[set[RunKey], set[int]]] = {}
+            for key in keys:
+                run = self._books.runs.get(key)
+                if run is None or self._books.runs.is_needed(run):
+                    continue
+                for topic in run.topics - traces.keys():
+                    traces[topic] = self._traces(topic)
+                if all(self._is_over(run, topic, *traces[topic]) for topic in run.topics):
+                    self._books.forget_run(key, self._journal)
+                    forgotten += 1
+        return forgotten
 
-    def unsealed(self) -> list[dict[str, Any]]:
+    def _is_over(self, run: Run, topic: str, told: set[RunKey], producer_ids: set[int]) -> bool:
+        """Return whether the topic's books hold nothing of the run, and the live log was read to its end since it ended."""
+        if run.key in told or not producer_ids.isdisjoint(run.producer_ids):
+            return False
+        if not self.book(topic).windows:
+            return True
+        ended_ms = run.heard_ms if run.retired is None else run.retired.heard_ms
+        live = self.topic_facts(topic).logs.get(LIVE, {})
+        return all((tier_log.caught_up_ms or 0) > max(ended_ms, run.closed_ms or 0) for tier_log in live.values())
+
+    def _traces(self, topic: str) -> tuple[set[RunKey], set[int]]:
+        """Return the runs that said something of the topic's windows, and the producer ids in its live log there."""
+        told = self._database.rows("SELECT DISTINCT instance, epoch FROM sent WHERE topic = ?", (topic,))
+        ids: set[int] = set()
+        for (packed,) in self._database.rows("SELECT packed FROM found WHERE topic = ? AND tier = ?", (topic, LIVE)):
+            entry = Found(LIVE)
+            entry.unpack(widened(packed))
+            ids.update(entry.held.column(PRODUCER_ID))
+        return {RunKey(*one) for one in told}, ids
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def latencies_of(self, topic: str) -> list[dict[str, Any]]:
+        """Return how long after the live log the other tiers of the topic come."""
+        with self._lock:
+            return self.latencies.of(topic)
+
+    def unsealed(self, topic: str | None = None) -> list[dict[str, Any]]:
         """Return the runs of producers that have not said all, the one heard longest ago first."""
         with self._lock:
             now_ms = self._clock.now_ms()
-            runs = sorted((run for run in self._books.runs.values() if not run.has_said_all), key=lambda run: run.heard_ms)
+            going = [run for run in self._books.runs.values() if not run.has_said_all and (topic is None or topic in run.topics)]
             return [
                 {
                     "instance": run.key.instance,
@@ -261,13 +289,8 @@ class Ledger:
                     "lost_reports": sum(end - start for start, end in run.gaps),
                     "retired": None if run.retired is None else {"by": run.retired.by, "reason": run.retired.reason},
                 }
-                for run in runs
+                for run in sorted(going, key=lambda run: run.heard_ms)
             ]
-
-    def topics(self) -> list[str]:
-        """Return every topic that has been mentioned, sorted."""
-        with self._lock:
-            return sorted(topic for topic in self._books.topics if is_audited(topic))
 
     def hearing(self) -> dict[str, Any]:
         """Return how well the audit hears, for the page and the probes."""
@@ -277,12 +300,3 @@ class Ledger:
                 "listening_since_ms": self._listening_since_ms,
                 "malformed_reports": self.notes.malformed_count(),
             }
-
-
-def is_audited(topic: str) -> bool:
-    """Return whether the books are kept for `topic`: not for the platform's own."""
-    return not is_internal(topic)
-
-
-def _fields(one: UnreadableRange) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in UnreadableRange.__slots__}

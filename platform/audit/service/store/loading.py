@@ -1,81 +1,150 @@
-"""Rebuilds the tier reports that `journal.py` wrote, as of the last transaction."""
+"""Rebuilds from the database what `journal.py` wrote: all runs at the start, a topic's books when they are asked for.
+
+Of a topic only the list of its windows is loaded at once. A window's entries are loaded when somebody looks at it.
+"""
 
 import json
+from collections.abc import Callable, ItemsView, Iterator, ValuesView
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
+from ...model.books import Found, TopicBook, WindowBook, Windows, unpack_sent
 from ...model.codec import decode
-from ...model.facts import Cell
-from ...model.messages import RangeReport
-from ...model.ranges import AcceptedRange, Ranges, WindowSum
+from ...model.messages import KnownDifference
 from ...model.runs import Retired, Run, RunKey
-from ...model.tier_reports import LogKey, ProducerCell, TierLog, TierReports
+from ...model.tier_log import TierLog
 from ..errors import StoreError
 from .database import Database
+from .journal import widened
 
 
-def load(database: Database, window_ms: int) -> TierReports:
-    """Return the tier reports as of the last transaction.
-
-    Raises StoreError if they were stored with other windows.
-    """
+def see_window_ms(database: Database, window_ms: int) -> None:
+    """Remember how wide the windows of the store are. Raises StoreError if they were stored with another width."""
     known = database.fact("window_ms")
-    if known is not None and known != window_ms:
+    if known is not None and int(known) != window_ms:
         raise StoreError(
-            f"{database.path} counts windows of {known} ms and the settings say {window_ms}: set window_ms back, "
-            f"or move the file away"
+            f"{database.name} counts windows of {known} ms and the settings say {window_ms}: set window_ms back, "
+            f"or move the store away"
         )
-    books = TierReports(window_ms)
-    _load_runs(database, books)
-    _load_logs(database, books)
-    for topic, start, producer_id, partition, count in database.rows("SELECT * FROM live_producers"):
-        books.topics[topic].windows[start].live.setdefault(producer_id, {})[partition] = count
-    for topic, start, count in database.rows("SELECT * FROM redelivered"):
-        books.topics[topic].windows[start].redelivered = count
-    for (report,) in database.rows("SELECT report FROM parts"):
-        part = decode(report)
-        if isinstance(part, RangeReport):
-            books.restore_part(part)
-    return books
+    if known is None:
+        with database.transaction():
+            database.put_fact("window_ms", window_ms)
 
 
-def _load_runs(database: Database, books: TierReports) -> None:
-    rows = database.rows("SELECT * FROM runs")
-    for instance, epoch, first_heard_ms, heard_ms, closed_ms, next_sequence, producer_ids, topics, gaps, seals, retired in rows:
-        key = RunKey(instance, epoch)
-        books.runs[key] = Run(
-            key=key,
-            first_heard_ms=first_heard_ms,
-            heard_ms=heard_ms,
-            is_closed=closed_ms is not None,
-            closed_ms=closed_ms,
-            producer_ids=set(json.loads(producer_ids)),
-            topics=set(json.loads(topics)),
-            next_sequence=next_sequence,
-            gaps=[(start, end) for start, end in json.loads(gaps)],
-            seals=[(past, at) for past, at in json.loads(seals)],
-            retired=None if retired is None else Retired(**json.loads(retired)),
+def load_runs(database: Database) -> Iterator[Run]:
+    """Yield every stored run."""
+    for instance, epoch, text in database.rows("SELECT instance, epoch, words FROM runs"):
+        words = json.loads(text)
+        only = words["only_between_ms"]
+        yield Run(
+            **words
+            | {
+                "key": RunKey(instance, epoch),
+                "producer_ids": set(words["producer_ids"]),
+                "topics": set(words["topics"]),
+                "gaps": [(start, end) for start, end in words["gaps"]],
+                "seals": [(past, at) for past, at in words["seals"]],
+                "retired": None if words["retired"] is None else Retired(**words["retired"]),
+                "only_between_ms": None if only is None else (only[0], only[1]),
+            }
         )
-        books.index_run(books.runs[key])
-    for row in database.rows("SELECT * FROM producer_windows"):
-        instance, epoch, topic, start, sequence, counts, losses, heard_ms = row
-        by_partition = {int(partition): count for partition, count in json.loads(counts).items()}
-        cell = ProducerCell(sequence, by_partition, json.loads(losses), heard_ms)
-        books.topics[topic].windows[start].producers[RunKey(instance, epoch)] = cell
 
 
-def _load_logs(database: Database, books: TierReports) -> None:
-    accepted: dict[LogKey, dict[int, AcceptedRange]] = {}
-    for tier, topic, partition, from_offset, to_offset in database.rows("SELECT * FROM ranges"):
-        accepted.setdefault(LogKey(tier, topic, partition), {})[from_offset] = AcceptedRange(from_offset, to_offset)
-    updated: dict[tuple[LogKey, int], int] = {}
-    for row in database.rows("SELECT * FROM range_windows"):
-        tier, topic, partition, from_offset, start, count, quarantined, first_offset, end_offset, updated_ms = row
-        key = LogKey(tier, topic, partition)
-        accepted[key][from_offset].windows[start] = WindowSum(count, quarantined, first_offset, end_offset)
-        updated[key, start] = max(updated.get((key, start), 0), updated_ms)
-    for tier, topic, partition, begins_at, moved_ms, caught_up_ms in database.rows("SELECT * FROM logs"):
-        key = LogKey(tier, topic, partition)
-        ranges = Ranges(accepted.get(key, {}).values())
-        books.topics[topic].logs.setdefault(tier, {})[partition] = TierLog(ranges, begins_at, moved_ms, caught_up_ms)
-        for start, total in ranges.totals().items():
-            cell = Cell(total, updated[key, start])
-            books.topics[topic].windows[start].cells.setdefault(tier, {})[partition] = cell
+def load_topic(database: Database, topic: str, weigh: Callable[[str, int], None]) -> TopicBook:
+    """Return the topic's book as of the last transaction. `weigh` is called with the bytes of each window that is loaded."""
+    ids = database.rows("SELECT topic_id FROM topics WHERE topic = ?", (topic,))
+    starts = [start for (start,) in database.rows("SELECT window_start_ms FROM windows WHERE topic = ?", (topic,))]
+    book = TopicBook(topic_id=ids[0][0] if ids else None, windows=StoredWindows(database, topic, starts, weigh))
+    for tier, partition, text in database.rows("SELECT tier, partition, words FROM logs WHERE topic = ?", (topic,)):
+        book.logs.setdefault(tier, {})[partition] = TierLog.from_words(json.loads(text))
+    return book
+
+
+class StoredWindows(Windows):
+    """A topic's windows by their start. Those that nobody has looked at stay in the store."""
+
+    def __init__(self, database: Database, topic: str, starts: list[int], weigh: Callable[[str, int], None]) -> None:
+        super().__init__()
+        self._database = database
+        self._topic = topic
+        self._stored = set(starts)
+        self._weigh = weigh
+
+    def __contains__(self, start: object) -> bool:
+        return start in self._stored or super().__contains__(start)
+
+    def __missing__(self, start: int) -> WindowBook:
+        if start not in self._stored:
+            raise KeyError(start)
+        self._stored.discard(start)
+        self[start] = self._load(start)
+        return self[start]
+
+    def get(self, start: int, default: Any = None) -> Any:
+        if start in self._stored:
+            return self[start]
+        return super().get(start, default)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter([*super().__iter__(), *self._stored])
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._stored)
+
+    def values(self) -> ValuesView[WindowBook]:  # type: ignore[override]
+        self._load_all()
+        return super().values()
+
+    def items(self) -> ItemsView[int, WindowBook]:  # type: ignore[override]
+        self._load_all()
+        return super().items()
+
+    def pop(self, start: int, default: Any = None) -> Any:
+        self._stored.discard(start)
+        return super().pop(start, default)
+
+    def holding(self, tier: str, partition: int) -> Iterator[tuple[int, Found]]:
+        yield from super().holding(tier, partition)
+        rows = self._database.rows(
+            "SELECT window_start_ms, packed FROM found WHERE topic = ? AND tier = ? AND partition = ? ORDER BY window_start_ms",
+            (self._topic, tier, partition),
+        )
+        for start, pieces in groupby(rows, itemgetter(0)):
+            if start in self._stored:
+                entry = Found(tier)
+                for _, packed in pieces:
+                    entry.unpack(widened(packed))
+                yield start, entry
+
+    def _load_all(self) -> None:
+        for start in list(self._stored):
+            self[start]
+
+    def _load(self, start: int) -> WindowBook:
+        database, where = self._database, "WHERE topic = ? AND window_start_ms = ?"
+        key = (self._topic, start)
+        book = WindowBook()
+        loaded = 0
+        rows = database.rows(f"SELECT tier, partition, packed, updated_ms FROM found {where}", key)
+        for tier, partition, packed, updated_ms in rows:
+            wide = widened(packed)
+            loaded += len(wide)
+            book.restore_found(tier, partition, wide, updated_ms)
+        told = database.rows(f"SELECT instance, epoch, packed, losses, heard_ms FROM sent {where}", key)
+        for instance, epoch, packed, losses, heard_ms in told:
+            wide = widened(packed)
+            loaded += len(wide)
+            book.take_producer(RunKey(instance, epoch), unpack_sent(wide), json.loads(losses), heard_ms)
+        for (count,) in database.rows(f"SELECT count FROM redelivered {where}", key):
+            book.redelivered = count
+        for (report,) in database.rows(f"SELECT report FROM known {where}", key):
+            known = decode(report)
+            if isinstance(known, KnownDifference):
+                book.known[known.tier] = known
+        self._weigh(self._topic, loaded + ENTRY_BYTES * (1 + len(rows) + len(told)))
+        return book
+
+
+ENTRY_BYTES = 1_000
+"""What an entry takes in memory beside its rows."""

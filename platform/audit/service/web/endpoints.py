@@ -1,37 +1,98 @@
-"""The audit over HTTP: completeness as JSON, the page, the probes, recounts. Translates; decides nothing."""
+"""The audit over HTTP: completeness as JSON, the pages, metrics, the probes, recounts. Translates; decides nothing."""
 
 import json
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from ....client.errors import ClientError
 from ....runtime.clock import Clock
+from ...model.books import TopicBook
+from ...model.errors import AuditError
 from ...model.tiers import READ_BACK
-from ..judge import Judge, as_json
+from ..errors import StoreError
+from ..judge import Judge
 from ..store.ledger import Ledger
 from . import page
+from .metrics import Metrics
+from .sequences import sequences
 
 MOST_CHANGES = 1_000
+MOST_WINDOWS = 1_000
+MOST_SENT_MS = 86_400_000
+"""The longest time of which sequence numbers are told at once."""
+"""Windows in one answer; `after` asks for more."""
+PAGE_WINDOWS = 100
+PAGE_TOPICS = 50
+PAGE_HOURS = 24
+PAGE_DAYS = 90
 
 
 class BadQuestion(Exception):
     """A parameter of a request is wrong; the message says which and how."""
 
 
-def application(
-    ledger: Ledger, judge: Judge, clock: Clock, *, not_ready: Callable[[], str | None], faults: Callable[[], list[str]]
-) -> Starlette:
-    """Return the ASGI application. `not_ready` says in words what is not up yet, `faults` what cannot be reached now."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What the pages need of the rest of the service."""
+
+    not_ready: Callable[[], list[str]]
+    """Why the service is not ready; empty when it is."""
+    faults: Callable[[], list[str]]
+    """What cannot be reached now."""
+    recount: Callable[[str, str], None]
+    """Have a tier that is read back (of a topic) counted anew. Raises ClientError."""
+    live: str = "LIVE"
+    offline: str | None = "OFFLINE"
+    """Bootstraps, for the commands that the page shows."""
+
+
+def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starlette:
+    """Return the ASGI application."""
+    metrics = Metrics(ledger, judge, clock)
 
     def completeness(request: Request) -> Response:
         topic = request.query_params.get("topic")
         from_ms, to_ms = _whole(request, "from_ms"), _whole(request, "to_ms")
-        topics = ledger.topics() if topic is None else [topic]
-        found = [as_json(name, one) for name in topics for one in judge.windows(name, from_ms, to_ms)]
-        return Response(json.dumps(found, separators=(",", ":")), media_type="application/json")
+        limit = _whole(request, "limit")
+        limit = MOST_WINDOWS if limit is None else max(0, min(limit, MOST_WINDOWS))
+        by = request.query_params.get("by", "window")
+        if by not in ("window", "day"):
+            raise BadQuestion(f"by={by!r} is neither window nor day")
+        after = _after(request)
+        judge.bring_up_to_date(topic)
+        newest = _whole(request, "newest")
+        if newest is not None:
+            if topic is None:
+                raise BadQuestion("newest is asked of one topic: give topic, too")
+            count = max(0, min(newest, MOST_WINDOWS))
+            return _tagged(request, ledger.verdict(lambda stored: stored.newest(topic, limit=count))[::-1])
+        found = ledger.verdict(
+            lambda stored: stored.page(topic, from_ms=from_ms, to_ms=to_ms, after=after, days=by == "day", limit=limit)
+        )
+        return _tagged(request, found)
+
+    def summary(request: Request) -> Response:
+        """Return topic → verdict → windows, from `after` (a topic) on."""
+        rows = ledger.verdict(lambda stored: stored.tallies())
+        after = request.query_params.get("after", "")
+        limit = _whole(request, "limit")
+        topics: dict[str, dict[str, object]] = {}
+        for name, verdict, windows, missing, doubled, altered in rows:
+            if name <= after:
+                continue
+            if name not in topics and limit is not None and len(topics) >= limit:
+                break
+            mine = topics.setdefault(name, {"windows": {}, "missing": 0, "doubled": 0, "altered": 0})
+            mine["windows"][verdict] = windows  # type: ignore[index]
+            for figure, count in (("missing", missing), ("doubled", doubled), ("altered", altered)):
+                mine[figure] += count  # type: ignore[operator]
+        return _tagged(request, topics)
 
     def changes(request: Request) -> Response:
         limit = _whole(request, "limit")
@@ -49,8 +110,22 @@ def application(
             raise BadQuestion(f"tier={tier!r} is not counted by the audit itself: tier is one of {', '.join(READ_BACK)}")
         if topic not in ledger.topics():
             raise BadQuestion(f"topic={topic!r} has not been mentioned by any tier: GET /api/topics lists those that have")
-        ledger.forget(tier, topic)
+        try:
+            site.recount(tier, topic)
+        except (ClientError, AuditError) as error:
+            return JSONResponse({"error": f"nothing was forgotten: {error}"}, status_code=503)
         return JSONResponse({"tier": tier, "topic": topic, "recounting": True}, status_code=202)
+
+    def sent(request: Request) -> Response:
+        topic, from_ms, to_ms = request.query_params.get("topic", ""), _whole(request, "from_ms"), _whole(request, "to_ms")
+        if from_ms is None or to_ms is None or not from_ms <= to_ms <= from_ms + MOST_SENT_MS:
+            raise BadQuestion(f"from_ms and to_ms name the windows: at most {MOST_SENT_MS} ms between them")
+
+        def ranges(book: TopicBook) -> list[dict[str, object]]:
+            starts = sorted(start for start in book.windows if from_ms <= start < to_ms)
+            return [{"window_start_ms": start, **sequences(book.windows[start])} for start in starts]
+
+        return JSONResponse(ledger.look(topic, ranges) or [])
 
     def unsealed(request: Request) -> Response:
         return JSONResponse(ledger.unsealed())
@@ -58,49 +133,124 @@ def application(
     def topics(request: Request) -> Response:
         return JSONResponse(ledger.topics())
 
+    def latencies(request: Request) -> Response:
+        return JSONResponse(ledger.latencies_of(request.query_params.get("topic", "")))
+
     def hearing(request: Request) -> Response:
-        return JSONResponse({**ledger.hearing(), "faults": faults()})
+        return JSONResponse({**ledger.hearing(), "faults": site.faults()})
 
     def healthz(request: Request) -> Response:
         return JSONResponse({"state": "up"})
 
     def readyz(request: Request) -> Response:
-        reason = not_ready()
-        if reason is not None:
-            return JSONResponse({"state": "starting", "reason": reason}, status_code=503)
+        reasons = site.not_ready()
+        if reasons:
+            return JSONResponse({"state": "not ready", "reasons": reasons}, status_code=503)
         return JSONResponse({"state": "ready"})
 
+    def exposition(request: Request) -> Response:
+        return Response(metrics.page(ready=not site.not_ready()), media_type="text/plain; version=0.0.4")
+
     def index(request: Request) -> Response:
+        topic = request.query_params.get("topic")
+        return HTMLResponse(_overview(request) if topic is None else _topic(request, topic))
+
+    def _overview(request: Request) -> str:
+        q, after = request.query_params.get("q", ""), request.query_params.get("after", "")
+        judge.bring_up_to_date()
         known = ledger.topics()
-        topic = request.query_params.get("topic") or (known[0] if known else None)
-        html = page.render(
-            topics=known,
-            topic=topic,
-            windows=judge.windows(topic) if topic in known and topic is not None else [],
-            changes=ledger.ask(lambda notes: notes.verdict_changes(topic, 15)) if topic is not None else [],
-            faults=faults(),
+        shown = [name for name in known if q in name and name > after]
+        names, more = shown[:PAGE_TOPICS], len(shown) > PAGE_TOPICS
+        found = ledger.verdict(lambda stored: stored.hours(names, PAGE_HOURS, ledger.settings.window_ms))
+        hours = sorted({hour for mine in found.values() for hour in mine})
+        return page.overview(
+            hours=hours,
+            topics=found,
+            troubled=ledger.verdict(lambda stored: stored.troubled(PAGE_TOPICS)),
+            total=len(known),
+            q=q,
+            after=names[-1] if more else None,
+            faults=site.faults(),
             now_ms=clock.now_ms(),
+        )
+
+    def _topic(request: Request, topic: str) -> str:
+        judge.bring_up_to_date(topic)
+        before = _whole(request, "before")
+        windows = ledger.verdict(lambda stored: stored.newest(topic, before=before, limit=PAGE_WINDOWS))
+        return page.topic(
+            topic=topic,
+            summary=ledger.verdict(lambda stored: stored.tally(topic)),
+            windows=windows,
+            before=windows[-1]["window_start_ms"] if len(windows) == PAGE_WINDOWS else None,
+            days=ledger.verdict(lambda stored: stored.newest(topic, days=True, limit=PAGE_DAYS)),
+            changes=ledger.ask(lambda notes: notes.verdict_changes(topic, 15)),
+            producers=ledger.unsealed(topic)[:PAGE_TOPICS],
+            latencies=ledger.latencies_of(topic),
+            faults=site.faults(),
+            now_ms=clock.now_ms(),
+        )
+
+    def window(request: Request) -> Response:
+        topic, start = request.query_params.get("topic", ""), _whole(request, "start")
+        if start is None:
+            raise BadQuestion("start is missing: the window's start in milliseconds")
+        judge.bring_up_to_date(topic)
+        found = ledger.verdict(lambda stored: stored.window(topic, start))
+        if found is None:
+            raise BadQuestion(f"no tier has mentioned the window of {topic!r} that begins at {start}")
+        changes = ledger.ask(lambda notes: notes.verdict_changes(topic, 30, start))
+        html = page.window(
+            window=found, changes=changes, live=site.live, offline=site.offline, faults=site.faults(), now_ms=clock.now_ms()
         )
         return HTMLResponse(html)
 
     def refused(request: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, status_code=400)
 
+    def away(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": str(error)}, status_code=503)
+
     return Starlette(
         routes=[
             Route("/", index),
+            Route("/window", window),
             Route("/api/completeness", completeness),
+            Route("/api/summary", summary),
             Route("/api/changes", changes),
             Route("/api/unreadable", unreadable),
+            Route("/api/sequences", sent),
             Route("/api/unsealed", unsealed),
             Route("/api/topics", topics),
+            Route("/api/latencies", latencies),
             Route("/api/hearing", hearing),
             Route("/api/recount", recount, methods=["POST"]),
+            Route("/metrics", exposition),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
         ],
-        exception_handlers={BadQuestion: refused},
+        exception_handlers={BadQuestion: refused, StoreError: away},
     )
+
+
+def _tagged(request: Request, words: object) -> Response:
+    """Return the words as JSON; only that nothing changed, to who has them already."""
+    body = json.dumps(words, separators=(",", ":")).encode()
+    tag = f'"{len(body):x}-{zlib.crc32(body):08x}"'
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={"ETag": tag})
+    return Response(body, media_type="application/json", headers={"ETag": tag})
+
+
+def _after(request: Request) -> tuple[str, int] | None:
+    text = request.query_params.get("after")
+    if not text:
+        return None
+    topic, _, start = text.rpartition("/")
+    try:
+        return topic or request.query_params["topic"], int(start)
+    except (ValueError, KeyError):
+        raise BadQuestion(f"after={text[:80]!r} is not TOPIC/WINDOW_START_MS of the last window that was answered") from None
 
 
 def _whole(request: Request, name: str) -> int | None:
@@ -110,4 +260,4 @@ def _whole(request: Request, name: str) -> int | None:
     try:
         return int(text)
     except ValueError:
-        raise BadQuestion(f"{name}={text[:40]!r} is not a whole number of milliseconds") from None
+        raise BadQuestion(f"{name}={text[:40]!r} is not a whole number") from None

@@ -1,20 +1,24 @@
-"""The report in words for people: one window at a time, as the service tells it. Judges nothing."""
+"""The audit's answers in words for people, for the page and the terminal. Judges nothing; a window is its JSON object."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from ...model.tiers import in_order
+from ...model.tiers import CHAIN, LIVE, MIRROR, OFFLINE, PRODUCER, WAREHOUSE, in_order
 
 STYLE = {
     "COMPLETE": "",
+    "ACCOUNTED": "bold cyan",
     "ACCEPTED": "bold cyan",
     "INCOMPLETE": "bold red",
-    "OVERCOUNTED": "bold yellow",
+    "ALTERED": "bold red",
+    "DOUBLED": "bold yellow",
     "OPEN": "dim",
     "UNKNOWN": "bold magenta",
 }
 """Verdict → style of its row on a terminal; the words say the same."""
+
+DAY_MS = 86_400_000
 
 
 def tiers(windows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -27,20 +31,35 @@ def count_words(count: int | None) -> str:
     return "–" if count is None else f"{count:,}"
 
 
+def utc(at_ms: int) -> str:
+    """Return the instant in words; one that no calendar holds as its number."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms"
+
+
 def time_words(window: Mapping[str, Any]) -> str:
-    """Return the window's day and start in UTC."""
+    """Return the window's day and start in UTC; of a whole day only the day."""
     start_ms = window["window_start_ms"]
     if start_ms < 0:
         return "without a time"
-    try:
-        return datetime.fromtimestamp(start_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):
-        return f"{start_ms} ms"
+    words = utc(start_ms)
+    if words.endswith("ms"):
+        return words
+    return words[:10] if is_day(window) else words[:-3]
+
+
+def is_day(window: Mapping[str, Any]) -> bool:
+    """Return whether the object is a day of windows that were added up."""
+    return "windows" in window
 
 
 def verdict_words(window: Mapping[str, Any]) -> str:
     """Return the verdict with its figures: INCOMPLETE(missing 3)."""
-    parts = [f"{name} {window[name]:,}" for name in ("missing", "extra") if window[name]]
+    parts = [f"{name} {window[name]:,}" for name in ("missing", "doubled", "altered") if window[name]]
+    if window["verdict"] == "ACCOUNTED":
+        parts += [f"{name} {count:,}" for name, count in sorted(window["accounted"].items()) if count]
     return f"{window['verdict']}({', '.join(parts)})" if parts else str(window["verdict"])
 
 
@@ -48,7 +67,56 @@ def why_words(window: Mapping[str, Any]) -> str:
     """Return the reason where there is something to explain, and what is not in a column."""
     words = [] if window["verdict"] == "COMPLETE" else [window["reason"]]
     words += [
-        f"{count:,} {name.replace('_', ' ')}" for name, count in window["losses"].items() if count and name != "quarantined"
+        f"{count:,} {name.replace('_', ' ')}"
+        for name, count in sorted(window["losses"].items())
+        if count and name != "quarantined"
     ]
-    words += [f"{name} {window[name]:,}" for name in ("unaudited", "redelivered") if window[name]]
-    return "; ".join(words)
+    words += [f"{name} {window[name]:,}" for name in ("unaudited", "redelivered", "erased", "late") if window.get(name)]
+    if is_day(window):
+        words.append(", ".join(f"{count:,} {verdict}" for verdict, count in window["windows"].items()))
+    return "; ".join(word for word in words if word)
+
+
+def records(window: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return every range of records that the window's differences name, each with its tier and partition."""
+    return [
+        {"tier": one["tier"], "partition": one["partition"], **record}
+        for one in window["differences"]
+        for record in one["records"]
+    ]
+
+
+def unnamed(window: Mapping[str, Any]) -> list[str]:
+    """Return a line for each difference that names more ranges than it lists."""
+    return [
+        f"{one['tier']}, partition {one['partition']}: and {one['more']:,} more records"
+        for one in window["differences"]
+        if one["more"]
+    ]
+
+
+def span_words(first: int | None, count: int) -> str:
+    """Return numbers from the first to the last."""
+    if first is None:
+        return "–"
+    return f"{first}" if count == 1 else f"{first} to {first + count - 1}"
+
+
+def read_command(topic: str, record: Mapping[str, Any], *, live: str, offline: str | None) -> str | None:
+    """Return the command that reads a record of `records` where it still is; None where it is nowhere.
+
+    What a tier lacks stands in the tier before it; what it holds twice or changed stands in itself.
+    """
+    first = record.get("first_offset")
+    if first is None:
+        return None
+    tier = record["tier"]
+    if record["kind"] == "missing":
+        before = LIVE if tier not in CHAIN else CHAIN[max(0, CHAIN.index(tier) - 1)]
+        tier = LIVE if before == MIRROR else before
+    if tier == PRODUCER:
+        return None
+    if tier == WAREHOUSE or tier not in CHAIN:
+        tier = OFFLINE if tier == WAREHOUSE else LIVE
+    bootstrap = live if tier == LIVE or offline is None else offline
+    return f"kcat -C -b {bootstrap} -t {topic} -p {record['partition']} -o {first} -c {record['count']} -e"

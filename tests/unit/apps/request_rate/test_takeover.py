@@ -1,6 +1,6 @@
 """Kill the service between any two steps, let another take over, any number of times: nothing is lost and nothing counted twice.
 
-The audit's side is the real one: the real reporter, its real messages, the real uniting of ranges.
+The reporter and its messages are the real ones; what they say is united by offset: a report replaces what was said before.
 """
 
 from collections import Counter
@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from headrace.apps.request_rate.partition import PartitionCounts
 from headrace.apps.request_rate.state import MINUTE_MS, PartitionState
 from headrace.audit.model.codec import decode
-from headrace.audit.model.messages import RangeReport
-from headrace.audit.model.ranges import Outcome, Ranges
+from headrace.audit.model.messages import RangeReport, Skipped, Stretch
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
 
@@ -30,8 +29,9 @@ class World:
     """What outlives a process: the audit's books, the audit positions, the state file, the group's offset."""
 
     def __init__(self) -> None:
-        self.books = Ranges()
-        self.outcomes: list[Outcome] = []
+        self.offsets: dict[int, tuple[int, str]] = {}
+        """Offset → window and kind, as told last."""
+        self.covered: set[int] = set()
         self.redelivered = 0
         self.reported_to: int | None = None
         self.state: PartitionState | None = None
@@ -41,10 +41,16 @@ class World:
     def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
         report = decode(value)
         assert isinstance(report, RangeReport)
-        assert report.parts == 1
-        change = self.books.accept(report.from_offset, report.to_offset, report.windows)
-        self.outcomes.append(change.outcome)
-        self.redelivered += sum(window.redelivered for window in report.windows.values()) + sum(change.redelivered.values())
+        again = self.covered & set(range(report.from_offset, report.to_offset))
+        self.redelivered += sum(window.redelivered for window in report.windows.values()) + len(again & self.offsets.keys())
+        self.covered |= set(range(report.from_offset, report.to_offset))
+        for offset in again:
+            self.offsets.pop(offset, None)
+        for start, window in report.windows.items():
+            for kind, stretches in (("held", window.held), ("quarantined", window.quarantined)):
+                for offset in (offset for one in stretches for offset in range(one.first, one.end)):
+                    assert offset not in self.offsets
+                    self.offsets[offset] = (start, kind)
 
     def flush(self, timeout_ms: int, /) -> None:
         return
@@ -86,8 +92,8 @@ class Process:
         position = self.counts.position
         if steps == 0:
             raise Killed
-        new, quarantined, redelivered = self.counts.take_tallies()
-        self.reporter.add_counts("t", 0, position, new, quarantined=quarantined, redelivered=redelivered)
+        held, quarantined, redelivered, skipped = self.counts.take_tallies()
+        self.reporter.add_records("t", 0, position, held, quarantined=quarantined, redelivered=redelivered, skipped=skipped)
         self.world.dies_before_positions = steps == 1
         self.reporter.publish()
         self.counts.reported_to = max(self.counts.reported_to, position)
@@ -120,17 +126,14 @@ def test_whatever_is_killed_wherever_minutes_and_books_are_those_of_the_records(
     process.take(log, len(log))
     process.flush(4)
 
-    assert Outcome.OVERLAPPING not in world.outcomes
     usable = [timestamp_ms for timestamp_ms, is_usable in log if is_usable]
     assert world.state is not None
     assert dict(world.state.minutes) == dict(Counter(at // MINUTE_MS * MINUTE_MS for at in usable))
-    counted = Counter(at // WINDOW_MS * WINDOW_MS for at in usable)
-    quarantined = Counter(at // WINDOW_MS * WINDOW_MS for at, is_usable in log if not is_usable)
-    for window in counted.keys() | quarantined.keys():
-        total = world.books.total(window)
-        assert total is not None
-        assert (total.count, total.quarantined) == (counted[window], quarantined[window])
-    assert world.books.coverage() == ([(0, len(log) * STEP)] if log else [])
+    assert world.offsets == {
+        index * STEP: (at // WINDOW_MS * WINDOW_MS, "held" if is_usable else "quarantined")
+        for index, (at, is_usable) in enumerate(log)
+    }
+    assert world.covered == set(range(len(log) * STEP))
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4])
@@ -150,6 +153,26 @@ def test_a_redelivered_record_is_told_as_redelivered_only_where_the_audit_had_it
     assert world.redelivered == (10 if steps in (1, 2, 3) else 0)
     assert world.state is not None
     assert sum(world.state.minutes.values()) == 10
+
+
+def test_neighbours_are_one_stretch_and_each_is_told_once() -> None:
+    counts = PartitionCounts("t", 0, begin=0, state_offset=0, minutes={}, reported_to=None)
+    for offset, at, is_usable in ((10, 0, True), (11, 1, True), (12, 2, False), (13, 3, True), (20, WINDOW_MS, True)):
+        counts.count(offset, offset + 1, at, is_usable=is_usable)
+    assert counts.stretch_count == 4
+    held, quarantined, _, _ = counts.take_tallies()
+    assert held == {0: [Stretch(10, 2), Stretch(13, 1)], WINDOW_MS: [Stretch(20, 1)]}
+    assert quarantined == {0: [Stretch(12, 1)]}
+    assert (counts.take_tallies().held, counts.stretch_count) == ({}, 0)
+
+
+def test_a_corrupt_range_is_told_once_from_where_the_audit_had_heard() -> None:
+    counts = PartitionCounts("t", 0, begin=0, state_offset=0, minutes={}, reported_to=30)
+    counts.skip(20, 40, "corrupt")
+    counts.skip(20, 40, "corrupt")
+    counts.skip(40, 50, "expired")
+    assert counts.take_tallies().skipped == [Skipped(30, 40, "corrupt"), Skipped(40, 50, "expired")]
+    assert counts.position == 50
 
 
 def test_only_what_counts_for_something_needs_decoding() -> None:

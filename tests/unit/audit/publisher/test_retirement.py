@@ -30,7 +30,7 @@ def test_with_it_the_window_is_accepted_and_says_by_whom_and_why() -> None:
     assert verdict.kind.is_final
     assert list(verdict.retired) == ["producer:app, retired by anna: its host burned"]
     assert "producer:app, retired by anna: its host burned" in verdict.reason
-    assert (verdict.missing, verdict.extra, list(verdict.silent)) == (0, 0, [])
+    assert (verdict.missing, verdict.doubled, list(verdict.silent)) == (0, 0, [])
 
 
 def test_the_live_log_must_be_read_to_its_end_after_the_word() -> None:
@@ -39,7 +39,7 @@ def test_the_live_log_must_be_read_to_its_end_after_the_word() -> None:
 
 def test_what_it_had_acknowledged_and_never_reported_is_told_and_is_no_surplus() -> None:
     verdict = died(arrived=8).retire().read("live", 101).verdict()
-    assert (verdict.kind, verdict.extra) == (Kind.ACCEPTED, 0)
+    assert (verdict.kind, verdict.doubled) == (Kind.ACCEPTED, 0)
     assert "3 of its records in the live log were never reported" in verdict.reason
 
 
@@ -53,7 +53,7 @@ def test_another_producers_surplus_stays_one() -> None:
     story = Story(("producer", "live")).producer("b", ids=(8,), windows={0: {0: 2}}, closed=True)
     story.producer(windows={0: {0: 5}}).wait(LONG_MS).retire().read("live", 100, {0: {7: 6, 8: 3}})
     verdict = story.wait(LONG_MS).verdict()
-    assert (verdict.kind, verdict.extra) == (Kind.OVERCOUNTED, 1)
+    assert (verdict.kind, verdict.doubled) == (Kind.DOUBLED, 1)
 
 
 def test_a_window_that_began_after_it_was_last_heard_is_complete() -> None:
@@ -69,7 +69,7 @@ def test_a_window_that_it_had_moved_past_is_complete() -> None:
 
 
 def test_a_run_that_speaks_again_was_not_dead_and_the_word_is_void() -> None:
-    story = died().retire().read("live", 101).producer(windows={0: {0: 5}})
+    story = died().retire().read("live", 101).producer()
     assert story.verdict().kind is Kind.OPEN
     assert story.producer(closed=True).read("live", 102).verdict().kind is Kind.COMPLETE
 

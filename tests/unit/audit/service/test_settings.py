@@ -33,6 +33,12 @@ def test_every_fault_of_the_settings_is_named_at_once() -> None:
         assert part in str(caught.value)
 
 
+def test_windows_of_another_width_are_refused() -> None:
+    """Names a fault: the setting worked in the audit alone, and all that others reported was refused."""
+    with pytest.raises(SettingsError, match=r"window_ms=300000 would hold for the audit alone.*600000 ms; remove the line"):
+        settings_file.parse({"service": {"window_ms": 300_000}}, "audit.toml")
+
+
 def test_settings_that_cannot_be_read_are_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no audit settings at"):
         settings_file.load(tmp_path / "none.toml")

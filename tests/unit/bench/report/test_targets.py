@@ -164,3 +164,18 @@ def test_rates_are_written_in_three_figures(value: float, words: str) -> None:
 
 def test_a_ratio_over_nothing_is_infinite() -> None:
     assert judges.ratio(1, 0) == float("inf")
+
+
+def test_an_event_that_is_logged_is_judged_beside_confluent_kafka_and_by_the_callers_wait() -> None:
+    tight, paced = "one after another", "1,000 a second"
+    sdk = [
+        row("EventLogger, Python", tight, {"in_all_us": 12.0}),
+        row("EventLogger, native", tight, {"in_all_us": 5.1}),
+        row("confluent-kafka, AvroSerializer", tight, {"in_all_us": 20.0}),
+        row("EventLogger, native", paced, {"p50_us": 4.0, "p99_us": 20.1}),
+    ]
+    assert _outcome("an event logged, processor time in all: EventLogger, Python", sdk=sdk).reached is True
+    assert _outcome("an event logged, processor time in all: EventLogger, native", sdk=sdk).reached is False
+    for label, reached in (("p50", True), ("p99", False), ("p99.9", None)):
+        what = f"an event logged at 1,000 a second, the caller's {label}: EventLogger, native"
+        assert _outcome(what, sdk=sdk).reached is reached

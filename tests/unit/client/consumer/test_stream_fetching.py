@@ -102,6 +102,7 @@ def test_a_position_that_expired_is_told_as_skipped_and_reading_begins_where_the
     assert isinstance(skip, Skip)
     assert (skip.corrupt.from_offset, skip.corrupt.to_offset) == (10, 500)
     assert "expired" in skip.corrupt.reason
+    assert skip.corrupt.is_expired
     item = taken(state)
     assert isinstance(item, Batch)
     assert item.from_offset == 500
@@ -112,6 +113,7 @@ def test_largest_begins_at_the_end_and_says_what_it_skips(run: Callable[..., Str
     skip = taken(state)
     assert isinstance(skip, Skip)
     assert skip.corrupt.to_offset == 9_000
+    assert not skip.corrupt.is_expired, "most of it is there, and was passed over by wish"
 
 
 def test_a_position_beyond_a_shorter_log_goes_back_to_its_start(run: Callable[..., StreamState]) -> None:

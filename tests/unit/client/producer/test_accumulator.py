@@ -25,6 +25,10 @@ def _add(
     return held.add(topic, partition, (at, None, value, ()), size_bytes=size, now_ms=now_ms)
 
 
+def _times(batch: PendingBatch) -> list[int]:
+    return [record.timestamp_ms for record in iter_records(batch.build(Codec.NONE))]
+
+
 @given(
     st.none() | st.binary(max_size=300),
     st.none() | st.binary(max_size=300),
@@ -48,7 +52,7 @@ def test_a_batch_is_due_after_its_linger_and_at_once_when_it_is_closed() -> None
     assert held.due(24) == []
     assert held.next_due_ms(6) == 25
     assert len(held.due(25)) == 1
-    held.flush(0)
+    held.flush()
     assert len(held.due(7)) == 1
 
 
@@ -57,7 +61,7 @@ def test_a_record_of_another_window_closes_the_batch() -> None:
     _add(held, at=99)
     assert _add(held, at=100)
     queue = held.due(0)[0]
-    assert [record[0] for record in held.take(queue).records] == [99]
+    assert _times(held.take(queue)) == [99]
 
 
 def test_without_windows_a_batch_may_hold_any_times() -> None:
@@ -70,9 +74,9 @@ def test_a_record_larger_than_a_batch_travels_alone() -> None:
     held = _accumulator()
     for size in (10, 5_000, 10):
         _add(held, value=b"x" * size)
-    held.flush(0)
+    held.flush()
     queue = held.due(0)[0]
-    assert [len(batch.records) for batch in queue.batches()] == [1, 1, 1]
+    assert [batch.record_count for batch in queue.batches()] == [1, 1, 1]
 
 
 def test_records_wait_until_their_topics_partitions_are_known_and_keep_their_order() -> None:
@@ -83,13 +87,13 @@ def test_records_wait_until_their_topics_partitions_are_known_and_keep_their_ord
     assert held.due(1_000) == []
     held.learn("t", [4])
     _add(held, partition=None, at=3)
-    assert [record[0] for record in held.take(held.due(1_000)[0]).records] == [1, 2, 3]
+    assert _times(held.take(held.due(1_000)[0])) == [1, 2, 3]
 
 
 def test_a_flush_also_reaches_records_that_wait_for_their_partition() -> None:
     held = _accumulator(linger_ms=60_000)
     _add(held, partition=None)
-    held.flush(0)
+    held.flush()
     held.learn("t", [0])
     assert len(held.due(0)) == 1
 
@@ -101,7 +105,7 @@ def test_records_without_a_key_spread_over_the_partitions_batch_by_batch() -> No
         _add(held, partition=None, at=at)
     used = {queue.partition for queue in held.due(1_000)}
     assert used == {0, 1, 2}
-    assert all(len(batch.records) > 1 for queue in held.due(1_000) for batch in queue.closed)
+    assert all(batch.record_count > 1 for queue in held.due(1_000) for batch in queue.closed)
 
 
 def test_waiting_records_are_given_up_as_one_batch_a_window() -> None:
@@ -109,12 +113,12 @@ def test_waiting_records_are_given_up_as_one_batch_a_window() -> None:
     for at, now_ms in ((10, 0), (150, 1), (20, 2), (30, 900)):
         _add(held, partition=None, at=at, now_ms=now_ms)
     given_up = held.expire(500)
-    assert [(batch.partition, [record[0] for record in batch.records]) for batch in given_up] == [
+    assert [(batch.partition, _times(batch)) for batch in given_up] == [
         (UNASSIGNED, [10, 20]),
         (UNASSIGNED, [150]),
     ]
     assert held.topics_waited_for() == ["t"]
-    assert [record[0] for batch in held.give_up_all() for record in batch.records] == [30]
+    assert [at for batch in held.give_up_all() for at in _times(batch)] == [30]
     assert held.is_empty
 
 
@@ -123,9 +127,9 @@ def test_a_batch_in_flight_does_not_expire() -> None:
     _add(held, at=1)
     _add(held, at=150)
     flying = held.take(held.due(100)[0])
-    assert [record[0] for batch in held.expire(10_000) for record in batch.records] == [150]
+    assert [at for batch in held.expire(10_000) for at in _times(batch)] == [150]
     assert not held.is_empty
-    assert [record[0] for record in flying.records] == [1]
+    assert _times(flying) == [1]
 
 
 def _queue_with(*counts: int) -> PartitionQueue:
@@ -225,9 +229,9 @@ class AccumulatorMachine(RuleBasedStateMachine):
         for queue in self.held.due(self.now_ms):
             batch = self.held.take(queue)
             queue.number(batch, 70, 0)
-            assert len(batch.records) == 1 or batch.size_bytes <= BATCH_BYTES
+            assert batch.record_count == 1 or batch.size_bytes <= BATCH_BYTES
             if self.held.window_ms is not None:
-                assert len({record[0] // WINDOW_MS for record in batch.records}) == 1
+                assert len({at // WINDOW_MS for at in _times(batch)}) == 1
             assert batch.base_sequence == self.acknowledged[queue.partition, batch.producer_id]
             self.flying.append((queue, batch))
 
@@ -239,7 +243,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
         match data.draw(st.sampled_from(["done", "again", "refused"])):
             case "done":
                 queue.done(batch)
-                self.acknowledged[queue.partition, batch.producer_id] += len(batch.records)
+                self.acknowledged[queue.partition, batch.producer_id] += batch.record_count
                 self._leave(batch)
                 self.by_partition[batch.partition] += self._numbers(batch)
             case "again":
@@ -269,7 +273,7 @@ class AccumulatorMachine(RuleBasedStateMachine):
 
     @staticmethod
     def _numbers(batch: PendingBatch) -> list[int]:
-        return [int((record[2] or b"").split(b":")[0]) for record in batch.records]
+        return [int((record.value or b"").split(b":")[0]) for record in iter_records(batch.build(Codec.NONE))]
 
 
 AccumulatorMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -8,7 +8,8 @@ W = 600_000
 
 
 def window(start: int, verdict: str = "COMPLETE", **tiers: int | None) -> dict[str, Any]:
-    facts = {"verdict": verdict, "reason": "late", "missing": 0, "extra": 0, "losses": {}, "unaudited": 0, "redelivered": 0}
+    numbers = {"missing": 0, "doubled": 0, "altered": 0, "unaudited": 0, "redelivered": 0}
+    facts = {"verdict": verdict, "reason": "late", "losses": {}, **numbers}
     return {"window_start_ms": start, "tiers": tiers, **facts}
 
 
@@ -34,8 +35,8 @@ def test_a_window_that_is_shared_is_told() -> None:
 
 def test_rows_of_before_are_told_apart_by_their_place_in_the_log() -> None:
     assert (
-        BEFORE.rows_since()
-        == "WHERE ((_partition = 0 AND _offset >= 70) OR (_partition = 1 AND _offset >= 0) OR _partition NOT IN (0, 1))"
+        BEFORE.rows_since() == "WHERE ((_topic_partition = 0 AND _offset >= 70) OR (_topic_partition = 1 AND _offset >= 0)"
+        " OR _topic_partition NOT IN (0, 1))"
     )
     assert Before(windows={}, log_ends={}).rows_since() == ""
     assert Before(windows={}, log_ends={0: 0}).rows_since() == ""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.partitions.disk_room import DiskRoom
 from headrace.cli import status
 from headrace.cli.main import main
 from headrace.local import control
@@ -23,6 +24,7 @@ WELL = process("registry", "ready", None, "127.0.0.1:8081")
 
 
 def told(monkeypatch: pytest.MonkeyPatch, *processes: ProcessState) -> None:
+    monkeypatch.setattr(status, "look", lambda path: DiskRoom(path=path, free_bytes=1 << 30, free_files=None))
     monkeypatch.setattr(control, "running", lambda layout: PlatformState(supervisor_pid=1, at_ms=1, processes=list(processes)))
 
 
@@ -37,6 +39,18 @@ def test_each_fault_is_one_line_with_what_where_why_and_what_to_do(
     assert full.startswith("broker-live at 127.0.0.1:9092 is unhealthy: the disk is full: /data has 0 bytes free. What to do: ")
     assert "broker-live.log" in full
     assert still.startswith("mirror is unhealthy: stands still since 2026-01-01T00:00:00Z: no broker answers")
+
+
+def test_a_full_disk_of_the_platform_itself_is_a_fault_even_where_all_looks_well(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names a fault: on a full disk the state that `headrace status` reads stays as it was."""
+    told(monkeypatch, WELL)
+    monkeypatch.setattr(status, "look", lambda path: DiskRoom(path=path, free_bytes=7, free_files=None))
+    assert main(["status"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("the disk is full: ")
+    assert line.endswith("What is shown may be old: the supervisor cannot write it there")
 
 
 def test_a_platform_that_is_well_has_no_fault_and_exit_code_0(

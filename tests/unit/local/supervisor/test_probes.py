@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.partitions.disk_room import DiskRoom
 from headrace.local.supervisor import probes
 from headrace.local.supervisor.process_table import Probe
 from headrace.runtime.clock import ManualClock
@@ -39,6 +40,19 @@ def test_a_process_that_promised_to_speak_and_is_silent_hangs(tmp_path: Path) ->
     assert "it hangs" in str(looked(path, ManualClock(5_001 + 1_000 * probes.BEATS)))
     StatusFile(path, ManualClock(5_000)).write("ready", pid=PID)
     assert looked(path, ManualClock(10**9)) is None, "one that promised nothing may be silent"
+
+
+def test_a_status_that_is_old_because_its_disk_is_full_is_not_told_as_a_process_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names a lack of the issue's section 5: status did not say that a disk is full."""
+    path = tmp_path / "mirror.json"
+    monkeypatch.setattr(probes, "look_at_disk", lambda folder: DiskRoom(path=folder, free_bytes=0, free_files=None))
+    assert str(looked(path, ManualClock(5_000))).startswith(f"has not written its status yet: the disk is full: {tmp_path}")
+    StatusFile(path, ManualClock(5_000)).write("ready", pid=PID, beat_every_ms=1_000)
+    assert looked(path, ManualClock(6_000)) is None
+    told = str(looked(path, ManualClock(5_000_000)))
+    assert told.startswith(f"cannot write its status for 4995000 ms: the disk is full: {tmp_path} has 0 bytes free")
 
 
 class Served:

@@ -99,3 +99,11 @@ def test_whole_numbers_fit_a_table_of_fractions_and_not_the_other_way() -> None:
 def test_names_that_differ_only_in_capitals_are_refused() -> None:
     with pytest.raises(SchemaRefused, match="capitals"):
         union(pa.schema([("Path", pa.string())]), [pa.field("path", pa.string())])
+
+
+@pytest.mark.parametrize("name", ["_file", "_partition", "_Row_ID"])
+def test_iceberg_s_own_names_are_refused(name: str) -> None:
+    """Fault: Spark can read no row of a table with a column of such a name (`tests/clients/iceberg`)."""
+    schema = {"type": "record", "name": "E", "fields": [{"name": name, "type": "int"}]}
+    with pytest.raises(SchemaRefused, match=name):
+        writer_columns(json.dumps(schema))

@@ -9,12 +9,14 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from headrace.audit.model.messages import Skipped, Stretch
 from headrace.client.fetch.fetched import CorruptRange
 from headrace.runtime.clock import ManualClock
 from headrace.spark.errors import UnusableRecord
 from headrace.spark.source import split_reader, task_reports
 from headrace.spark.source.columns import SYSTEM_COLUMNS
 from headrace.spark.source.decoding import BlockDecoder
+from headrace.spark.source.digest import MODULUS
 from headrace.spark.source.offset_ranges import OffsetRange, split_ranges
 from headrace.spark.source.split_reader import SplitReader
 from headrace.spark.source.task_reports import TaskReport
@@ -80,7 +82,7 @@ def test_all_rows_come_out_and_the_report_counts_them(monkeypatch: pytest.Monkey
     log = pretend_log([[(at, event(batch * 10 + at)) for at in range(10)] for batch in range(5)])
     numbers, told, aside = read(log)
     assert numbers == list(range(50))
-    assert told == [TaskReport(partition=0, from_offset=0, to_offset=log.end, row_count=50)]
+    assert [(one.row_count, one.quarantined, one.skipped) for one in told] == [(50, {}, [])]
     assert aside.records == []
 
 
@@ -111,7 +113,7 @@ def test_a_bad_record_goes_aside_with_its_origin_and_its_window() -> None:
     ]
     assert aside.records[0].origin == LogOrigin(cluster="offline", topic="clicks", partition=0, offset=log.end - 3)
     assert aside.records[0].stage == "load"
-    assert told[0].quarantined == {WINDOW_MS: 2}
+    assert told[0].quarantined == {WINDOW_MS: [Stretch(log.end - 3, 2)]}
     assert told[0].quarantined_by_code == {"not_framed": 1, "unknown_schema_id": 1}
 
 
@@ -144,7 +146,7 @@ def test_a_batch_that_cannot_be_opened_goes_aside_as_a_whole_in_the_window_that_
     assert one.origin == LogOrigin(
         cluster="offline", topic="clicks", partition=0, offset=header.base_offset, to_offset=header.next_offset
     )
-    assert told[0].quarantined == {WINDOW_MS: 2}
+    assert told[0].quarantined == {WINDOW_MS: [Stretch(header.base_offset, 2)]}
 
 
 def test_a_batch_that_failed_its_check_goes_aside_once_wherever_the_cuts_fall() -> None:
@@ -159,6 +161,7 @@ def test_a_batch_that_failed_its_check_goes_aside_once_wherever_the_cuts_fall() 
     assert (one.code, one.reason) == ("corrupt_batch", "the CRC does not match")
     # Earlier tiers cannot count it either: the books miss it at the tier whose log it is, and it is not counted here again.
     assert all(report.quarantined == {} for report in told)
+    assert [one for report in told for one in report.skipped] == [Skipped(gone.base_offset, gone.next_offset, "corrupt")]
     assert sum(report.quarantined_by_code.get("corrupt_batch", 0) for report in told) == 1
 
 
@@ -180,12 +183,23 @@ def test_reports_of_all_splits_add_up_and_a_missing_one_is_named(tmp_path: Path)
     folder = tmp_path / "receipts"
     splits = [OffsetRange(partition=0, from_offset=0, to_offset=5), OffsetRange(partition=1, from_offset=0, to_offset=9)]
     task_reports.write(
-        folder, TaskReport(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}, quarantined_by_code={"x": 2})
+        folder,
+        TaskReport(
+            partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: [Stretch(1, 2)]}, quarantined_by_code={"x": 2}
+        ),
     )
-    task_reports.write(folder, TaskReport(partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: 2}))
+    task_reports.write(
+        folder,
+        TaskReport(
+            partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: [Stretch(1, 2)]}, digests={0: MODULUS - 1}
+        ),
+    )
     total, absent = task_reports.read_all(folder, splits)
     assert absent == [splits[1]]
-    task_reports.write(folder, TaskReport(partition=1, from_offset=0, to_offset=9, row_count=4, quarantined={0: 1, 600_000: 1}))
+    task_reports.write(
+        folder, TaskReport(partition=1, from_offset=0, to_offset=9, row_count=4, quarantined={0: [Stretch(7, 1)]}, digests={0: 5})
+    )
     total, absent = task_reports.read_all(folder, splits)
     assert absent == []
-    assert (total.row_count, total.quarantined) == (7, {0: {0: 2}, 1: {0: 1, 600_000: 1}})
+    assert (total.row_count, total.quarantined) == (7, {0: {0: [Stretch(1, 2)]}, 1: {0: [Stretch(7, 1)]}})
+    assert total.digests == {0: {0: MODULUS - 1}, 1: {0: 5}}

@@ -9,8 +9,7 @@ from headrace.cli.main import main
 from headrace.spark.errors import BadQuery, EmptyWarehouse
 from headrace.spark.warehouse.query import query
 from headrace.spark.warehouse.warehouse import Warehouse
-
-from ..stored_rows import HOUR_MS, span, store
+from tests.support.stored_rows import HOUR_MS, span, store
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""What the agent tells the audit: a run for each producer, the enrolment, and the reports under way."""

@@ -1,0 +1,157 @@
+"""The journals below a folder as sources: what `sdk.journal` reads, in the agent's words."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..audit.model.messages import DAMAGED_IN_JOURNAL
+from ..audit.model.windows import window_start_ms
+from ..sdk.journal import START, Journal, JournalChunk, Kind
+from ..sdk.journal import Position as Place
+from ..sdk.journal.enrolment import enrol, mark_announced
+from ..sdk.journal.errors import JournalError
+from ..wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord
+from .source import AuditRun, Chunk, Lag, Position, Scan, SourceRecord
+
+_WHOLE = 1 << 62
+"""No bound but the range's end."""
+
+
+class JournalSource:
+    """One journal; it holds the journal's reader lock."""
+
+    def __init__(self, name: str, journal: Journal) -> None:
+        self.name = name
+        self.journal = journal
+        head = journal.head
+        self.topic = head.topic
+        self.schema = head.schema
+        self.run = AuditRun(
+            instance=head.instance,
+            epoch=head.epoch,
+            lateness_ms=head.lateness_ms,
+            begins_ms=head.epoch,
+            only_between_ms=head.only_between_ms,
+            ends_with_source=True,
+        )
+        self.start = _position(START)
+
+    def read(self, position: Position, most_bytes: int) -> Chunk | None:
+        place = _place(position)
+        chunk = self.journal.read(place, most_bytes)
+        return None if chunk.end == place else _chunk(chunk)
+
+    def read_again(self, start: Position, end: Position) -> Chunk:
+        chunk = self.journal.read(_place(start), _WHOLE, until=_place(end))
+        return _chunk(chunk)
+
+    def hold(self, start: Position, end: Position) -> None:
+        first, last = _place(start), _place(end)
+        self.journal.hold(first, last)
+        # After a power cut the agent must find again what it had planned.
+        for segment in range(first.segment, last.segment):
+            self.journal.sync(Place(segment, self.journal.head.segment_bytes, 0))
+        self.journal.sync(last)
+
+    def losses(self) -> Mapping[tuple[int, str], int]:
+        return self.journal.losses().counts
+
+    def is_ended(self, position: Position) -> bool:
+        return self.journal.is_ended(_place(position))
+
+    def lacks_tail(self, position: Position) -> bool:
+        return self.journal.lacks_tail(_place(position)) or self.journal.losses().unassigned > 0
+
+    def lag(self, position: Position) -> Lag:
+        place = _place(position)
+        records = self.journal.read(place, 1).records
+        return Lag(self.journal.lag_bytes(place), records[0].timestamp_ms if records else None)
+
+    def announced(self) -> None:
+        mark_announced(self.journal.folder)
+
+    def release(self, position: Position) -> None:
+        self.journal.release(_place(position))
+
+    def remove(self) -> None:
+        self.journal.remove()
+
+    def close(self) -> None:
+        self.journal.close()
+
+
+class JournalGroup:
+    """`[journals]`: every journal below `root`. Journals whose writer may live are looked at in each scan."""
+
+    name = "journals"
+    run = None
+
+    def __init__(self, root: Path, topics: Sequence[str], *, agent: str) -> None:
+        self.topics = tuple(topics)
+        self._root = root
+        self._agent = agent
+        self._open: dict[Path, JournalSource] = {}
+
+    def scan(self, known: Mapping[str, Position]) -> Scan:
+        folders = self._folders()
+        unopened: dict[str, str] = {}
+        for folder in folders:
+            if folder in self._open:
+                continue
+            try:
+                journal = Journal(folder)
+                journal.lock()
+            except JournalError as error:
+                if folder.exists():
+                    unopened[str(folder)] = str(error)
+                continue
+            self._open[folder] = JournalSource(f"{self.name}/{folder.relative_to(self._root)}/{journal.head.journal_id}", journal)
+        for gone in self._open.keys() - set(folders):
+            del self._open[gone]
+        return Scan(changed=list(self._open.values()), unopened=unopened)
+
+    def enrolled(self, topics: Sequence[str]) -> None:
+        enrol(self._root, self._agent, topics)
+
+    def close(self) -> None:
+        for one in self._open.values():
+            one.close()
+        self._open.clear()
+
+    def _folders(self) -> list[Path]:
+        try:
+            applications = [one for one in self._root.iterdir() if not one.name.startswith(".") and one.is_dir()]
+            return sorted(one for path in applications for one in path.iterdir() if not one.name.startswith(".") and one.is_dir())
+        except FileNotFoundError:
+            return []
+
+
+def _chunk(chunk: JournalChunk) -> Chunk:
+    losses: dict[tuple[int, str], int] = {}
+    events: list[SourceRecord] = []
+    refused: list[QuarantineRecord] = []
+    for kind, timestamp_ms, key, body in chunk.records:
+        if kind == Kind.EVENT:
+            events.append(SourceRecord(timestamp_ms, key, body))
+            continue
+        try:
+            refused.append(QuarantineRecord.from_json(body))
+        except NotAQuarantineRecord:
+            _count(losses, timestamp_ms, 1)
+    for gap in chunk.unreadable:
+        _count(losses, gap.timestamp_ms, gap.records)
+    return Chunk(end=_position(chunk.end), records=events, quarantined=refused, losses=losses)
+
+
+def _count(losses: dict[tuple[int, str], int], timestamp_ms: int, count: int) -> None:
+    if count > 0:
+        name = (window_start_ms(timestamp_ms), DAMAGED_IN_JOURNAL)
+        losses[name] = losses.get(name, 0) + count
+
+
+def _position(place: Place) -> Position:
+    return Position(json.dumps(place))
+
+
+def _place(position: Position) -> Place:
+    return Place(*json.loads(position))

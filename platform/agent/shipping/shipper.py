@@ -1,0 +1,155 @@
+"""One agent at work on its state: builds the parts, and takes turns until it is asked to stop.
+
+A turn: settle answers, scan, read and plan, write reports, commit; then what the commit allows: release, report, send. A fault,
+the disk's or our own, ends the turns with nothing committed, and a new `Shipper` goes on from the state as after a crash.
+"""
+
+import queue
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ...client.connection.cluster import Cluster
+from ...client.connection.wake import Wake
+from ...runtime.clock import Clock
+from ...runtime.logs import get_logger
+from ...schema_registry.client import RegistryClient
+from ..books.books import Books
+from ..books.report_sender import ReportSender
+from ..delivery.delivery import Delivery
+from ..settings import AgentSettings
+from ..source import SourceGroup
+from ..state.store import Store
+from .intake import Intake
+from .schema_ids import SchemaIds
+
+log = get_logger(__name__)
+
+LONGEST_WAIT_MS = 200
+"""The longest sleep of a turn: reports become due by the clock alone."""
+REQUEST_TIMEOUT_MS = 10_000
+
+Step = Callable[[str], None]
+
+
+class Shipper:
+    """One run of the agent's turns. `step` is called with the name of each place where a crash must do no harm (tests)."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        groups: Sequence[SourceGroup],
+        registry: RegistryClient,
+        clock: Clock,
+        *,
+        step: Step = lambda name: None,
+    ) -> None:
+        """Opens the state. Raises StateRefused."""
+        self.settings = settings
+        self._clock = clock
+        self._step = step
+        self._wake = Wake()
+        self.store = Store(Path(settings.state))
+        try:
+            self.books = Books(self.store, clock, enrolment=settings.instance)
+            client_id = f"headrace-agent-{settings.name}"
+            self._cluster = Cluster(settings.brokers, client_id=client_id, request_timeout_ms=REQUEST_TIMEOUT_MS)
+            self.delivery = Delivery(
+                self.store,
+                self.books,
+                self._cluster,
+                clock,
+                codec=settings.codec,
+                batch_bytes=settings.batch_bytes,
+                wake=self._wake.set,
+                on_settled=lambda chunk: self.intake.chunk_settled(chunk),
+            )
+            self.schema_ids = SchemaIds(registry, self._wake.set)
+            self.intake = Intake(
+                self.store,
+                self.books,
+                self.delivery,
+                self._cluster,
+                self.schema_ids,
+                groups,
+                clock,
+                chunk_bytes=settings.chunk_bytes,
+                buffer_bytes=settings.buffer_bytes,
+                most_sources=settings.most_sources,
+            )
+            self.reports = ReportSender(settings.brokers, client_id=client_id, clock=clock, on_sent=self._reports_sent)
+        except BaseException:
+            self.store.close()
+            raise
+        self._sent_reports: queue.SimpleQueue[Sequence[int]] = queue.SimpleQueue()
+        self._scan_at_ms = 0
+        self.turned_ms = 0
+        """When the last turn ended (wall clock)."""
+
+    def start(self) -> None:
+        """Start the threads, and take in what the state holds."""
+        self.schema_ids.start()
+        self.delivery.start()
+        self.reports.start()
+        self.intake.start()
+
+    def finish(self) -> None:
+        """Settle what is under way and report it, at most for `stop_ms`; nothing new is read or sent."""
+        deadline_ms = self._clock.monotonic_ms() + self.settings.stop_ms
+        while self._clock.monotonic_ms() < deadline_ms and not self._is_quiet():
+            self.turn(is_last=True)
+
+    def turn(self, *, is_last: bool = False) -> None:
+        """Take one turn. `is_last`: nothing new is read or sent."""
+        self._wake.clear()
+        self.delivery.settle()
+        while not self._sent_reports.empty():
+            self.books.acknowledged(self._sent_reports.get())
+        has_more = False
+        if not is_last:
+            if self._clock.monotonic_ms() >= self._scan_at_ms:
+                self.intake.scan()
+                self._scan_at_ms = self._clock.monotonic_ms() + self.settings.scan_every_ms
+            self.intake.rebuild()
+            has_more = self.intake.read()
+        self._report(is_last=is_last)
+        self.intake.end_sources()
+        self._step("before commit")
+        self.store.commit()
+        self._step("after commit")
+        self.intake.after_commit()
+        self._step("after release")
+        self.reports.offer(self.books.unsent())
+        self._step("after reports")
+        if not is_last:
+            self.delivery.send()
+            self._step("after send")
+        self.turned_ms = self._clock.now_ms()
+        self.delivery.wait(self._wake.fileno(), 0 if has_more else self._wait_ms())
+
+    def close(self) -> None:
+        """End the threads; drop what is not committed."""
+        self.reports.stop()
+        self.delivery.stop()
+        self.schema_ids.stop()
+        self.intake.close()
+        self.store.close()
+        self._wake.close()
+
+    def _report(self, *, is_last: bool) -> None:
+        if self.books.has_due(is_last=is_last):
+            self.intake.note_losses()
+            self.intake.look()
+            self.books.compose(self.intake.progress.settled_up_to_ms, is_alive=self.intake.progress.is_alive, is_last=is_last)
+            self.books.compose_enrolment(self.intake.progress.enrolment_border_ms())
+
+    def _reports_sent(self, report_ids: Sequence[int]) -> None:
+        self._sent_reports.put(report_ids)
+        self._wake.set()
+
+    def _is_quiet(self) -> bool:
+        return self.delivery.is_idle and not self.books.reports_under_way and not self.books.has_due(is_last=True)
+
+    def _wait_ms(self) -> int:
+        now_ms = self._clock.monotonic_ms()
+        moments = [self._scan_at_ms, self.delivery.next_retry_ms() or now_ms + LONGEST_WAIT_MS]
+        return max(0, min(LONGEST_WAIT_MS, min(moments) - now_ms))

@@ -1,0 +1,1 @@
+"""What survives the agent: one SQLite file in its state folder."""

@@ -1,0 +1,43 @@
+"""Where the reading of a file stands, and by what the file is known again. Pure: values and their JSON.
+
+A position holds all that the same records come from a second time: the name that the file had first, the number of the next
+line, the clock when it was read (lines without a time get it).
+"""
+
+import json
+from typing import NamedTuple
+
+from ..source import Position
+
+
+class Place(NamedTuple):
+    """A place in one file."""
+
+    path: str
+    """The name under which the file was met first; its quarantine records name it."""
+    device: int
+    inode: int
+    """The file that held the content when it was last read: a compressed copy may have followed."""
+    head_bytes: int
+    head_crc: int
+    """The fingerprint: CRC-32 of the content's first `head_bytes`."""
+    offset: int
+    """Bytes of (decompressed) content before this place."""
+    line: int | None
+    """Lines before this place; None where nobody counted them."""
+    crc_from: int
+    content_crc: int
+    """CRC-32 of the content in [`crc_from`, `offset`)."""
+    previous_ms: int | None
+    """The event time of the last line that was parsed."""
+    at_ms: int
+    """When it was read up to here."""
+    is_inside_long_line: bool
+    """The rest of a line that was too long follows; its head is in quarantine."""
+
+    def to_position(self) -> Position:
+        return Position(json.dumps(self, separators=(",", ":")))
+
+    @classmethod
+    def from_position(cls, position: Position) -> "Place":
+        return cls(*json.loads(position))

@@ -1,0 +1,55 @@
+"""What the files of one `[[tail]]` section have in common."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...runtime.clock import Clock
+from ...runtime.logs import get_logger
+from ..source import AuditRun
+from .line_encoder import LineEncoder
+from .multiline import Multiline
+from .open_files import OpenFiles
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Section:
+    """The facts and the shared parts of a section."""
+
+    name: str
+    topic: str
+    run: AuditRun
+    clock: Clock
+    encoder: LineEncoder
+    multiline: Multiline | None
+    line_limit_bytes: int
+    rest_wait_ms: int
+    """A file that was rotated away and did not grow for so long is at its end: what stands behind its last newline is a line."""
+    gone_wait_ms: int
+    """A deleted file is forgotten after so long; a compressed copy of it has to be found before."""
+    open_files: OpenFiles
+    events: Counter[str] = field(default_factory=Counter)
+    """What happened to files, by name: `truncated`, `deleted_unread`, …"""
+    told: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def longest_record_bytes(self) -> int:
+        """Return how much has to be read at once to see the end of any record, or that it is too long."""
+        joined = 0 if self.multiline is None else self.multiline.most_bytes
+        return joined + 2 * (self.line_limit_bytes + 1)
+
+    def note(self, event: str, path: str, **facts: Any) -> None:
+        """Count an event of a file, and log it, the same one of a file once."""
+        self.events[event] += 1
+        if (event, path) in self.told:
+            return
+        if len(self.told) >= MOST_TOLD:
+            self.told.clear()
+        self.told.add((event, path))
+        log.warning(event, section=self.name, path=path, **facts)
+
+
+MOST_TOLD = 10_000
+"""(event, path) pairs that are remembered, to tell each once."""

@@ -1,0 +1,194 @@
+"""Reports from JSON. Every field is checked; a message that fails is refused whole, with the field's name."""
+
+import json
+import re
+from typing import Any
+
+from ..errors import MalformedReport
+from ..messages import (
+    MAX_STRETCHES,
+    MAX_WINDOWS,
+    SKIP_REASONS,
+    KnownDifference,
+    ProducerReport,
+    ProducerWindow,
+    RangeReport,
+    RangeWindow,
+    Renumbered,
+    Report,
+    Retirement,
+    SentRanges,
+    Skipped,
+)
+from ..tiers import PRODUCER, READ_BACK
+from .fields import Fields, is_integer, stretches, whole
+from .writing import VERSION
+
+_MOST_PARTITION = (1 << 31) - 1
+_TIER = re.compile(r"[a-z][a-z0-9_-]*(:[A-Za-z0-9._-]{1,200})?")
+
+
+def decode(value: bytes | memoryview | None) -> Report:
+    """Return the report that `value` holds; MalformedReport names what is wrong otherwise.
+
+    Raises nothing else, whatever the bytes.
+    """
+    if value is None:
+        raise MalformedReport("the audit message has no value: a report is a JSON object")
+    try:
+        words = json.loads(bytes(value))
+    except (ValueError, RecursionError) as error:
+        raise MalformedReport(f"the audit message is not JSON: {error}") from None
+    reader = Fields(words, "report")
+    version = reader.integer("v")
+    if version != VERSION:
+        raise MalformedReport(
+            f"the audit message has version v={version}; this audit reads v={VERSION}: give sender and service one version"
+        )
+    match reader.text("kind"):
+        case "producer":
+            return _read_producer(reader)
+        case "range":
+            return _read_range(reader)
+        case "retirement":
+            return _read_retirement(reader)
+        case "known_difference":
+            return _read_known_difference(reader)
+        case other:
+            raise MalformedReport(
+                f"the audit message has kind={other[:40]!r}; known are 'producer', 'range', 'retirement' and 'known_difference'"
+            )
+
+
+def _read_producer(reader: Fields) -> ProducerReport:
+    state = reader.text("state")
+    if state not in ("open", "closed"):
+        raise MalformedReport(f"{reader.where}: state={state[:40]!r} is neither 'open' nor 'closed'")
+    windows = reader.objects("windows", most=MAX_WINDOWS)
+    return ProducerReport(
+        instance=reader.text("instance"),
+        epoch=reader.integer("epoch", least=0),
+        sequence=reader.integer("sequence", least=0),
+        at_ms=reader.integer("at_ms"),
+        state="closed" if state == "closed" else "open",
+        producer_ids=reader.integers("producer_ids"),
+        topics=reader.texts("topics"),
+        moved_past_ms=reader.optional_integer("moved_past_ms"),
+        only_between_ms=reader.optional_pair("only_between_ms"),
+        windows=tuple(_read_producer_window(window) for window in windows),
+    )
+
+
+def _read_producer_window(reader: Fields) -> ProducerWindow:
+    return ProducerWindow(
+        topic=reader.text("topic"),
+        window_start_ms=reader.integer("window_start_ms"),
+        sent=tuple(_read_sent(one) for one in reader.objects("sent", most=MAX_STRETCHES)),
+        losses=reader.counts_by_name("losses"),
+    )
+
+
+def _read_sent(reader: Fields) -> SentRanges:
+    renumbered = []
+    for words in reader.lists("renumbered", most=MAX_STRETCHES):
+        if len(words) != 6 or not all(is_integer(one, -1) for one in words):
+            raise MalformedReport(f"{reader.where}.renumbered holds {str(words)[:60]}; expected six whole numbers")
+        (sent,) = stretches(words[:3], f"{reader.where}.renumbered")
+        renumbered.append(Renumbered(sent, *words[3:]))
+    return SentRanges(
+        partition=reader.integer("partition", least=0, most=_MOST_PARTITION),
+        producer_id=reader.integer("producer_id", least=0),
+        producer_epoch=reader.integer("producer_epoch", least=0, most=(1 << 15) - 1),
+        acknowledged=reader.stretches("acknowledged"),
+        uncertain=reader.stretches("uncertain"),
+        renumbered=tuple(renumbered),
+    )
+
+
+def _read_range(reader: Fields) -> RangeReport:
+    tier = reader.text("tier")
+    if not _TIER.fullmatch(tier) or tier in (PRODUCER, *READ_BACK):
+        raise MalformedReport(
+            f"{reader.where}: tier={tier[:60]!r} is not the name of a tier that reports ranges; the audit reads "
+            f"{' and '.join(READ_BACK)} itself"
+        )
+    from_offset = reader.integer("from_offset", least=0)
+    to_offset = reader.integer("to_offset", least=0)
+    if to_offset < from_offset:
+        raise MalformedReport(f"{reader.where}: to_offset={to_offset} is before from_offset={from_offset}")
+    windows = reader.mapping("windows")
+    if len(windows) > MAX_WINDOWS:
+        raise MalformedReport(
+            f"{reader.where}: {len(windows)} windows in one message; the most is {MAX_WINDOWS}: send shorter ranges"
+        )
+    found = {whole(start, f"{reader.where}.windows"): _read_range_window(start, words) for start, words in windows.items()}
+    for start, window in found.items():
+        for one in (*window.held, *window.quarantined, *window.altered):
+            if one.first < from_offset or one.end > to_offset:
+                raise MalformedReport(
+                    f"{reader.where}: window {start} holds offsets {one.first} to {one.end}, outside of "
+                    f"[{from_offset}, {to_offset})"
+                )
+    skipped = tuple(_read_skipped(words, reader.where) for words in reader.lists("skipped", most=MAX_STRETCHES))
+    beyond = next((one for one in skipped if one.from_offset < from_offset or one.to_offset > to_offset), None)
+    if beyond is not None:
+        raise MalformedReport(
+            f"{reader.where}: skipped holds offsets {beyond.from_offset} to {beyond.to_offset}, outside of "
+            f"[{from_offset}, {to_offset})"
+        )
+    return RangeReport(
+        tier=tier,
+        instance=reader.text("instance"),
+        at_ms=reader.integer("at_ms"),
+        topic=reader.text("topic"),
+        partition=reader.integer("partition", least=0, most=_MOST_PARTITION),
+        from_offset=from_offset,
+        to_offset=to_offset,
+        windows=found,
+        skipped=skipped,
+    )
+
+
+def _read_range_window(start: str, words: Any) -> RangeWindow:
+    reader = Fields(words, f"window {start[:20]}")
+    return RangeWindow(
+        held=reader.stretches("held"),
+        quarantined=reader.stretches("quarantined"),
+        altered=reader.stretches("altered"),
+        redelivered=reader.count("redelivered", default=0),
+    )
+
+
+def _read_skipped(words: list[Any], where: str) -> Skipped:
+    match words:
+        case [start, end, str(reason)] if is_integer(start, 0) and is_integer(end, start) and reason in SKIP_REASONS:
+            return Skipped(start, end, reason)
+    raise MalformedReport(f"{where}: skipped holds {str(words)[:60]}; expected [from, to, one of {', '.join(SKIP_REASONS)}]")
+
+
+def _read_retirement(reader: Fields) -> Retirement:
+    return Retirement(
+        instance=reader.text("instance"),
+        epoch=reader.integer("epoch", least=0),
+        at_ms=reader.integer("at_ms"),
+        by=reader.text("by"),
+        reason=reader.text("reason"),
+    )
+
+
+def _read_known_difference(reader: Fields) -> KnownDifference:
+    kind = reader.text("difference")
+    if kind not in ("lost", "erased"):
+        raise MalformedReport(f"{reader.where}: difference={kind[:40]!r} is neither 'lost' nor 'erased'")
+    return KnownDifference(
+        topic=reader.text("topic"),
+        window_start_ms=reader.integer("window_start_ms"),
+        tier=reader.text("tier"),
+        kind="lost" if kind == "lost" else "erased",
+        missing=reader.count("missing"),
+        doubled=reader.count("doubled"),
+        altered=reader.count("altered"),
+        at_ms=reader.integer("at_ms"),
+        by=reader.text("by"),
+        reason=reader.text("reason"),
+    )

@@ -1,0 +1,216 @@
+"""Writes checkpoints of the store, rebuilds a lost store from the newest whole one, and deletes of the audit topic what the last
+two both hold.
+
+Before anything is deleted, the checkpoint that holds it is read back from the topic and its checksum compared. A lost store is
+one that has heard nothing yet, or that stands before the audit topic's beginning.
+"""
+
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from ....runtime.clock import Clock
+from ....runtime.lifecycle import StopSignal
+from ....runtime.logs import get_logger
+from ...model.errors import AuditError
+from ..store.ledger import Ledger
+from ..store.tables import LAYOUT
+from .form import About, BadCheckpoint, Complete, Finder, lines_in, messages, taken_apart
+from .rows import fill, lines_of
+from .topic import CheckpointLog
+
+log = get_logger(__name__)
+
+KEPT = 2
+"""Checkpoints that are kept: the newest, and one before it in case the newest is damaged later."""
+REST = 1
+"""Times as long as a part took is rested behind it, so that a large store does not take the processor."""
+RESTS_BETWEEN = 20
+"""Times as long as a checkpoint took is waited at least before the next one."""
+RETRY_MS = 60_000
+LOOK_MS = 1_000
+AT_STOP_MS = 5_000
+"""A stop waits at most so long for a last checkpoint."""
+
+
+class TookTooLong(AuditError):
+    """A checkpoint was given up because the service stops."""
+
+
+class Checkpointer:
+    """The thread that writes checkpoints. `rebuild` is called by the collector before it goes on."""
+
+    def __init__(self, ledger: Ledger, topic: CheckpointLog, clock: Clock, on_rebuilt: Callable[[], None] = lambda: None) -> None:
+        """`on_rebuilt` is called when the store has been replaced."""
+        self._ledger = ledger
+        self._topic = topic
+        self._clock = clock
+        self._on_rebuilt = on_rebuilt
+        self._stop = StopSignal()
+        self._lock = threading.Lock()
+        self._complete: list[Complete] | None = None
+        """The whole checkpoints of the topic, in order; None until the topic has been read."""
+        self._may_write = False
+        """False while the store may be a lost one."""
+        self._written_mark: object = None
+        self._next_ms: int | None = None
+        self.took_ms: int | None = None
+        """How long the last checkpoint took to write."""
+        self.failure: str | None = None
+        """Why the last checkpoint could not be written; None when it could."""
+        self._thread = threading.Thread(target=self._run, name="audit-checkpoints", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, then write a last checkpoint if that is quick."""
+        self._stop.set()
+        self._thread.join(timeout=AT_STOP_MS / 1000)
+        if self._thread.is_alive() or not self._may_write or (self.took_ms or 0) > AT_STOP_MS:
+            return
+        try:
+            self.write(deadline_ms=self._clock.monotonic_ms() + AT_STOP_MS)
+        except Exception as error:
+            log.warning("checkpoint_not_written", reason=str(error))
+
+    # -- rebuilding ----------------------------------------------------------------------------------------------------
+
+    def rebuild(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> bool:
+        """Replace the store by the newest whole checkpoint from which the audit topic can be read on; return whether there was
+        one. The audit topic reaches from `starts` to `ends`. Raises ClientError, StoreError.
+        """
+        with self._lock:
+            self._may_write = True
+            for one in reversed(self._seen(None)):
+                if not all(start <= one.about.audit.get(partition, 0) <= ends[partition] for partition, start in starts.items()):
+                    log.warning(
+                        "checkpoint_not_usable", checkpoint=one.about.checkpoint, reason="the audit topic does not go on from it"
+                    )
+                    continue
+                try:
+                    self._ledger.replace_store(lambda database, one=one: fill(database, self._lines(one)))  # type: ignore[misc]
+                except (BadCheckpoint, ValueError, KeyError, TypeError) as error:
+                    log.error("checkpoint_not_usable", checkpoint=one.about.checkpoint, reason=str(error))
+                    continue
+                log.warning(
+                    "store_rebuilt",
+                    checkpoint=one.about.checkpoint,
+                    written_at_ms=one.about.at_ms,
+                    audit_offsets=dict(one.about.audit),
+                )
+                self._on_rebuilt()
+                return True
+        return False
+
+    def nothing_lost(self) -> None:
+        """Know that the store needs no rebuilding: from now on checkpoints are written."""
+        self._may_write = True
+
+    def _seen(self, deadline_ms: int | None) -> list[Complete]:
+        """Return the whole checkpoints that this service can use, the newest last."""
+        if self._complete is None:
+            finder = self._found(0, deadline_ms)
+            for checkpoint, reason in finder.broken.items():
+                log.warning("checkpoint_skipped", checkpoint=checkpoint, reason=reason)
+            self._complete = [one for one in finder.complete if self._is_ours(one)]
+        return self._complete
+
+    def _is_ours(self, one: Complete) -> bool:
+        reason = None
+        if one.about.layout != LAYOUT:
+            reason = f"layout {one.about.layout}, this version writes {LAYOUT}"
+        elif one.about.window_ms != self._ledger.settings.window_ms:
+            reason = f"windows of {one.about.window_ms} ms, the settings say {self._ledger.settings.window_ms}"
+        if reason is not None:
+            log.warning("checkpoint_not_usable", checkpoint=one.about.checkpoint, reason=reason)
+        return reason is None
+
+    def _found(self, from_offset: int, deadline_ms: int | None) -> Finder:
+        finder = Finder()
+        for offset, value in self._topic.read(from_offset):
+            self._see_time(deadline_ms)
+            finder.see(offset, value)
+        finder.finish()
+        return finder
+
+    def _lines(self, one: Complete) -> Iterator[bytes]:
+        return lines_in(self._payloads(one))
+
+    def _payloads(self, one: Complete) -> Iterator[bytes]:
+        for offset, value in self._topic.read(one.from_offset):
+            if offset > one.last_offset:
+                return
+            message = taken_apart(value)
+            if message.checkpoint == one.about.checkpoint and message.kind == "rows":
+                yield message.payload
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._next_ms = self._clock.monotonic_ms() + self._ledger.settings.checkpoint_every_ms
+        while not self._stop.wait(LOOK_MS):
+            if not self._may_write or self._clock.monotonic_ms() < self._next_ms:
+                continue
+            wait_ms = max(self._ledger.settings.checkpoint_every_ms, RESTS_BETWEEN * (self.took_ms or 0))
+            try:
+                self.write()
+            except Exception as error:
+                if self._stop.is_set():
+                    return
+                self.failure = str(error)
+                log.warning("checkpoint_not_written", reason=str(error), exc_info=not isinstance(error, AuditError))
+                wait_ms = min(wait_ms, RETRY_MS)
+            self._next_ms = self._clock.monotonic_ms() + wait_ms
+
+    def write(self, deadline_ms: int | None = None) -> bool:
+        """Write a checkpoint if something changed since the last one, see that it is whole, and shorten both topics; return
+        whether one was written. Raises ClientError, StoreError, TookTooLong.
+        """
+        with self._lock:
+            mark = self._ledger.mark()
+            if mark == self._written_mark or not self._ledger.collector_positions():
+                return False
+            known = self._seen(deadline_ms)
+            began_ms = self._clock.monotonic_ms()
+            with self._ledger.snapshot() as read:
+                facts: dict[str, str] = dict(read("SELECT name, value FROM facts"))
+                about = About(
+                    checkpoint=secrets.token_hex(8),
+                    layout=LAYOUT,
+                    window_ms=self._ledger.settings.window_ms,
+                    at_ms=self._clock.now_ms(),
+                    audit={
+                        int(name.partition(":")[2]): int(value) for name, value in facts.items() if name.startswith("collector:")
+                    },
+                )
+                self._topic.append(self._unhurried(messages(about, lines_of(read)), deadline_ms))
+            found = self._found(known[-1].last_offset + 1 if known else 0, deadline_ms)
+            mine = [one for one in found.complete if one.about.checkpoint == about.checkpoint]
+            if not mine:
+                reason = found.broken.get(about.checkpoint, "it is not on the topic")
+                raise AuditError(f"the checkpoint {about.checkpoint} was written and cannot be read back: {reason}")
+            known += mine
+            self._written_mark = mark
+            self.took_ms = self._clock.monotonic_ms() - began_ms
+            self.failure = None
+            log.info("checkpoint_written", checkpoint=about.checkpoint, took_ms=self.took_ms, audit_offsets=dict(about.audit))
+            if len(known) >= KEPT:
+                oldest_kept = known[-KEPT]
+                self._topic.trim(oldest_kept.about.audit, oldest_kept.from_offset)
+                del known[:-KEPT]
+            return True
+
+    def _unhurried(self, values: Iterable[bytes], deadline_ms: int | None) -> Iterator[bytes]:
+        """Yield the values with a rest behind each; with a deadline without rest, and not beyond it."""
+        began_ms = self._clock.monotonic_ms()
+        for value in values:
+            yield value
+            self._see_time(deadline_ms)
+            if deadline_ms is None and self._stop.wait(REST * (self._clock.monotonic_ms() - began_ms)):
+                raise TookTooLong("the service stops")
+            began_ms = self._clock.monotonic_ms()
+
+    def _see_time(self, deadline_ms: int | None) -> None:
+        if deadline_ms is not None and self._clock.monotonic_ms() > deadline_ms:
+            raise TookTooLong("the service stops, and a checkpoint takes longer than it may wait")

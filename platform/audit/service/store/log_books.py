@@ -1,0 +1,203 @@
+"""The books of the logs that are read back: where reading goes on, what was found, what must be read anew."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ....client.fetch.fetched import TopicPartition
+from ....runtime.logs import get_logger
+from ...model.messages import ProducerReport, ProducerWindow
+from ...model.tier_reports import LogKey, Outcome, PartitionRead
+from ...model.tiers import LIVE
+from .chunks import Chunk
+from .open_books import OpenBooks, is_audited
+
+log = get_logger(__name__)
+
+MADE_ANEW = "made_anew:"
+"""Begins the name of the fact when a live topic was seen to be another of its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableRange:
+    """Offsets of a log that could not be read, and so were not counted."""
+
+    topic: str
+    partition: int
+    from_offset: int
+    to_offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRead:
+    """What a reader found of [from_offset, to_offset) of one partition."""
+
+    found: PartitionRead
+    digest: int = 0
+    """As of `chunks.Chunk`."""
+    unreadable: tuple[UnreadableRange, ...] = ()
+
+    @property
+    def name(self) -> TopicPartition:
+        return TopicPartition(self.found.topic, self.found.partition)
+
+
+class LogBooks(OpenBooks):
+    """What the readers of the logs change."""
+
+    def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]:
+        """Return a generation and where `tier` goes on reading, per partition. A recount begins a new generation."""
+        with self._lock:
+            return self._generation, dict(self._positions.get(tier, {}))
+
+    def take_reads(self, tier: str, generation: int, reads: Iterable[LogRead], caught_up: Mapping[TopicPartition, int]) -> bool:
+        """Take in what a reader found behind its positions, in one transaction; return False (nothing taken) when a recount
+        came between.
+
+        `caught_up`: partition → when its log was asked for the end that is now read.
+        """
+        with self._lock:
+            if generation != self._generation:
+                return False
+            known = self._positions.setdefault(tier, {})
+            self._take(tier, [read for read in reads if known.get(read.name) in (None, read.found.from_offset)])
+            for (topic, partition), asked_ms in caught_up.items():
+                self._caught_up[LogKey(tier, topic, partition)] = asked_ms
+            return True
+
+    def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool:
+        """Take in what was found when offsets were read once more; return as `take_reads` does."""
+        with self._lock:
+            if generation != self._generation:
+                return False
+            self._take(tier, list(reads))
+            return True
+
+    def chunks(self, key: LogKey) -> list[Chunk]:
+        """Return what of the log has been read, as it looked then."""
+        with self._lock:
+            return self._chunks.of(key)
+
+    def _take(self, tier: str, reads: list[LogRead]) -> None:
+        if not reads:
+            return
+        with self._changing() as now_ms:
+            for read in reads:
+                self._take_one(tier, read, now_ms)
+
+    def _take_one(self, tier: str, read: LogRead, now_ms: int) -> None:
+        told, mine = read.found, self._positions.setdefault(tier, {})
+        key = LogKey(tier, told.topic, told.partition)
+        is_news = told.to_offset > mine.get(read.name, 0)
+        kept = replace(told, windows=self._kept(told.topic, told.windows))
+        if tier == LIVE and is_news:
+            for start in told.windows.keys() - kept.windows.keys():
+                self.verdicts.note_late(told.topic, start, sum(batch.count for batch in told.windows[start]), now_ms)
+        outcome = self._books.take_read(tier, kept, now_ms, self._journal)
+        if outcome is Outcome.NOT_TAKEN:
+            log.error("too_many_gaps", tier=tier, topic=told.topic, partition=told.partition, at=told.from_offset)
+            return
+        if outcome is Outcome.REPLACED and not is_news:
+            log.warning(
+                "log_changed", tier=tier, topic=told.topic, partition=told.partition,
+                from_offset=told.from_offset, to_offset=told.to_offset,
+            )  # fmt: skip
+        self._chunks.add(key, Chunk(told.from_offset, told.to_offset, read.digest))
+        mine[read.name] = max(mine.get(read.name, 0), told.to_offset)
+        self.latencies.reached(tier, told.topic, told.partition, told.to_offset, now_ms)
+        for one in read.unreadable:
+            if self.notes.note_unreadable(key, one.from_offset, one.to_offset, one.reason, now_ms):
+                log.warning("range_unreadable", tier=tier, **_fields(one))
+
+    def recount(self, tier: str, topic: str, log_starts: Mapping[int, int]) -> None:
+        """Forget what `tier` counted of `topic` at and above each partition's log start; its reader begins again there."""
+        with self._changing() as now_ms:
+            self.book(topic)
+            self._books.forget(tier, topic, log_starts, now_ms, self._journal)
+            self._chunks.forget(tier, topic)
+            mine = self._positions.setdefault(tier, {})
+            for name in [name for name in mine if name.topic == topic]:
+                tier_log = self._books.log(LogKey(tier, topic, name.partition))
+                if tier_log is None:
+                    del mine[name]
+                else:
+                    mine[name] = tier_log.position
+                self._caught_up.pop(LogKey(tier, topic, name.partition), None)
+            self._generation += 1
+        log.info("recount", tier=tier, topic=topic)
+
+    def see_topic_ids(self, tier: str, ids: Mapping[str, str], asked_ms: int) -> None:
+        """Note which topics of these names the tier's cluster had at `asked_ms`. One that was made anew is counted anew, so that
+        two logs never mix.
+        """
+        with self._lock:
+            known = self._topic_ids.setdefault(tier, self._database.facts(f"topic_id:{tier}:"))
+            for topic, topic_id in ids.items():
+                if known.get(topic) != topic_id:
+                    self._see_topic_id(tier, topic, topic_id, is_first=topic not in known)
+                    known[topic] = topic_id
+            if tier == LIVE:
+                self._ids_asked_ms = asked_ms
+
+    def _see_topic_id(self, tier: str, topic: str, topic_id: str, *, is_first: bool) -> None:
+        with self._changing() as now_ms:
+            self._database.put_fact(f"topic_id:{tier}:{topic}", topic_id)
+            if tier == LIVE:
+                again = self._said_of_the_new(topic, now_ms)
+                if not self._books.begin_anew(topic, topic_id, self._journal):
+                    return
+                self._database.put_fact(MADE_ANEW + topic, now_ms)
+                self._forget_positions(topic)
+                for heard_ms, report in again:
+                    self._books.take_producer(report, heard_ms, self._journal, is_audited=is_audited)
+            elif is_first:
+                return
+            else:
+                self.recount(tier, topic, {})
+        log.warning("topic_made_anew", tier=tier, topic=topic, topic_id=topic_id)
+
+    def _said_of_the_new(self, topic: str, now_ms: int) -> list[tuple[int, ProducerReport]]:
+        """Return what producers said since the old topic was last seen, but for batches that stood in the old log: the rest
+        may be about the new one.
+        """
+        since_ms = now_ms if self._ids_asked_ms is None else self._ids_asked_ms
+        latest = [(heard_ms, report) for heard_ms, report in self._latest_reports if heard_ms >= since_ms]
+        starts = {window.window_start_ms for _, report in latest for window in report.windows if window.topic == topic}
+        book = self.book(topic)
+        old = {
+            row[3:6]
+            for start in starts & set(book.windows)
+            for found in book.windows[start].found.get(LIVE, {}).values()
+            for row in found.held
+        }
+        return [
+            (heard_ms, replace(report, windows=tuple(_without(old, (one for one in report.windows if one.topic == topic)))))
+            for heard_ms, report in latest
+        ]
+
+    def _forget_positions(self, topic: str) -> None:
+        self._weights[topic] = 0
+        for positions in self._positions.values():
+            for name in [name for name in positions if name.topic == topic]:
+                del positions[name]
+        for key in [key for key in self._caught_up if key.topic == topic]:
+            del self._caught_up[key]
+        self._generation += 1
+
+
+def _without(batches: set[tuple[int, ...]], windows: Iterable[ProducerWindow]) -> Iterator[ProducerWindow]:
+    """Yield the windows without the batches of these (producer id, epoch, first sequence), where anything is left of them."""
+    for window in windows:
+        sent = []
+        for one in window.sent:
+            names = one.producer_id, one.producer_epoch
+            left = replace(one, acknowledged=tuple(it for it in one.acknowledged if (*names, it.first) not in batches))
+            if left.acknowledged or left.uncertain or left.renumbered:
+                sent.append(left)
+        if sent or window.losses:
+            yield replace(window, sent=tuple(sent))
+
+
+def _fields(one: UnreadableRange) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in UnreadableRange.__slots__}

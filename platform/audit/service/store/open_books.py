@@ -1,0 +1,257 @@
+"""The books in memory and their store, behind one lock: of all topics only those used last are in memory.
+
+Memory and store change together: the books write to the journal inside one transaction, and when that fails what is in memory is
+dropped and loaded again. Nothing is counted twice and nothing is skipped, whenever the process is killed.
+"""
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TypeVar
+
+from ....client.fetch.fetched import TopicPartition
+from ....runtime.clock import Clock
+from ....runtime.layout import is_internal, is_scratch
+from ...model.books import TopicBook
+from ...model.messages import ProducerReport
+from ...model.tier_reports import LogKey, News, TierReports
+from ..errors import StoreError
+from ..settings import AuditSettings
+from .audit_log import AuditLog
+from .chunks import Chunks
+from .database import Database, Reading
+from .journal import BooksJournal
+from .latencies import Latencies
+from .loading import load_runs, load_topic, see_window_ms
+from .verdicts import Verdicts
+
+T = TypeVar("T")
+
+MEMORY_BYTES = 64 << 20
+"""What the books in memory may take, by a rough estimate; those of the topic at hand may take more."""
+LATEST_REPORTS = 1_000
+"""Reports of producers that are kept in memory until it is known that no topic was made anew before them."""
+_ALL = (-(1 << 63), (1 << 63) - 1)
+"""Every window of a topic, in the table `to_judge`."""
+
+
+class _Door:
+    """The lock of the books; who enters finds them loaded, or gets the StoreError."""
+
+    def __init__(self, see_loaded: Callable[[], None]) -> None:
+        self._lock = threading.RLock()
+        self._see_loaded = see_loaded
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self._see_loaded()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class OpenBooks:
+    """The tier reports, their store and the times of the last reports. `log_books.py` and `ledger.py` add what changes them."""
+
+    def __init__(self, database: Database, settings: AuditSettings, clock: Clock) -> None:
+        self.settings = settings
+        self._database = database
+        self._journal = BooksJournal(database, self._weigh)
+        self.notes = AuditLog(database)
+        self.verdicts = Verdicts(database)
+        self.latencies = Latencies()
+        self._chunks = Chunks(database)
+        self._clock = clock
+        self._lock = _Door(self._see_loaded)
+        self._is_loaded = True
+        """False where memory and store may differ: the next who enters loads anew."""
+        self._books = TierReports(settings.window_ms, self._load)
+        self._weights: OrderedDict[str, int] = OrderedDict()
+        """Topics whose books are in memory, the one used last at the end → about how many bytes they take."""
+        self._positions: dict[str, dict[TopicPartition, int]] = {}
+        self._topics: set[str] = set()
+        self._caught_up: dict[LogKey, int] = {}
+        self._topic_ids: dict[str, dict[str, str]] = {}
+        self._ids_asked_ms: int | None = None
+        self._latest_reports: deque[tuple[int, ProducerReport]] = deque(maxlen=LATEST_REPORTS)
+        self._generation = 0
+        self._is_changing = False
+        self._collected: dict[int, int] = {}
+        """Partition of the audit topic → where it is read next."""
+        self._heard_all_ms: int | None = None
+        self._listening_since_ms = clock.now_ms()
+        self._last_report_ms = 0
+        self.failure: str | None = None
+        """Why the store could not be written at the last try; None when it could."""
+
+    def open(self) -> None:
+        """Load what is always in memory. Raises StoreError."""
+        with self._lock:
+            see_window_ms(self._database, self.settings.window_ms)
+            self._load_common()
+
+    def _see_loaded(self) -> None:
+        if not self._is_changing and (self._database.is_lost or not self._is_loaded):
+            try:
+                self._load_common()
+            except StoreError as error:
+                self.failure = str(error)
+                raise
+
+    def _load_common(self) -> None:
+        self._is_loaded = False
+        self._database.reopen_if_lost()
+        self._topic_ids = {}
+        # What is known of the logs' ends is only true of the positions that are forgotten here.
+        self._caught_up = {}
+        self._generation += 1
+        heard = self._database.fact("heard_all_ms")
+        self._heard_all_ms = None if heard is None else int(heard)
+        self._listening_since_ms = self._clock.now_ms()
+        self._last_report_ms = self._heard_all_ms or 0
+        self._collected = {int(name): int(value) for name, value in self._database.facts("collector:").items()}
+        self._books = TierReports(self.settings.window_ms, self._load)
+        self._weights.clear()
+        for run in load_runs(self._database):
+            self._books.restore_run(run)
+        self._positions = {}
+        rows = self._database.rows("SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline')")
+        for topic, tier, partition, position in rows:
+            self._positions.setdefault(tier, {})[TopicPartition(topic, partition)] = position
+        self._topics = {topic for run in self._books.runs.values() for topic in run.topics}
+        for table in ("logs", "topics", "tally"):
+            self._topics |= {topic for (topic,) in self._database.rows(f"SELECT DISTINCT topic FROM {table}")}
+        for topic, from_ms, to_ms in self._database.rows("SELECT topic, from_ms, to_ms FROM to_judge"):
+            news = self._books.news.setdefault(topic, News())
+            if (from_ms, to_ms) == _ALL:
+                news.add_span(None)
+            elif to_ms == from_ms:
+                news.windows.add(from_ms)
+            else:
+                news.add_span((from_ms, to_ms))
+        self._is_loaded = True
+
+    # -- the whole store -----------------------------------------------------------------------------------------------
+
+    def mark(self) -> object:
+        """Return something that differs when the books know more, or say something else, than they did."""
+        with self._lock:
+            positions = {tier: dict(positions) for tier, positions in self._positions.items()}
+            return dict(self._collected), positions, self.notes.last_change()
+
+    def snapshot(self) -> AbstractContextManager[Reading]:
+        """Give the store as of one moment, all of it of the same position of every log. Raises StoreError."""
+        return self._database.snapshot()
+
+    def replace_store(self, fill: Callable[[Database], None]) -> None:
+        """Replace everything in the store in one transaction, and load it. Raises what `fill` raises; then nothing changed."""
+        with self._lock:
+            try:
+                with self._database.transaction():
+                    fill(self._database)
+            finally:
+                self._is_loaded = False
+            self._see_loaded()
+
+    # -- what is in memory ---------------------------------------------------------------------------------------------
+
+    def _load(self, topic: str) -> TopicBook:
+        self._weights[topic] = 0
+        return load_topic(self._database, topic, self._weigh)
+
+    def _weigh(self, topic: str, size_bytes: int) -> None:
+        self._weights[topic] = self._weights.get(topic, 0) + size_bytes
+
+    def book(self, topic: str) -> TopicBook:
+        """Return the topic's book; the caller holds the lock."""
+        book = self._books.book(topic)
+        if topic in self._weights:
+            self._weights.move_to_end(topic)
+        return book
+
+    def _make_room(self) -> None:
+        """Let go the books that were used longest ago."""
+        while self._weights and (
+            len(self._weights) > self.settings.topics_in_memory or sum(self._weights.values()) > MEMORY_BYTES
+        ):
+            topic, _ = self._weights.popitem(last=False)
+            self._books.evict(topic)
+
+    @contextmanager
+    def _changing(self) -> Iterator[int]:
+        """Change books and store together; gives the time of the change. A change inside a change is part of it."""
+        with self._lock:
+            if self._is_changing:
+                yield self._clock.now_ms()
+                return
+            self._is_changing = True
+            try:
+                with self._database.transaction():
+                    yield self._clock.now_ms()
+                    self._note_news()
+            except BaseException as error:
+                self.failure = str(error) if isinstance(error, StoreError) else self.failure
+                with suppress(StoreError):  # then it is tried again when somebody enters
+                    self._load_common()
+                raise
+            finally:
+                self._is_changing = False
+            self.failure = None
+            self._make_room()
+
+    def _note_news(self) -> None:
+        rows = []
+        for topic, news in self._books.news.items():
+            self._topics.add(topic)
+            rows += [(topic, start, start) for start in news.windows]
+            rows += [(topic, *(_ALL if span is None else span)) for span in news.spans]
+        self._database.put("to_judge", *rows)
+
+    def _kept(self, topic: str, windows: Mapping[int, T]) -> dict[int, T]:
+        """Return the windows without those that were added to their days: nothing is compared there any more."""
+        book = self.book(topic)
+        return {
+            start: one for start, one in windows.items() if start in book.windows or not self.verdicts.is_in_a_day(topic, start)
+        }
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def ask(self, question: Callable[[AuditLog], T]) -> T:
+        """Return the answer of the audit log."""
+        with self._lock:
+            return question(self.notes)
+
+    def verdict(self, question: Callable[[Verdicts], T]) -> T:
+        """Return the answer of the stored verdicts."""
+        with self._lock:
+            return question(self.verdicts)
+
+    def look(self, topic: str, question: Callable[[TopicBook], T]) -> T | None:
+        """Return the answer of the topic's book, None for a topic that nobody has mentioned. The question changes nothing."""
+        with self._lock:
+            if topic not in self._topics:
+                return None
+            try:
+                return question(self.book(topic))
+            finally:
+                self._make_room()
+
+    def note(self, write: Callable[[AuditLog], object]) -> None:
+        """Write to the audit log in a transaction of its own."""
+        with self._lock, self._database.transaction():
+            write(self.notes)
+
+    def topics(self) -> list[str]:
+        """Return every topic that has been mentioned, sorted; without those of drills."""
+        with self._lock:
+            return sorted(topic for topic in self._topics if is_audited(topic) and not is_scratch(topic))
+
+
+def is_audited(topic: str) -> bool:
+    """Return whether the books are kept for `topic`: not for the platform's own."""
+    return not is_internal(topic)

@@ -1,0 +1,103 @@
+"""The audit's `/metrics`: what Prometheus reads, made from the stored figures on each scrape.
+
+Bounded: of more than `MOST_TOPICS` topics the rest are summed under an empty label. `deploy/alerts/headrace.rules.yml` alerts on
+these names.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ....runtime.clock import Clock
+from ..judge import Judge
+from ..store.ledger import Ledger
+
+PREFIX = "headrace_audit_"
+MOST_TOPICS = 1_000
+
+
+class Family(NamedTuple):
+    """One metric."""
+
+    kind: str
+    labels: tuple[str, ...]
+    doc: str
+
+
+TABLE: Mapping[str, Family] = {
+    "ready": Family("gauge", (), "1 while /readyz answers 200."),
+    "windows": Family("gauge", ("topic", "verdict"), "Windows that are kept one by one, by their verdict."),
+    "missing_records": Family("gauge", ("topic",), "Records missing in windows that are kept one by one."),
+    "doubled_records": Family("gauge", ("topic",), "Records that stand somewhere twice, in the same windows."),
+    "altered_records": Family("gauge", ("topic",), "Records whose content changed, in the same windows."),
+    "unsealed_producers": Family("gauge", (), "Runs of producers that have not said all and are not retired."),
+    "silent_producers": Family("gauge", (), "Those of them that said nothing for longer than their deadline."),
+    "hearing_lag_seconds": Family("gauge", (), "Time since everything on the audit topic was read."),
+    "malformed_reports_total": Family("counter", (), "Messages on the audit topic that were no reports."),
+    "judged_windows_total": Family("counter", (), "Windows judged since the service began."),
+    "judge_round_seconds": Family("gauge", (), "Time of the judge's last round."),
+    "store_writable": Family("gauge", (), "0 when the last write to the store failed: a full disk, mostly."),
+}
+
+
+class Metrics:
+    """Makes the page."""
+
+    def __init__(self, ledger: Ledger, judge: Judge, clock: Clock) -> None:
+        self._ledger = ledger
+        self._judge = judge
+        self._clock = clock
+
+    def page(self, *, ready: bool) -> bytes:
+        """Return the page in Prometheus' text format."""
+        lines: list[str] = []
+        for name, values in self._values(ready).items():
+            family = TABLE[name]
+            lines += [f"# HELP {PREFIX}{name} {family.doc}", f"# TYPE {PREFIX}{name} {family.kind}"]
+            lines += [f"{PREFIX}{name}{_labels(family.labels, labels)} {value:g}" for labels, value in values]
+        return ("\n".join(lines) + "\n").encode()
+
+    def _values(self, ready: bool) -> dict[str, Iterable[tuple[tuple[str, ...], float]]]:
+        now_ms = self._clock.now_ms()
+        windows: dict[tuple[str, ...], float] = {}
+        figures: list[dict[tuple[str, ...], float]] = [{}, {}, {}]
+        known: set[str] = set()
+        for topic, verdict, count, *wrong in self._ledger.verdict(lambda stored: stored.tallies()):
+            label = topic if topic in known or len(known) < MOST_TOPICS else ""
+            known.add(label)
+            windows[label, verdict] = windows.get((label, verdict), 0) + count
+            for mine, value in zip(figures, wrong, strict=True):
+                mine[label,] = mine.get((label,), 0) + value
+        runs = [run for run in self._ledger.unsealed() if run["retired"] is None]
+        deadline_ms = self._ledger.settings.default_deadline_ms
+        hearing = self._ledger.hearing()
+        heard_ms = hearing["heard_all_ms"] or hearing["listening_since_ms"]
+        return {
+            "ready": _one(ready),
+            "windows": windows.items(),
+            "missing_records": figures[0].items(),
+            "doubled_records": figures[1].items(),
+            "altered_records": figures[2].items(),
+            "unsealed_producers": _one(len(runs)),
+            "silent_producers": _one(sum(run["silent_ms"] > deadline_ms for run in runs)),
+            "hearing_lag_seconds": _one(max(0, now_ms - heard_ms) / 1000),
+            "malformed_reports_total": _one(hearing["malformed_reports"]),
+            "judged_windows_total": _one(self._judge.judged_count),
+            "judge_round_seconds": _one(self._judge.round_ms / 1000),
+            "store_writable": _one(self._ledger.failure is None),
+        }
+
+
+def _one(value: float) -> list[tuple[tuple[str, ...], float]]:
+    return [((), float(value))]
+
+
+def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    return "{" + ",".join(_pairs(names, values)) + "}"
+
+
+def _pairs(names: tuple[str, ...], values: tuple[str, ...]) -> Iterator[str]:
+    for name, value in zip(names, values, strict=True):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        yield f'{name}="{escaped}"'

@@ -1,0 +1,95 @@
+"""`headrace audit known-loss|erased`: a person's word on the difference of one window at one tier, with name and reason."""
+
+import argparse
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..errors import HeadraceError
+from ..runtime.layout import Layout
+from .audit_producers import TAKEN_IN_MS, login_name
+from .audit_records import window_at
+from .errors import AskedWrongly
+
+if TYPE_CHECKING:
+    Actions = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def configure(actions: "Actions") -> None:
+    """Add the two subcommands."""
+    layout = Layout.from_environment()
+    for name, words, example in (
+        ("known-loss", "mark a window's difference as known", "the disk of www1 burned on Friday"),
+        ("erased", "mark a window's missing records as deleted on purpose", "request 4711 of a customer"),
+    ):
+        one = actions.add_parser(
+            name,
+            help=words,
+            description=f"{words[0].upper()}{words[1:]}, with a name and a reason. The window shows it and is "
+            "ACCEPTED (never COMPLETE) as long as the difference is just this one.",
+            epilog=f"example: headrace audit {name} access_log --window '2015-05-17 10:00' --tier offline --reason \"{example}\"",
+        )
+        one.add_argument("topic", metavar="TOPIC")
+        one.add_argument("--window", required=True, metavar="TIME", help="a moment in the window, as for `headrace audit which`")
+        one.add_argument("--tier", help="the tier that differs (default: the first one that does)")
+        one.add_argument("--reason", required=True, help="shown with the window")
+        one.add_argument("--by", default=login_name(), help="who says so (default: %(default)s)")
+        one.add_argument("--live", default=layout.live_bootstrap, help="bootstrap of the live cluster (default %(default)s)")
+        one.add_argument("--url", default=layout.audit_url, help="the audit service (default %(default)s)")
+
+
+def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
+    """Write the word to the audit topic and return once the window's verdict follows from it."""
+    from ..audit.model.codec import decode, encode
+    from ..audit.model.messages import KnownDifference
+    from ..audit.publisher.sending import send_and_flush
+    from ..client.connection.cluster import Cluster
+    from ..client.errors import ClientError
+    from ..client.producer.producer import Producer
+    from ..runtime.clock import SystemClock
+
+    window = window_at(arguments.url, arguments.topic, arguments.window)
+    tier = arguments.tier or window["first_bad_tier"]
+    mine = [one for one in window["differences"] if one["tier"] == tier]
+    figures = {name: sum(one[name] for one in mine) for name in ("missing", "doubled", "altered")}
+    if not any(figures.values()):
+        raise AskedWrongly(
+            f"nothing differs at {tier or 'any tier'} in this window of {arguments.topic}: it is {window['verdict']}, "
+            f"{window['reason']}"
+        )
+    clock = SystemClock()
+    known = KnownDifference(
+        topic=arguments.topic,
+        window_start_ms=window["window_start_ms"],
+        tier=tier,
+        kind=kind,
+        at_ms=clock.now_ms(),
+        by=arguments.by,
+        reason=arguments.reason,
+        **figures,
+    )
+    decode(encode(known))
+    cluster = Cluster(arguments.live, client_id="headrace-audit-word")
+    producer = Producer(cluster)
+    try:
+        send_and_flush(producer, clock, [known], TAKEN_IN_MS)
+    finally:
+        with suppress(ClientError):  # if it did not arrive, an error was raised above
+            producer.close(1_000)
+        cluster.close()
+    after = _await(arguments, window)
+    print(f"{arguments.topic}, {kind} at {tier} by {arguments.by}: the window is {after['verdict']}, {after['reason']}")
+    return 0
+
+
+def _await(arguments: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
+    """Return the window once the audit says something else of it."""
+    deadline = time.monotonic() + TAKEN_IN_MS / 1000
+    while (after := window_at(arguments.url, arguments.topic, str(before["window_start_ms"]))) == before:
+        if time.monotonic() > deadline:
+            raise HeadraceError(
+                f"the word is on the audit topic, and the audit service says the same of the window as before, after "
+                f"{TAKEN_IN_MS // 1000} s: see its log"
+            )
+        time.sleep(0.1)
+    return after

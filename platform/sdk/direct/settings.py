@@ -1,0 +1,27 @@
+"""How a logger sends from its process. Plain values; `EventLogger` documents and fills them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...client.producer.accumulator import Partitioner
+from ...client.producer.partitioner import partition_for_key
+from ...wire.batch.compression import Codec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectSettings:
+    """Where to, and in what portions."""
+
+    bootstrap: str
+    registry_url: str
+    buffer_bytes: int = 32 << 20
+    codec: Codec = Codec.NONE
+    acks: int = -1
+    """-1: all in-sync replicas have a batch before it counts as acknowledged; 1: its leader has it."""
+    partitioner: Partitioner = partition_for_key
+    linger_ms: int = 20
+    batch_bytes: int = 512 << 10
+    delivery_timeout_ms: int = 120_000
+    report_every_ms: int = 1_000
+    schema_cache: Path | None = None
+    start_timeout_ms: int = 5_000

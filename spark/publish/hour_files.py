@@ -1,0 +1,234 @@
+"""What one hour's files are on both branches, against its proofs: what is late, what somebody removed, what is spoiled."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from pyiceberg.manifest import DataFile
+
+from ..errors import WarehouseError
+from ..source.digest import MODULUS
+from ..warehouse.counted import Facts
+from ..warehouse.file_rows import Rows, join_rows, read_file
+from ..warehouse.load_record import checksum
+from ..warehouse.proofs import COMPACTED, REMOVED, WITHDRAWN, Proof, ProvenFile, removed_rows
+from ..warehouse.topic_table import is_reloaded, local_path
+from .gate import HourFacts
+
+Record = tuple[int, int]
+"""Partition and offset."""
+
+
+@dataclass(slots=True)
+class HourFiles:
+    """One hour. `facts` says what the gate needs; `add` and `remove` are what a publish would do to `main`."""
+
+    hour: int
+    facts: HourFacts
+    main: list[DataFile]
+    proof: Proof | None
+    """The last revision; None: never published."""
+    add: list[DataFile] = field(default_factory=list)
+    remove: list[DataFile] = field(default_factory=list)
+    gone: set[str] = field(default_factory=set)
+    """Files that others removed from `main`: never added again."""
+    change: str = ""
+    """COMPACTED or REMOVED: what somebody has done to `main` since the last revision; empty: nothing."""
+
+    @property
+    def after(self) -> list[DataFile]:
+        """Return the hour's files on `main` once `add` and `remove` are done."""
+        gone = {file.file_path for file in self.remove}
+        return [file for file in self.main if file.file_path not in gone] + self.add
+
+
+def examine(
+    hour: int,
+    loads: Sequence[DataFile],
+    main: Sequence[DataFile],
+    history: Sequence[Proof],
+    counted: Facts,
+    *,
+    differs: bool = False,
+    is_restored: bool = False,
+) -> HourFiles:
+    """Return the hour as it stands. Files are read only where somebody touched them or a load wrote the same records again.
+
+    `differs`: see `HourFacts`. `is_restored`: a person wants back what others removed.
+    """
+    proof = history[-1] if history else None
+    is_published = proof is not None and proof.verdict != WITHDRAWN
+    row_count = sum(file.record_count for file in loads)
+    found = HourFiles(hour=hour, facts=HourFacts(hour=hour), main=list(main), proof=proof)
+    spoiled = blocked = ""
+    late_count, removed = 0, removed_rows(history)
+    named = {file.path: file for file in proof.files} if proof is not None and is_published else {}
+    standing = {file.file_path: file for file in main}
+    if set(named) != set(standing):
+        found.change, spoiled = _change(proof, named, main, loads)
+        if found.change == REMOVED and proof is not None:
+            removed += proof.row_count - sum(file.record_count for file in main)
+    for path in named.keys() & standing.keys():
+        spoiled = spoiled or _spoiled(named[path], proof)
+    gone = set(proof.gone) if proof is not None else set()
+    gone |= named.keys() - standing.keys()
+    if is_restored and not found.change:
+        gone, removed = set(), 0
+    found.gone = gone
+    candidates = [file for file in loads if file.file_path not in named and file.file_path not in gone]
+    if found.change:
+        candidates = []  # first a proof of what somebody did; the next publish goes on from there
+    is_anew = is_published and any(map(is_reloaded, candidates))
+    if is_anew:
+        blocked = _TOUCHED if removed else ""
+        candidates = [file for file in loads if file.file_path not in standing]
+        found.remove = [file for file in main if file.file_path not in {one.file_path for one in loads}]
+    elif is_published and proof is not None and removed and _was_loaded_before(candidates, proof, counted):
+        late_count, blocked = sum(file.record_count for file in candidates), _TOUCHED
+    elif is_published and proof is not None and candidates and _may_overlap(candidates, proof, counted):
+        late_count, known = _new_records(candidates, main)
+        if known and late_count and gone:
+            blocked = f"their files also hold published rows, and {_TOUCHED}"
+        elif known and late_count:
+            candidates, found.remove = list(loads), list(main)
+        elif known:
+            candidates = []
+    else:
+        late_count = sum(file.record_count for file in candidates)
+        if not is_published and gone:
+            blocked = _TOUCHED
+    found.add = candidates
+    found.facts = HourFacts(
+        hour=hour,
+        row_count=row_count,
+        late=late_count if is_published else 0,
+        is_reloaded=is_anew,
+        blocked=blocked,
+        is_published=is_published or bool(main),
+        is_counted=all(_is_counted(file, counted) for file in loads),
+        differs=differs,
+        spoiled=spoiled,
+        removed=removed,
+    )
+    return found
+
+
+_TOUCHED = "somebody had removed or rewritten its files on main: nothing is added again without `--restore HOUR`"
+
+
+def _is_counted(file: DataFile, counted: Facts) -> bool:
+    path = local_path(file.file_path)
+    facts = counted.get(str(path))
+    return facts is not None and facts.is_still(path)
+
+
+def _spoiled(proven: ProvenFile, proof: Proof | None) -> str:
+    """Return what is wrong with a published file; empty if its content is still what was proven."""
+    assert proof is not None
+    path = local_path(proven.path)
+    try:
+        now = path.stat()
+        if now.st_size == proven.size_bytes and now.st_mtime_ns < proof.at_ms * 1_000_000:
+            return ""
+        if checksum(path) == proven.sha256:
+            return ""
+        facts, _ = read_file(path)
+    except FileNotFoundError:
+        return f"{path} is gone"
+    except (OSError, WarehouseError) as error:
+        return f"{path} cannot be read any more: {error}"
+    if (facts.row_count, f"{facts.digest:032x}") == (proven.row_count, proven.digest):
+        return ""
+    return f"{path} is not the file that was proven: it had {proven.row_count} rows and has {facts.row_count}"
+
+
+def _change(
+    proof: Proof | None, named: dict[str, ProvenFile], main: Sequence[DataFile], loads: Sequence[DataFile]
+) -> tuple[str, str]:
+    """Return what somebody did to the hour on `main`, and what is wrong with it."""
+    if proof is None or proof.verdict == WITHDRAWN:
+        return "", "its files on main are named by no proof"
+    try:
+        rows = join_rows([read_file(local_path(file.file_path))[1] for file in main])
+    except (OSError, WarehouseError) as error:
+        return "", f"its files on main cannot be read: {error}"
+    if (len(rows), f"{rows.hashes.total() % MODULUS:032x}") == (proof.row_count, proof.digest):
+        return COMPACTED, ""
+    mine = _items(rows)
+    paths = {local_path(path) for path in named} | {local_path(file.file_path) for file in loads}
+    originals = {item for path in paths if path.exists() for item in _items(read_file(path)[1])}
+    if len(rows) < proof.row_count and len(mine) == len(rows) and mine <= originals:
+        return REMOVED, ""
+    return "", "somebody put rows on main that no proof names"
+
+
+def _items(rows: Rows) -> set[tuple[int, int, int, int]]:
+    columns = (rows.partitions, rows.offsets, rows.hashes.high, rows.hashes.low)
+    return set(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _may_overlap(candidates: Sequence[DataFile], proof: Proof, counted: Facts) -> bool:
+    """Return whether the files may hold records that are published, from the first and last offsets alone."""
+    proven = {one.partition: one for one in proof.offsets if one.row_count}
+    for file in candidates:
+        mine = counted.get(str(local_path(file.file_path)))
+        if mine is None:
+            return True
+        for partition, (first, end, _) in mine.partitions.items():
+            other = proven.get(partition)
+            if other is not None and first < other.end_offset and other.first_offset < end:
+                return True
+    return False
+
+
+def _was_loaded_before(candidates: Sequence[DataFile], proof: Proof, counted: Facts) -> bool:
+    """Return whether the files may hold records that had been loaded when the hour was proven last: they are not late."""
+    facts = [counted.get(str(local_path(file.file_path))) for file in candidates]
+    return any(
+        first < proof.loaded_to(partition)
+        for one in facts
+        if one is not None
+        for partition, (first, _, _) in one.partitions.items()
+    )
+
+
+def _new_records(candidates: Sequence[DataFile], main: Sequence[DataFile]) -> tuple[int, int]:
+    """Return how many records of `candidates` readers do not see yet, and how many they do."""
+    seen, mine = _records(main), _records(candidates)
+    return len(mine - seen), len(mine & seen)
+
+
+def _records(files: Iterable[DataFile]) -> set[Record]:
+    found: set[Record] = set()
+    for file in files:
+        rows = _rows_of(local_path(file.file_path))
+        if rows is not None:
+            found |= set(zip(rows.partitions.tolist(), rows.offsets.tolist(), strict=True))
+    return found
+
+
+def _rows_of(path: Path) -> Rows | None:
+    try:
+        return read_file(path)[1]
+    except (OSError, WarehouseError):
+        return None
+
+
+class ReadersView:
+    """The records that readers see of one hour: its files on `main`, read when first asked."""
+
+    def __init__(self, files: Sequence[DataFile], proof: Proof) -> None:
+        self._files = files
+        self._proof = proof
+        self._rows: Rows | None = None
+
+    def count(self, partition: int, first_offset: int, count: int, /) -> int:
+        if self._rows is None:
+            parts = [_rows_of(local_path(file.file_path)) for file in self._files]
+            self._rows = join_rows([rows for rows in parts if rows is not None])
+        offsets = self._rows.offsets[self._rows.partitions == partition]
+        return int(np.count_nonzero((offsets >= first_offset) & (offsets < first_offset + count)))
+
+    def loaded_to(self, partition: int, /) -> int:
+        return self._proof.loaded_to(partition)

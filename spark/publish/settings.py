@@ -1,0 +1,44 @@
+"""What may be published although records are lost by name: `<warehouse>/publish.toml`, optional.
+
+[default]
+despite = []                # names of losses without an address: expired, refused, send_failed, dropped_…
+[topics.access_log]
+despite = ["expired"]
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ...audit.model.messages import LOSS_NAMES
+from ..errors import WarehouseError
+
+NAME = "publish.toml"
+
+
+def despite(warehouse: Path, topic: str) -> frozenset[str]:
+    """Return the losses that do not keep the topic's hours shut; none by default. Raises WarehouseError for a wrong file."""
+    path = warehouse / NAME
+    try:
+        words = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, ValueError) as error:
+        raise WarehouseError(f"{path} cannot be read: {error}") from error
+    topics = words.pop("topics", {})
+    sections: dict[str, Any] = {**{f"topics.{name}": one for name, one in topics.items()}, **words}
+    faults = [fault for name, section in sections.items() if (fault := _fault(name, section))]
+    if faults:
+        raise WarehouseError(f"{path}: {'; '.join(faults)}")
+    chosen = topics.get(topic, words.get("default", {}))
+    return frozenset(chosen.get("despite", ()))
+
+
+def _fault(name: str, section: Any) -> str:
+    if name != "default" and not name.startswith("topics."):
+        return f"there is no section [{name}]: known are [default] and [topics.NAME]"
+    if not isinstance(section, dict) or set(section) - {"despite"}:
+        return f"[{name}] holds more than `despite`"
+    losses = section.get("despite", [])
+    wrong = [loss for loss in losses if loss not in LOSS_NAMES] if isinstance(losses, list) else [losses]
+    return f"[{name}] despite: {wrong[0]!r} is no loss; known are {', '.join(LOSS_NAMES)}" if wrong else ""

@@ -1,0 +1,73 @@
+"""What the count has read and reported of one table: `<warehouse>/loads/<topic>/counted.json`.
+
+Bookkeeping, not truth: without it everything is read and reported again, which the audit recognises.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...runtime.whole_file import replace_file
+from .file_rows import FileFacts
+
+NAME = "counted.json"
+VERSION = 1
+
+Facts = dict[str, FileFacts]
+"""Path of a file → its facts."""
+
+
+@dataclass(slots=True)
+class Counted:
+    """The state after the last count."""
+
+    offsets: dict[int, int] = field(default_factory=dict)
+    """Partition → offset up to which the audit was told."""
+    runs: dict[str, Facts] = field(default_factory=dict)
+    """Run → its files as they were reported."""
+    others: Facts = field(default_factory=dict)
+    """Files of the branch that no load wrote: somebody rewrote a load's files."""
+    differing: dict[str, list[int]] = field(default_factory=dict)
+    """Run → windows whose rows are not those that the load had decoded."""
+
+    def files(self) -> Facts:
+        """Return every file that was counted."""
+        found = dict(self.others)
+        for facts in self.runs.values():
+            found.update(facts)
+        return found
+
+    def write(self, folder: Path) -> None:
+        words = {
+            "v": VERSION,
+            "offsets": {str(partition): offset for partition, offset in self.offsets.items()},
+            "runs": {run: _words(facts) for run, facts in self.runs.items()},
+            "others": _words(self.others),
+            "differing": self.differing,
+        }
+        replace_file(folder / NAME, json.dumps(words).encode())
+
+
+def read_counted(folder: Path) -> Counted:
+    """Return the state of the table in this folder; an empty one if there is none, or none that can be read."""
+    try:
+        words = json.loads((folder / NAME).read_text())
+        if words["v"] != VERSION:
+            return Counted()
+        return Counted(
+            offsets={int(name): offset for name, offset in words["offsets"].items()},
+            runs={run: _facts(files) for run, files in words["runs"].items()},
+            others=_facts(words["others"]),
+            differing={run: list(windows) for run, windows in words["differing"].items()},
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Counted()
+
+
+def _words(facts: Mapping[str, FileFacts]) -> dict[str, object]:
+    return {path: one.as_json() for path, one in facts.items()}
+
+
+def _facts(words: Mapping[str, Mapping[str, object]]) -> Facts:
+    return {path: FileFacts.of_json(one) for path, one in words.items()}

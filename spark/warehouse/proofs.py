@@ -1,0 +1,193 @@
+"""Proofs of published hours: rows of the Iceberg table `headrace.proofs`, written before the publish that names them.
+
+They outlive the snapshots of the topics' tables. A proof whose publish number is above the table's last publish is a leftover of
+a publish that did not reach `main`. Layout: docs/FORMATS.md.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.table import Table
+
+from .file_rows import FileFacts
+from .hours import hour_name
+
+WITHDRAWN = "WITHDRAWN"
+"""The hour was taken away from readers: no file of it is published."""
+ERASED = "ERASED"
+"""Somebody removed rows on purpose, with a person's word on the audit topic."""
+REMOVED = "REMOVED"
+"""Somebody removed rows, and nobody has said why."""
+COMPACTED = "COMPACTED"
+"""Somebody rewrote the files: the same rows, by number and digest."""
+
+_FILE = pa.struct(
+    [
+        pa.field("path", pa.string()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("sha256", pa.string()),
+        pa.field("row_count", pa.int64()),
+        pa.field("digest", pa.string()),
+    ]
+)
+_OFFSETS = pa.struct(
+    [
+        pa.field("partition", pa.int32()),
+        pa.field("first_offset", pa.int64()),
+        pa.field("end_offset", pa.int64()),
+        pa.field("row_count", pa.int64()),
+        pa.field("loaded_to", pa.int64()),
+    ]
+)
+SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("hour", pa.int64()),
+        pa.field("hour_name", pa.string()),
+        pa.field("revision", pa.int32()),
+        pa.field("previous", pa.int32()),
+        pa.field("publish", pa.int64()),
+        pa.field("verdict", pa.string()),
+        pa.field("reason", pa.string()),
+        pa.field("row_count", pa.int64()),
+        pa.field("digest", pa.string()),
+        pa.field("files", pa.list_(pa.field("element", _FILE))),
+        pa.field("gone", pa.list_(pa.field("element", pa.string()))),
+        pa.field("offsets", pa.list_(pa.field("element", _OFFSETS))),
+        pa.field("windows", pa.string()),
+        pa.field("loads_snapshot_id", pa.int64()),
+        pa.field("main_snapshot_id", pa.int64()),
+        pa.field("at_ms", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenFile:
+    """One file of an hour, as it was proven."""
+
+    path: str
+    """As the table names it."""
+    size_bytes: int
+    sha256: str
+    row_count: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenOffsets:
+    """The records of one partition in the hour. Without rows both offsets are 0."""
+
+    partition: int
+    first_offset: int
+    end_offset: int
+    row_count: int
+    loaded_to: int
+    """How far the partition was loaded then: what lies behind is late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """One revision of one hour."""
+
+    topic: str
+    hour: int
+    revision: int
+    """1, 2, …"""
+    previous: int | None
+    publish: int
+    """Number of the publish that carried it out."""
+    verdict: str
+    """COMPLETE, ACCEPTED, ACCOUNTED, or one of the above."""
+    reason: str
+    row_count: int
+    digest: str
+    files: tuple[ProvenFile, ...]
+    """All of the hour's files on `main` since this revision."""
+    gone: tuple[str, ...] = ()
+    """Files that somebody removed: they are never added again."""
+    offsets: tuple[ProvenOffsets, ...] = ()
+    windows: str = "[]"
+    """The audit's own words, JSON."""
+    loads_snapshot_id: int | None = None
+    main_snapshot_id: int | None = None
+    """The head of `main` before the publish."""
+    at_ms: int
+
+    def loaded_to(self, partition: int) -> int:
+        return next((one.loaded_to for one in self.offsets if one.partition == partition), 0)
+
+
+class Proofs:
+    """The table's rows of one topic."""
+
+    def __init__(self, table: Table, topic: str) -> None:
+        self._table = table
+        self._topic = topic
+
+    @property
+    def iceberg(self) -> Table:
+        """Return the pyiceberg table, for readers."""
+        return self._table
+
+    def read(self, *, up_to_publish: int) -> dict[int, list[Proof]]:
+        """Return hour → its revisions, oldest first; without leftovers of later publishes, and without the audit's words."""
+        if self._table.current_snapshot() is None:
+            return {}
+        wanted = tuple(name for name in SCHEMA.names if name not in ("hour_name", "windows"))
+        rows = self._table.scan(row_filter=f"topic == '{self._topic}'", selected_fields=wanted).to_arrow().to_pylist()
+        found: dict[int, list[Proof]] = {}
+        for row in sorted(rows, key=lambda one: (one["hour"], one["revision"])):
+            if row["publish"] <= up_to_publish:
+                found.setdefault(row["hour"], []).append(_proof(row))
+        return found
+
+    def discard_leftovers(self, *, after_publish: int) -> None:
+        """Delete the proofs of a publish that did not reach `main`."""
+        if self._table.current_snapshot() is None:
+            return
+        leftover = f"topic == '{self._topic}' and publish > {after_publish}"
+        if len(self._table.scan(row_filter=leftover, selected_fields=("publish",)).to_arrow()):
+            self._table.delete(leftover)
+
+    def append(self, proofs: Sequence[Proof]) -> None:
+        rows = [{**asdict(one), "hour_name": hour_name(one.hour)} for one in proofs]
+        self._table.append(pa.Table.from_pylist(rows, SCHEMA))
+
+
+def removed_rows(history: Sequence[Proof]) -> int:
+    """Return the rows that others have removed since the hour was last published anew."""
+    count = 0
+    for before, after in pairwise(history):
+        if after.verdict in (REMOVED, ERASED):
+            count += before.row_count - after.row_count
+        elif after.verdict == WITHDRAWN or not after.gone:
+            count = 0
+    return count
+
+
+def _proof(row: Mapping[str, Any]) -> Proof:
+    words = dict(row)
+    words["files"] = tuple(ProvenFile(**one) for one in row["files"])
+    words["gone"] = tuple(row["gone"])
+    words["offsets"] = tuple(ProvenOffsets(**one) for one in row["offsets"])
+    return Proof(**words)
+
+
+def proven_offsets(files: Iterable[FileFacts], loaded: Mapping[int, int]) -> tuple[ProvenOffsets, ...]:
+    """Return the files' offsets by partition; a partition without rows is listed for how far it was loaded."""
+    found: dict[int, tuple[int, int, int]] = {}
+    for one in files:
+        for partition, (first, end, count) in one.partitions.items():
+            before = found.get(partition, (first, end, 0))
+            found[partition] = (min(first, before[0]), max(end, before[1]), count + before[2])
+    return tuple(
+        ProvenOffsets(
+            partition=partition, first_offset=first, end_offset=end, row_count=count, loaded_to=loaded.get(partition, end)
+        )
+        for partition in sorted({*found, *loaded})
+        for first, end, count in (found.get(partition, (0, 0, 0)),)
+    )

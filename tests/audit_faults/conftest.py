@@ -1,0 +1,48 @@
+"""A platform for faults: ZooKeepers, brokers, registry, audit and mirror, as `make up` runs them, without Airflow and consumers.
+
+At the end of the run a table says how soon each fault was told.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.platform import Platform, free_shift, table_of
+
+from .topics import TOLD, WITH_WAREHOUSE
+
+PARTS = ("zookeeper-live", "zookeeper-offline", "broker-live", "broker-offline", "registry", "audit", "mirror")
+SCAN_EVERY_S = 10
+SETTINGS = f"""
+[service]
+discover_ms = 500
+judge_every_ms = 250
+scan_every_ms = {SCAN_EVERY_S * 1000}
+[deadlines_ms]
+default = 10000
+[topics.default]
+tiers = ["producer", "live", "mirror", "offline"]
+[topics.{WITH_WAREHOUSE}]
+adds = ["warehouse"]
+"""
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """The running platform; each test has topics of its own. Stopped at the end, its logs left in pytest's folder."""
+    folder = tmp_path_factory.mktemp("platform")
+    settings = folder / "audit.toml"
+    settings.write_text(SETTINGS)
+    with pytest.MonkeyPatch.context() as patch:
+        table = table_of(folder / "table.toml", PARTS, {"{deploy}/audit.toml": str(settings)})
+        patch.setenv("HEADRACE_PROCESS_TABLE", str(table))
+        running = Platform(folder / "home", free_shift())
+        try:
+            yield running.up()
+        finally:
+            running.down()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for what, seconds in TOLD.items():
+        terminalreporter.write_line(f"told after {seconds:5.1f} s: {what}")

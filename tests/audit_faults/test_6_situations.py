@@ -1,0 +1,129 @@
+"""Situations that are no fault of anybody: odd times, skewed clocks, a new partition, records gone before they were copied.
+
+Each row of docs/AUDIT.md, section 'Situations', that names a test of this file is shown here through real processes.
+"""
+
+import time
+from collections import Counter
+
+from confluent_kafka import Producer as ForeignProducer
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from headrace.local import control
+from headrace.runtime.clock import SystemClock
+from tests.support.platform import Platform
+from tests.support.processes import eventually
+
+from .topics import Topic, W, in_window
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+class SkewedClock(SystemClock):
+    """The clock of a host that is wrong by so much."""
+
+    def __init__(self, by_ms: int) -> None:
+        self._by_ms = by_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._by_ms
+
+
+def log_at(topic: Topic, times_ms: list[int], **settings: object) -> Counter[int]:
+    """Log one event at each time, and seal; return how many belong in each window."""
+    with topic.logger(**settings) as logger:
+        for at_ms in times_ms:
+            assert logger.log({"client_ip": "127.0.0.1", "method": "GET", "path": "/", "status": 200}, event_time_ms=at_ms)
+    return Counter(at_ms - at_ms % W for at_ms in times_ms)
+
+
+def counts(platform: Platform, topic: str, tier: str) -> dict[int, int]:
+    return {start: window["tiers"][tier] for start, window in platform.windows(topic).items()}
+
+
+def test_late_future_border_and_very_far_times_are_counted_in_their_own_windows(platform: Platform) -> None:
+    topic = Topic(platform, "odd_times").make(2)
+    now_ms = time.time_ns() // 1_000_000
+    border_ms = topic.windows[1]
+    year_2262, year_10000 = 9_223_372_800_000, 253_402_300_800_000
+    times = [0, 1, border_ms - 1, border_ms, border_ms + 1, now_ms - 5 * HOUR_MS, now_ms + DAY_MS, year_2262, year_10000]
+    truth = log_at(topic, times)
+    windows = platform.await_complete(topic.name)
+    assert windows.keys() == truth.keys()
+    for tier in ("producer", "live", "mirror", "offline"):
+        assert counts(platform, topic.name, tier) == truth, tier
+    assert Counter(one.timestamp_ms - one.timestamp_ms % W for one in topic.offline()) == truth, "another client agrees"
+
+
+def test_records_without_a_time_and_before_1970_are_counted_in_one_window(platform: Platform) -> None:
+    """Only foreign producers can send them: the SDK takes an event without a time as of now and refuses one before 1970."""
+    topic = Topic(platform, "without_time").make()
+    log_at(topic, [topic.windows[0]])
+    with topic.logger() as logger:
+        assert not logger.log({"client_ip": "::1", "status": 200}, event_time_ms=-5), "refused, and in quarantine"
+    foreign = ForeignProducer({"bootstrap.servers": platform.layout.live_bootstrap})
+    foreign.produce(topic.name, b"long ago", timestamp=-86_400_000)
+    assert foreign.flush(20) == 0
+
+    def told() -> bool:
+        found = platform.windows(topic.name)
+        assert counts(platform, topic.name, "offline").get(-W) == 1, found
+        assert found[-W]["unaudited"] == 1, found
+        return True
+
+    eventually(told, within_ms=60_000, every_ms=200, what="the record before 1970 counted")
+    assert sum(window["quarantined"] for window in platform.windows(topic.name).values()) == 1
+
+
+def test_hosts_with_wrong_clocks_are_complete_once_they_sealed(platform: Platform) -> None:
+    topic = Topic(platform, "skewed").make()
+    truth = log_at(topic, [topic.windows[0]] * 5, clock=SkewedClock(2 * HOUR_MS))
+    truth += log_at(topic, [topic.windows[0] + 1] * 5, clock=SkewedClock(-2 * HOUR_MS))
+    platform.await_complete(topic.name)
+    assert counts(platform, topic.name, "offline") == truth
+
+
+def test_a_partition_added_is_counted_like_the_others(platform: Platform) -> None:
+    topic = Topic(platform, "grown").make(1).log(5)
+    admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
+    admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result(30)
+    eventually(lambda: len(platform.log_ends(platform.layout.live_bootstrap, topic.name)) == 3, what="three partitions")
+    truth = log_at(topic, [start + at for start in topic.windows for at in range(30)])
+
+    def complete() -> bool:
+        found = platform.windows(topic.name)
+        assert {window["verdict"] for window in found.values()} == {"COMPLETE"}, found
+        return counts(platform, topic.name, "offline") == {start: 5 + truth[start] for start in topic.windows}
+
+    eventually(complete, within_ms=60_000, every_ms=200, what="35 in each window")
+    assert len({one.partition for one in topic.offline()}) > 1
+
+
+def test_records_deleted_before_the_mirror_copied_them_are_named_with_their_number(platform: Platform) -> None:
+    """Issue: it was UNKNOWN, 'mirror silent', 0 missing, though the number is known."""
+    topic = Topic(platform, "deleted_early").make()
+    control.stop(platform.layout, "mirror")
+    try:
+        topic.log(10)
+
+        def counted() -> bool:
+            return counts(platform, topic.name, "live") == dict.fromkeys(topic.windows, 10)
+
+        eventually(counted, within_ms=60_000, every_ms=200, what="the live log counted")
+        behind = in_window(topic.live(), topic.windows[0])[4]
+        admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
+        for future in admin.delete_records([TopicPartition(topic.name, 0, behind)]).values():
+            future.result(30)
+    finally:
+        control.start(platform.layout, "mirror")
+
+    def told() -> bool:
+        window = platform.windows(topic.name)[topic.windows[0]]
+        assert window["verdict"] in ("ACCOUNTED", "INCOMPLETE"), window
+        assert window["missing"] + sum(window["accounted"].values()) == 4, window
+        return True
+
+    eventually(told, within_ms=60_000, every_ms=200, what="four records named")
+    assert len(in_window(topic.offline(), topic.windows[0])) == 6

@@ -1,0 +1,22 @@
+"""The drills that `tests/e2e/test_4_drills.py` leaves out; `loss` and `silence` run there, with Airflow beside them."""
+
+import json
+
+import pytest
+
+from tests.support.platform import Platform
+
+from .topics import TOLD
+
+
+@pytest.mark.parametrize(("name", "verdict"), [("double", "DOUBLED"), ("alter", "ALTERED"), ("swap", "INCOMPLETE")])
+def test_a_planted_fault_is_told_with_its_records_and_its_tier_and_nothing_of_it_stays(
+    platform: Platform, name: str, verdict: str
+) -> None:
+    said = json.loads(platform.headrace("audit", "drill", name, "--json", exit_code=None))
+    assert said["held"], said
+    assert said["verdict"] == verdict
+    TOLD[f"drill {name}"] = said["told_after_s"]
+    assert said["topic"] not in platform.report_topics()
+    for bootstrap in (platform.layout.live_bootstrap, platform.layout.offline_bootstrap):
+        assert said["topic"] not in platform.topics(bootstrap)

@@ -1,0 +1,1 @@
+"""The audit's verdicts against the truth, in as many small histories as there is time for."""

@@ -1,0 +1,54 @@
+"""The safeguards of the verdict, each with the way to switch it off: what it says then whatever the facts are.
+
+docs/AUDIT.md lists the same names. `test_safeguards.py` proves that the search notices when one is off.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from headrace.audit.model import comparison, differences, packed_rows, runs, verdict
+from headrace.audit.model.differences import Findings
+
+Off = tuple[object, str, Callable[..., Any]]
+
+
+def _nothing(*_: Any, **__: Any) -> list[Any]:
+    return []
+
+
+def _yes(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _no(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _zero(*_: Any, **__: Any) -> int:
+    return 0
+
+
+def _as_it_stands(_claims: Any, numbers: Any, piece: Any, _met: Any) -> Iterator[Any]:
+    yield numbers, piece
+
+
+_JUDGEMENT = verdict._Judgement
+SAFEGUARDS: dict[str, Off] = {
+    "every run has sealed the window": (_JUDGEMENT, "_producers_sealed", _yes),
+    "a lost report is waited for": (verdict, "_lost_reports", _no),
+    "live is read after the last word": (_JUDGEMENT, "_last_word_ms", _zero),
+    "a gap in what a tier told is never complete": (verdict, "_accounts_for", _yes),
+    "records are compared by sequence": (differences, "compare_sequences", _nothing),
+    "records are compared by offset": (verdict, "compare_tiers", lambda *_: Findings()),
+    "content is compared by CRC": (comparison, "differ", _no),
+    "a batch sent again is one batch": (comparison, "_last_numbers", _as_it_stands),
+    "what nobody reported is doubled": (differences, "_is_forgiven", _yes),
+    "a retired run makes ACCEPTED": (_JUDGEMENT, "_lacks_a_word_of", _no),
+    "losses by name make ACCOUNTED": (verdict, "_without_address", lambda *_: {}),
+    "what nobody could read is not missing": (differences, "_may_be_hidden", _no),
+    "what nobody could read must be proven by a later tier": (differences, "_unproven", _nothing),
+    "damage of what nobody reported is noticed": (differences, "_damaged", _nothing),
+    "a range replaces what was said of it": (packed_rows.Rows, "cut", _nothing),
+    "a replay waits for its own windows": (runs.Run, "may_touch", _no),
+    "a replay leaves other windows alone": (runs.Run, "may_touch", _yes),
+}

@@ -1,0 +1,161 @@
+"""The truth of one window, counted record by record. Knows nothing of CRCs, ranges or sweeps."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .producers import Run
+from .records import ACKNOWLEDGED, Entry, Log
+from .world import World
+
+
+@dataclass
+class Truth:
+    """What is true of one window."""
+
+    missing: Counter[str] = field(default_factory=Counter)
+    """Tier → records."""
+    doubled: Counter[str] = field(default_factory=Counter)
+    altered: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    """Name → records."""
+    unaudited: int = 0
+    is_told: bool = True
+    """Whether everything that is to be known stands on the audit topic, or was read."""
+    is_waiting: bool = False
+    """Whether a run has more to say."""
+    may_wait: bool = False
+    """Whether a run that sealed the window goes on."""
+    is_hidden: bool = False
+    """Whether some of it lay where the audit could not read in time."""
+    is_double_to_be_seen: bool = False
+    """Whether two copies of a record were read on live or, where it expired unread, are in the mirror's log."""
+    by_a_person: bool = False
+
+    @property
+    def first_bad(self) -> str | None:
+        order = ("live", "mirror", "offline", "warehouse", "consumer:rates")
+        return next((tier for tier in order if self.missing[tier] or self.doubled[tier] or self.altered[tier]), None)
+
+    @property
+    def kind(self) -> str:
+        if self.missing.total():
+            return "INCOMPLETE"
+        if self.altered.total():
+            return "ALTERED"
+        if self.doubled.total():
+            return "DOUBLED"
+        if self.lost.total():
+            return "ACCOUNTED"
+        return "ACCEPTED" if self.by_a_person else "COMPLETE"
+
+
+def truth_of(world: World, window: int, *, only_read: bool = False) -> Truth:
+    """Return what is true of the window; with `only_read`, of those records that the audit has met in the live log."""
+    truth = Truth(may_wait=bool(world.unread))
+    for partition in world.partitions:
+        _at_live(world, window, partition, truth)
+        for tier in (world.mirror, world.offline, world.warehouse, world.group):
+            before, log = tier.before[partition], tier.logs[partition]
+            met = world.live[partition].has_told if only_read else None
+            copied = _damaged(world, window, partition) if tier is world.group else []
+            _between(tier.name, window, before, log, truth, met, {one.offset for one in copied})
+    for run in world.runs:
+        _run(world, window, run, truth)
+    return truth
+
+
+def _run(world: World, window: int, run: Run, truth: Truth) -> None:
+    truth.lost.update(world.losses.get((run.instance, run.epoch, window), {}))
+    has_gap = any(at < run.last_heard for at in run.vanished)
+    has_sealed = window in run.sealed and run.sealed[window] <= run.last_heard and not has_gap
+    stored = [one for log in world.live.values() for one in log.held if one.window == window]
+    touches = any(one.producer_id == run.producer_id for one in stored) or (run.instance, run.epoch, window) in world.losses
+    if run.between is not None and not touches and not run.between[0] <= window < run.between[1]:
+        return
+    if run.is_retired:
+        truth.by_a_person |= not has_sealed
+    elif has_gap or not has_sealed:
+        truth.is_waiting = True
+    elif not run.has_said_all:
+        truth.may_wait = True
+
+
+def _at_live(world: World, window: int, partition: int, truth: Truth) -> None:
+    log = world.live[partition]
+    mirrored = world.mirror.logs[partition].held
+    copied = {one.offset for one in mirrored}
+    copied_well = {one.offset for one in mirrored if not one.content}
+    copies: dict[int, list[Entry]] = {}
+    for one in log.held:
+        if one.window == window:
+            copies.setdefault(one.record, []).append(one)
+            if one.producer_id not in world.announced:
+                truth.unaudited += 1
+            if not log.has_told(one.offset):
+                truth.is_hidden = True
+    for run in world.runs:
+        for batch in run.batches:
+            if batch.window != window or batch.partition != partition:
+                continue
+            end, places, last = run.standing(batch)
+            for record in batch.records:
+                there = copies.get(record, [])
+                known = [one for one in there if one.numbers in places]
+                unreported = len(there) - len(known)
+                if run.is_retired:
+                    truth.by_a_person |= unreported > 0
+                else:
+                    truth.doubled["live"] += unreported
+                if not places:
+                    continue
+                if not known:
+                    if end == ACKNOWLEDGED or (end is None and not run.is_retired):
+                        truth.missing["live"] += 1
+                    else:
+                        truth.lost["send_failed"] += 1
+                truth.doubled["live"] += max(0, len(known) - 1)
+                to_be_seen = [one for one in known if log.has_told(one.offset) or one.offset in copied_well]
+                truth.is_double_to_be_seen |= len(to_be_seen) > 1
+                seen = [one for one in known if len(known) == 1 or log.has_told(one.offset) or one.offset in copied]
+                if any(one.content and (end is not None or one.numbers != last) for one in seen):
+                    truth.altered["live"] += 1
+    truth.missing["live"] += sum(one.crc not in world.said for one in _damaged(world, window, partition))
+
+
+def _damaged(world: World, window: int, partition: int) -> list[Entry]:
+    """Return what the mirror has of records that were damaged on live."""
+    bad = [(low, high) for low, high, why in world.live[partition].skipped if why == "corrupt"]
+    held = world.mirror.logs[partition].held if bad else []
+    return [one for one in held if one.window == window and any(low <= one.offset < high for low, high in bad)]
+
+
+def _between(
+    tier: str, window: int, before: Log, log: Log, truth: Truth, met: Callable[[int], bool] | None, copied: set[int]
+) -> None:
+    """Compare one tier with the one before it; of the records at `copied` it has to say whether it has them."""
+    came: dict[int, list[Entry]] = {}
+    went: dict[int, list[Entry]] = {}
+    for one in before.held:
+        if one.window == window:
+            came.setdefault(one.offset, []).append(one)
+    for one in (*log.held, *log.aside):
+        if one.window == window:
+            went.setdefault(one.offset, []).append(one)
+    for offset in came.keys() | went.keys() | copied:
+        if met is not None and not met(offset):
+            continue
+        here, there = came.get(offset, []), went.get(offset, [])
+        is_damaged = any(low <= offset < high for low, high, why in before.skipped if why == "corrupt")
+        if not log.has_told(offset):
+            truth.is_told = False
+        if here and not there:
+            if any(low <= offset < high for low, high, why in log.skipped if why == "expired"):
+                truth.lost["expired"] += 1
+            else:
+                truth.missing[tier] += 1
+        came_in = len(here) or (1 if is_damaged else 0)
+        truth.doubled[tier] += max(0, len(there) - came_in)
+        contents = {(one.record, one.content) for one in here}
+        if here and any((one.record, one.content) not in contents for one in there):
+            truth.altered[tier] += 1

@@ -1,0 +1,370 @@
+"""One history, drawn from a seed, and the audit that listens to it."""
+
+import random
+from collections.abc import Callable
+from functools import cache
+
+from headrace.audit.model.build_facts import topic_facts, window_facts
+from headrace.audit.model.facts import Verdict
+from headrace.audit.model.messages import KnownDifference, ProducerReport, RangeReport, Report, Retirement, Skipped, Stretch
+from headrace.audit.model.tier_reports import Journal, LiveBatch, LogKey, PartitionRead, TierReports
+from headrace.audit.model.tiers import CHAIN, LIVE, OFFLINE, TierRule, rules
+from headrace.audit.model.verdict import decide
+
+from .memory_journal import MemoryJournal
+from .producers import Run
+from .records import ACKNOWLEDGED, TOPIC, UNCERTAIN, WINDOW_MS, Batch, Entry, Log
+from .tiers import Tier, stretches
+
+GROUP = "consumer:rates"
+DEADLINE_MS = 20_000
+FAULTS = (
+    "loss", "double", "alter", "silence", "restart", "uncertain", "renumber", "refused", "drop", "late", "kill", "fork", "clone",
+    "lost_report", "vanished_report", "expiry", "corrupt", "foreign", "recount", "unreported", "quarantine", "replay", "stray",
+    "retire",
+)  # fmt: skip
+
+
+class World:
+    """What happens in one history. Each kind of fault is possible in it or is not."""
+
+    def __init__(self, seed: int, journal: Journal | None = None) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        share = self.random.choice([0.0, 0.1, 0.3, 0.5])
+        self.faults = {name for name in FAULTS if self.random.random() < share}
+        self.partitions = list(range(self.random.randint(1, 2)))
+        self.windows = [WINDOW_MS * at for at in range(self.random.randint(1, 3))]
+        self.now_ms = 10_000_000
+        self.live = {partition: Log() for partition in self.partitions}
+        self.mirror = Tier(self, "mirror", self.live, has_batches=True)
+        self.offline = Tier(self, "offline", self.mirror.logs, has_batches=True)
+        self.warehouse = Tier(self, "warehouse", self.offline.logs, has_batches=False)
+        self.group = Tier(self, GROUP, self.live, has_batches=False)
+        self.tellers = [self.mirror, self.warehouse, self.group]
+        self.runs: list[Run] = []
+        self.mentioned: set[int] = set()
+        self.said: dict[int, str | None] = {}
+        """CRC of a batch → what the audit topic has of its end; None: it was sent again under other numbers."""
+        self.announced: set[int] = set()
+        self.losses: dict[tuple[str, int, int], dict[str, int]] = {}
+        """(instance, epoch, window) → what the run has said of its losses."""
+        self.topic: list[Report] = []
+        self._heard = 0
+        self._numbers = 0
+        self.journal: Journal = journal or MemoryJournal(WINDOW_MS)
+        self.books = TierReports(WINDOW_MS)
+        self.heard_all_ms: int | None = None
+        self.position: dict[tuple[str, int], int] = {}
+        self.unread: list[tuple[int, int, int]] = []
+        """(partition, from, to) of the live log that expired before the audit read it."""
+
+    def happens(self, fault: str, share: float) -> bool:
+        return fault in self.faults and self.random.random() < share
+
+    def _next(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def new_records(self, count: int) -> list[int]:
+        return [self._next() for _ in range(count)]
+
+    def new_crc(self) -> int:
+        return 1_000_000 + self._next()
+
+    def new_content(self) -> int:
+        return self._next()
+
+    # -- what happens ----------------------------------------------------------------------------------------------------
+
+    def run(self, look: Callable[["World"], None] | None = None) -> "World":
+        """Let everything happen; `look` is called at some moments in between."""
+        self._make_runs()
+        lives = [run.life() for run in self.runs]
+        for tier in self.tellers:
+            tier.announce()
+        while lives:
+            self.now_ms += self.random.randint(1, 5_000)
+            if self.random.random() < 0.6:
+                life = self.random.choice(lives)
+                if next(life, "over") == "over":
+                    lives.remove(life)
+                continue
+            self.random.choice(self._deeds())()
+            if look is not None and self.random.random() < 0.2:
+                look(self)
+        for _ in range(self.random.randint(0, 15)):
+            self.now_ms += self.random.randint(1, 2_000)
+            self.random.choice(self._deeds())()
+            if look is not None and self.random.random() < 0.3:
+                look(self)
+        self._end()
+        return self
+
+    def _make_runs(self) -> None:
+        for at in range(self.random.randint(1, 2)):
+            self.runs.append(Run(self, f"host/app/{at}", self.now_ms - 10_000 + at, 700 + at))
+        if "fork" in self.faults or "kill" in self.faults:
+            self.runs.append(Run(self, "host/app/0", self.now_ms - 5_000, 750))
+        if "replay" in self.faults:
+            start = self.random.choice(self.windows)
+            self.runs.append(Run(self, "host/replay", self.now_ms - 4_000, 760, between=(start, start + WINDOW_MS)))
+
+    def _deeds(self) -> list[Callable[[], None]]:
+        deeds: list[Callable[[], None]] = [
+            self.mirror.step, self.offline.step, self.warehouse.step, self.group.step, self.mirror.tell, self.warehouse.tell,
+            self.group.tell, self.listen, lambda: self.read(LIVE), lambda: self.read(OFFLINE),
+        ]  # fmt: skip
+        deeds += [self._foreign] if "foreign" in self.faults else []
+        deeds += [self._expire] if "expiry" in self.faults else []
+        deeds += [self._corrupt] if "corrupt" in self.faults else []
+        deeds += [self._recount] if "recount" in self.faults else []
+        return deeds
+
+    def _end(self) -> None:
+        for tier in (self.mirror, self.offline, self.warehouse, self.group):
+            tier.step(to_end=True)
+        for tier in self.tellers:
+            tier.tell(to_end=True)
+        self.now_ms += 60_000
+        if "retire" in self.faults:
+            for run in self.runs:
+                if not run.has_said_all:
+                    run.retire()
+        self.listen()
+        self.now_ms += 100
+        for tier in (LIVE, OFFLINE):
+            self.read(tier, to_end=True)
+        self.now_ms += 100
+        self.listen()
+
+    def store(self, batch: Batch, index: int, *, is_altered: bool) -> None:
+        """Append a batch to the live log."""
+        batch.is_altered |= is_altered
+        numbers = batch.numbers[index]
+        content, crc = (self.new_content(), self.new_crc()) if is_altered else (0, numbers.crc)
+        log = self.live[batch.partition]
+        for at, record in enumerate(batch.records):
+            log.held.append(
+                Entry(
+                    log.end + at,
+                    record,
+                    content,
+                    crc,
+                    batch.window,
+                    numbers.producer_id,
+                    numbers.epoch,
+                    numbers.sequence + at,
+                    index,
+                )
+            )
+        log.end += len(batch.records) + self.random.randint(0, 4)
+
+    def twin(self, run: Run, partition: int) -> Batch | None:
+        """Return a batch of another run's own, acknowledged and reported, of which the numbers can be taken a second time.
+
+        (None that stands twice, once altered: that copy may as well be the twin with another content. docs/AUDIT.md.)
+        """
+        found = [
+            batch
+            for other in self.runs
+            for batch in other.batches
+            if other is not run
+            and batch.numbers[-1].producer_id == other.producer_id
+            and batch.partition == partition
+            and batch.end == ACKNOWLEDGED
+            and not (batch.is_altered and len(batch.copies) > 1)
+            and self.said.get(batch.numbers[-1].crc) == ACKNOWLEDGED
+        ]
+        return self.random.choice(found) if found else None
+
+    def _foreign(self) -> None:
+        """A program that reports nothing writes a batch, of more than one window perhaps."""
+        log = self.live[self.random.choice(self.partitions)]
+        crc = self.new_crc()
+        for record in self.new_records(self.random.randint(1, 3)):
+            window = self.random.choice(self.windows)
+            self.mentioned.add(window)
+            log.held.append(Entry(log.end, record, 0, crc, window))
+            log.end += 1
+
+    def _expire(self) -> None:
+        """Retention. (Not of what was damaged before: nobody could tell afterwards that it had been.)"""
+        partition = self.random.choice(self.partitions)
+        log = self.live[partition]
+        if any(why == "corrupt" for _, _, why in log.skipped):
+            return
+        borders = [one.offset for at, one in enumerate(log.held) if at == 0 or log.held[at - 1].crc != one.crc]
+        if borders:
+            log.begins_at = max(log.begins_at, self.random.choice([*borders, log.end]))
+
+    def _corrupt(self) -> None:
+        """A batch on the live log goes bad after the mirror and the group have read it. The audit is told to count anew."""
+        partition = self.random.choice(self.partitions)
+        log = self.live[partition]
+        read = min(self.mirror.logs[partition].end, self.group.logs[partition].end)
+        sound = {one.offset: one for one in self.mirror.logs[partition].held}
+        bad = [
+            one
+            for one in log.held
+            if log.begins_at <= one.offset < read and one.content == 0 and one.offset in sound and sound[one.offset].content == 0
+        ]
+        if not bad:
+            return
+        crc = self.random.choice(bad).crc
+        same = [one.offset for one in log.held if one.crc == crc]
+        first = self.random.choice(same)
+        whole = [at for at in range(first, first + 4) if at in same]
+        low, high = min(whole), max(whole) + 1
+        while low - 1 in same and low - 1 >= log.begins_at:
+            low -= 1
+        log.held = [one for one in log.held if not low <= one.offset < high]
+        log.skipped.append((low, high, "corrupt"))
+        self._forget(LIVE, partition, log.begins_at)
+
+    def _recount(self) -> None:
+        tier = self.random.choice([LIVE, OFFLINE])
+        for partition in self.partitions:
+            self._forget(tier, partition, self.live[partition].begins_at if tier == LIVE else 0)
+
+    def _forget(self, tier: str, partition: int, start: int) -> None:
+        log = self.books.log(LogKey(tier, TOPIC, partition))
+        if log is None:
+            return
+        starts = {p: one.position for p, one in self.books.book(TOPIC).logs[tier].items()}
+        self.books.forget(tier, TOPIC, starts | {partition: min(start, starts[partition])}, self.now_ms, self.journal)
+        self.position[tier, partition] = min(start, starts[partition])
+        self._log(tier, partition).told = [
+            (low, min(high, start)) for low, high in self._log(tier, partition).told if low < start
+        ]
+
+    # -- what the audit hears --------------------------------------------------------------------------------------------
+
+    def publish(self, report: Report) -> None:
+        """Put a report on the audit topic."""
+        self.topic.append(report)
+        if isinstance(report, ProducerReport):
+            self.announced.update(report.producer_ids)
+            for window in report.windows:
+                self.losses.setdefault((report.instance, report.epoch, window.window_start_ms), {}).update(window.losses)
+            for sent in (sent for window in report.windows for sent in window.sent):
+                for end, ranges in ((ACKNOWLEDGED, sent.acknowledged), (UNCERTAIN, sent.uncertain)):
+                    self.said.update({one.crc: end for one in ranges if one.crc is not None})
+                self.said.update({one.sent.crc: None for one in sent.renumbered if one.sent.crc is not None})
+
+    def listen(self) -> None:
+        """The audit reads its topic to the end."""
+        for report in self.topic[self._heard :]:
+            hear(self.books, report, self.now_ms, self.journal)
+        self._heard = len(self.topic)
+        self.heard_all_ms = self.now_ms
+
+    @property
+    def has_heard_all(self) -> bool:
+        """Whether the audit has read its topic to the end."""
+        return self._heard == len(self.topic)
+
+    def _log(self, tier: str, partition: int) -> Log:
+        return self.live[partition] if tier == LIVE else self.offline.logs[partition]
+
+    def read(self, tier: str, *, to_end: bool = False) -> None:
+        """The audit reads a log on, to its end or to somewhere before."""
+        for partition in self.partitions:
+            log = self._log(tier, partition)
+            known = self.position.get((tier, partition))
+            if known is not None and known < log.begins_at:
+                self._take(tier, partition, known, log.begins_at, [], (Skipped(known, log.begins_at, "expired"),))
+                self.unread.append((partition, known, log.begins_at))
+            if known is None and log.begins_at:
+                self.unread.append((partition, 0, log.begins_at))
+            start = max(known or 0, log.begins_at)
+            entries = log.between(start, log.end)
+            end = log.end if to_end or not entries else self.random.choice([log.end, *(one.offset for one in entries)])
+            skipped = tuple(
+                Skipped(max(low, start), min(high, end), why)
+                for low, high, why in log.skipped
+                if low < end and start < high and why == "corrupt"
+            )
+            self._take(tier, partition, start, end, log.between(start, end), skipped)
+            if end == log.end:
+                self.books.caught_up(LogKey(tier, TOPIC, partition), self.now_ms)
+
+    def _take(self, tier: str, partition: int, start: int, end: int, entries: list[Entry], skipped: tuple[Skipped, ...]) -> None:
+        windows: dict[int, list[LiveBatch | Stretch]] = {}
+        for one in entries:
+            if tier == LIVE:
+                windows.setdefault(one.window, []).append(
+                    LiveBatch(one.offset, 1, one.crc, one.producer_id, one.epoch, one.sequence)
+                )
+        if tier == LIVE:
+            windows = {window: joined_batches(batches) for window, batches in windows.items()}
+        else:
+            windows = {
+                window: list(stretches(one for one in entries if one.window == window))
+                for window in {one.window for one in entries}
+            }
+        read = PartitionRead(topic=TOPIC, partition=partition, from_offset=start, to_offset=end, windows=windows, skipped=skipped)
+        self.books.take_read(tier, read, self.now_ms, self.journal)
+        self.position[tier, partition] = end
+        if not any(one.reason == "expired" for one in skipped):
+            self._log(tier, partition).told.append((start, end))
+
+    # -- what the audit says ---------------------------------------------------------------------------------------------
+
+    def judge(self, window: int, *, later_ms: int = 0, books: TierReports | None = None) -> Verdict | None:
+        """Return the audit's verdict `later_ms` after the last word, the audit having listened all the time; None without one."""
+        books = books or self.books
+        book = books.book(TOPIC)
+        if window not in book.windows or not book.windows[window].is_mentioned:
+            return None
+        heard_all_ms = None if self.heard_all_ms is None else self.heard_all_ms + later_ms
+        return judged(books, TOPIC, window, heard_all_ms=heard_all_ms, now_ms=self.now_ms + later_ms)
+
+
+def judged(books: TierReports, topic: str, window: int, *, heard_all_ms: int | None, now_ms: int) -> Verdict:
+    """Return the verdict on a window that the books know."""
+    facts = topic_facts(
+        books,
+        topic,
+        rules=_rules(frozenset(books.book(topic).logs)),
+        heard_all_ms=heard_all_ms,
+        listening_since_ms=0,
+        presumed_dead_ms=3_600_000,
+    )
+    return decide(facts, window_facts(books, topic, window), now_ms=now_ms)
+
+
+@cache
+def _rules(reporting: frozenset[str]) -> tuple[TierRule, ...]:
+    return rules([*CHAIN, GROUP], reporting, {"warehouse": 2 * DEADLINE_MS}, DEADLINE_MS)
+
+
+def joined_batches(records: list[LiveBatch | Stretch]) -> list[LiveBatch | Stretch]:
+    """Return one batch for records that follow each other in it."""
+    batches: list[LiveBatch | Stretch] = []
+    for one in records:
+        last = batches[-1] if batches else None
+        if (
+            isinstance(last, LiveBatch)
+            and isinstance(one, LiveBatch)
+            and last.first + last.count == one.first
+            and last.crc == one.crc
+            and (last.producer_id < 0 or last.base_sequence + last.count == one.base_sequence)
+        ):
+            batches[-1] = last._replace(count=last.count + 1)
+        else:
+            batches.append(one)
+    return batches
+
+
+def hear(books: TierReports, report: Report, now_ms: int, journal: Journal) -> None:
+    """Take in one message of the audit topic."""
+    match report:
+        case ProducerReport():
+            books.take_producer(report, now_ms, journal, is_audited=lambda topic: True)
+        case RangeReport():
+            books.take_range(report, now_ms, journal)
+        case Retirement():
+            books.take_retirement(report, now_ms, journal)
+        case KnownDifference():
+            books.take_known_difference(report, journal)

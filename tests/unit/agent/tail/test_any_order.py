@@ -1,0 +1,187 @@
+"""Whatever happens to files, in whatever order: every line once, in its file's order. A search over histories (hypothesis).
+
+Truncation has its stated exclusion: it happens after a look at all that was written (or the rest stands in a copy beside).
+"""
+
+import gzip
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from headrace.runtime.clock import ManualClock
+from tests.support import tailing
+
+NOW_MS = 1_800_000_000_000
+TURN_MS = 7_000
+EXAMPLES = int(os.environ.get("HEADRACE_TAIL_HISTORIES", "100"))
+"""How many of each kind; with the variable they are others in every run. A failing one is not shrunk: that takes minutes."""
+IS_LONG = "HEADRACE_TAIL_HISTORIES" in os.environ
+
+
+class Files(RuleBasedStateMachine):
+    """A service that logs, a rotation, and an agent that is killed now and then."""
+
+    copies_and_truncates = False
+
+    @initialize(
+        chunk_bytes=st.sampled_from([12, 40, 4_096]),
+        most_open_files=st.sampled_from([2, 64]),
+    )
+    def begin(self, chunk_bytes: int, most_open_files: int) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="tail"))
+        self.clock = ManualClock(NOW_MS)
+        self.log = self.folder / "a.log"
+        section = tailing.settings(
+            self.folder,
+            paths=[f"{self.folder}/a.log*"],
+            most_open_files=most_open_files,
+            copytruncate=self.copies_and_truncates,
+        )
+        self.agent = tailing.Tailing(section, self.clock, chunk_bytes=chunk_bytes, tries_again=True)
+        self.count = 0
+        self.written: list[str] = []
+        """Every line, the current rest excluded."""
+        self.rest = ""
+        self.old: list[Path] = []
+
+    def teardown(self) -> None:
+        if not hasattr(self, "agent"):
+            return
+        if self.rest:
+            self.write("\n")
+        self.settle()
+        assert sorted(self.agent.lines()) == sorted(self.written)
+        for rows in self.agent.rows_of.values():
+            numbers = [int(line.split(".")[0]) for line in self.agent.lines(rows)]
+            assert numbers == sorted(numbers)
+        self.agent.kill()
+        self.settle()
+        assert sorted(self.agent.lines()) == sorted(self.written)
+        self.agent.group.close()
+        shutil.rmtree(self.folder)
+
+    def settle(self) -> None:
+        for _ in range(6):
+            self.clock.advance(TURN_MS)
+            self.agent.run_dry()
+
+    def write(self, text: str) -> None:
+        with self.log.open("a") as file:
+            file.write(text)
+        *lines, self.rest = (self.rest + text).split("\n")
+        self.written += lines
+
+    @rule(lines=st.integers(1, 4), length=st.integers(0, 30), is_cut=st.booleans())
+    def log_some(self, lines: int, length: int, is_cut: bool) -> None:
+        text = "\n" if self.rest else ""
+        for _ in range(lines):
+            self.count += 1
+            text += f"{self.count}.{'x' * length}\n"
+        self.write(text[:-1] if is_cut else text)
+
+    @rule()
+    def scan(self) -> None:
+        self.clock.advance(TURN_MS)
+        self.agent.scan()
+
+    @rule()
+    def read(self) -> None:
+        self.agent.read_one()
+
+    @rule()
+    def acknowledge(self) -> None:
+        self.agent.acknowledge_one()
+
+    @rule()
+    def kill(self) -> None:
+        self.agent.kill()
+
+    @invariant()
+    def nothing_twice(self) -> None:
+        if hasattr(self, "agent"):
+            rows = self.agent.lines()
+            assert len(rows) == len(set(rows))
+
+
+class Renamed(Files):
+    """Rotation by new names, and gzip later."""
+
+    def close_line(self) -> None:
+        # The rest of a file that was rotated away is a line.
+        if self.rest:
+            self.written.append(self.rest)
+            self.rest = ""
+
+    @rule()
+    def rotate(self) -> None:
+        if not self.log.exists():
+            return
+        for path in reversed(self.old):
+            number = int(path.name.split(".")[2])
+            path.rename(path.with_name(path.name.replace(f".{number}", f".{number + 1}", 1)))
+        self.log.rename(self.folder / "a.log.1")
+        self.old = sorted(self.folder.glob("a.log.*"), key=lambda path: int(path.name.split(".")[2]))
+        self.close_line()
+        self.log.touch()
+
+    @rule(is_seen_between=st.booleans())
+    def compress(self, is_seen_between: bool) -> None:
+        plain = [path for path in self.old if path.suffix != ".gz"]
+        if not plain:
+            return
+        path = plain[-1]
+        compressed = Path(f"{path}.gz")
+        whole = gzip.compress(path.read_bytes())
+        compressed.write_bytes(whole[: len(whole) // 2])
+        if is_seen_between:
+            self.scan()
+        compressed.write_bytes(whole)
+        if is_seen_between:
+            self.scan()
+        path.unlink()
+        self.old[self.old.index(path)] = compressed
+
+    @rule()
+    def delete_the_oldest_when_all_is_read(self) -> None:
+        if len(self.old) > 2:
+            self.settle()
+            self.old.pop().unlink()
+
+
+class Truncated(Files):
+    """Rotation by a copy and a truncation. A head of its own tells one content of the file from the next."""
+
+    copies_and_truncates = True
+
+    @rule()
+    def rotate(self) -> None:
+        if not self.log.exists() or self.rest or not self.log.stat().st_size:
+            return
+        self.settle()  # the file was met before, and what is written from here on may stand in the copy only
+        self.log_some(1, 3, False)
+        for path in reversed(self.old):
+            number = int(path.name.split(".")[2])
+            path.rename(path.with_name(f"a.log.{number + 1}"))
+        shutil.copyfile(self.log, self.folder / "a.log.1")
+        self.old = sorted(self.folder.glob("a.log.*"), key=lambda path: int(path.name.split(".")[2]))
+        self.log.write_text("")
+        self.log_some(1, 0, False)
+
+
+TestRenamed = Renamed.TestCase
+TestRenamed.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=not IS_LONG,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[*HealthCheck],
+)
+TestTruncated = Truncated.TestCase
+TestTruncated.settings = TestRenamed.settings

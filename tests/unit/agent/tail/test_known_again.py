@@ -1,0 +1,145 @@
+"""A file is known again under another name, in another form and after a restart, and no other one is taken for it.
+
+Found by the search in `test_any_order.py`. A recycled inode is played by a file whose content is replaced while the agent has it
+closed: whether a file system gives an inode away again is its own matter.
+"""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from headrace.agent.tail import folders
+from headrace.runtime.clock import ManualClock
+from tests.support.tailing import Tailing, settings
+
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW_MS)
+
+
+@pytest.fixture
+def tailing(tmp_path: Path, clock: ManualClock) -> Tailing:
+    return Tailing(settings(tmp_path, paths=[f"{tmp_path}/a.log*"]), clock)
+
+
+def later(tailing: Tailing, clock: ManualClock, times: int = 4) -> None:
+    for _ in range(times):
+        clock.advance(6_000)
+        tailing.run_dry()
+
+
+def test_a_file_that_is_met_together_with_its_compressed_copy_is_read_once(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    (tmp_path / "a.log.1").write_text("one\n")
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"one\n"))
+    tailing.run_dry()
+    (tmp_path / "a.log.1").unlink()
+    later(tailing, clock)
+    assert tailing.lines() == ["one"]
+
+
+def test_a_compressed_file_with_the_inode_of_a_known_one_is_read_from_its_own_beginning(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("one\n")
+    tailing.run_dry()
+    tailing.group.close()
+    (tmp_path / "a.log.2.gz").write_bytes(gzip.compress(b"one\n"))
+    log.write_bytes(gzip.compress(b"twenty\nthree\n"))
+    log.rename(tmp_path / "a.log.1.gz")
+    tailing.kill()  # the position still has the inode of the plain file: it led into the middle of a line
+    later(tailing, clock)
+    assert sorted(tailing.lines()) == ["one", "three", "twenty"]
+
+
+def test_a_longer_compressed_file_with_the_inode_of_a_known_one_is_read_from_its_own_beginning(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("".join(f"old {number}\n" for number in range(1_000)))
+    tailing.run_dry()
+    log.rename(tmp_path / "a.log.1")
+    log.touch()
+    later(tailing, clock)
+    tailing.kill()
+    later(tailing, clock)
+    tailing.group.close()
+    (tmp_path / "a.log.2.gz").write_bytes(gzip.compress((tmp_path / "a.log.1").read_bytes()))
+    (tmp_path / "a.log.1").write_bytes(gzip.compress(b"".join(b"another %d\n" % number for number in range(1_000))))
+    (tmp_path / "a.log.1").rename(tmp_path / "a.log.1.gz")
+    tailing.kill()
+    later(tailing, clock)
+    assert tailing.lines() == [f"{what} {number}" for what in ("old", "another") for number in range(1_000)]
+
+
+def test_an_unfinished_line_is_none_in_a_file_that_has_the_inode_of_a_rotated_one(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    log = tmp_path / "a.log"
+    log.touch()
+    tailing.run_dry()
+    log.rename(tmp_path / "a.log.1")
+    log.touch()
+    later(tailing, clock)
+    log.rename(tmp_path / "a.log.2")
+    (tmp_path / "a.log.1").rename(log)
+    log.write_text("begun")
+    later(tailing, clock)
+    assert tailing.lines() == []
+    with log.open("a") as file:
+        file.write(" and ended\n")
+    later(tailing, clock)
+    assert tailing.lines() == ["begun and ended"]
+
+
+def test_an_unfinished_line_is_none_in_a_file_that_one_listing_of_its_folder_lacks(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("one\nbegun")
+    later(tailing, clock)
+    (tmp_path / "a.log.1").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(folders, "_entries", lambda folder: ())
+        later(tailing, clock)
+    with log.open("a") as file:
+        file.write(" and ended\n")
+    later(tailing, clock)
+    assert tailing.lines() == ["one", "begun and ended"]
+
+
+def test_the_rest_of_a_rotated_file_is_a_line_also_after_a_restart(tmp_path: Path, clock: ManualClock, tailing: Tailing) -> None:
+    (tmp_path / "a.log").touch()
+    (tmp_path / "a.log.1").write_text("one\nrest")
+    tailing.run_dry()
+    tailing.kill()
+    later(tailing, clock)
+    assert tailing.lines() == ["one", "rest"]
+
+
+def test_a_compressed_file_that_is_renamed_between_look_and_read_is_read(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"one\n"))
+    tailing.scan()
+    tailing.group.close()
+    (tmp_path / "a.log.1.gz").rename(tmp_path / "a.log.2.gz")
+    tailing.read_one()
+    later(tailing, clock)
+    assert tailing.lines() == ["one"]
+
+
+def test_empty_files_that_are_gone_are_not_remembered(tmp_path: Path, clock: ManualClock, tailing: Tailing) -> None:
+    log = tmp_path / "a.log"
+    for _ in range(10):
+        log.touch()
+        later(tailing, clock, 1)
+        log.unlink()
+        later(tailing, clock)
+    assert tailing.group.file_count == 0

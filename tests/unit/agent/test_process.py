@@ -1,0 +1,116 @@
+"""What an agent shows of itself, and its pages."""
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import replace
+
+import pytest
+
+from headrace.agent.process.pages import LATE_MS, Pages, metrics_page
+from headrace.agent.process.retirement import retire
+from headrace.agent.process.snapshot import Snapshot, SourceState, snapshot_of
+from headrace.agent.process.status import status_of
+from headrace.audit.model.facts import Kind
+from headrace.audit.model.windows import WINDOW_MS
+
+from .world import START_MS, World
+
+SNAPSHOT = Snapshot(
+    name="one",
+    instance="host/agent/one",
+    at_ms=1_000,
+    is_ready=True,
+    reason=None,
+    sources=(SourceState(name='a"b', topic="clicks", settled="7", lag_bytes=10, lag_ms=2_500),),
+    source_count=2,
+    lag_bytes=10,
+    lag_ms=2_500,
+    acknowledged=99,
+    losses={"quarantined": 3},
+)
+
+
+def test_a_snapshot_says_how_far_each_source_is(world: World) -> None:
+    behind, done = world.group.journal("behind"), world.group.journal("done")
+    behind.log(1, 2, at_ms=START_MS)
+    behind.refuses = True
+    done.log(3, at_ms=START_MS)
+    with world.running() as agent:
+        world.work(agent, lambda: done.released == 1 and not agent.books.reports_under_way, "the readable one is shipped")
+        found = snapshot_of(agent, START_MS + 5_000)
+    assert (found.acknowledged, found.source_count, found.lag_bytes, found.is_ready) == (1, 2, 2, True)
+    first = found.sources[0]
+    assert (first.name, first.lag_ms, first.trouble) == ("journals/behind", 5_000, "journals/behind cannot be read")
+    json.dumps(found.words())
+
+
+def test_status_of_a_stopped_agent_comes_from_its_state(world: World) -> None:
+    journal = world.group.journal("a")
+    journal.log(1, 2, at_ms=START_MS)
+    with world.running() as agent:
+        world.ship_all(agent)
+        assert status_of(world.settings)["is_running"]
+    found = status_of(world.settings)
+    assert (found["is_running"], found["acknowledged"], found["reason"]) == (False, 2, "it is not running")
+    assert [(one["name"], one["settled"]) for one in found["sources"]] == [("journals/a", "2")]
+
+
+def test_the_pages_are_served_on_the_loopback() -> None:
+    shown: list[Snapshot | None] = [None]
+    now_ms = [1_000]
+    pages = Pages(0, lambda: shown[0], lambda: now_ms[0])
+    pages.start()
+    try:
+        assert ask(pages, "/healthz") == (200, "alive\n")
+        assert ask(pages, "/readyz")[0] == 503
+        shown[0] = SNAPSHOT
+        assert ask(pages, "/readyz") == (200, "ready\n")
+        assert json.loads(ask(pages, "/status")[1])["acknowledged"] == 99
+        code, page = ask(pages, "/metrics")
+        assert code == 200
+        assert 'headrace_agent_source_lag_bytes{source="a\\"b",topic="clicks"} 10' in page
+        assert "headrace_agent_lag_seconds 2.5" in page
+        assert 'headrace_agent_lost_records_total{name="quarantined"} 3' in page
+        assert "headrace_agent_ready 1" in page
+        assert ask(pages, "/other")[0] == 404
+        now_ms[0] += LATE_MS + 1
+        assert ask(pages, "/readyz") == (503, "its last turn is long ago\n")
+        shown[0] = replace(SNAPSHOT, at_ms=now_ms[0], is_ready=False, reason="the audit has not heard of it yet")
+        assert ask(pages, "/readyz") == (503, "the audit has not heard of it yet\n")
+    finally:
+        pages.stop()
+
+
+def test_each_line_of_the_metrics_page_has_a_help_and_a_type() -> None:
+    lines = metrics_page(SNAPSHOT, is_ready=True).splitlines()
+    told = {line.split()[2] for line in lines if line.startswith("# HELP")}
+    assert told == {line.split()[2] for line in lines if line.startswith("# TYPE")}
+    assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} <= told
+
+
+def test_a_retired_agent_is_waited_for_no_more_and_its_windows_are_accepted_never_complete(world: World) -> None:
+    journal = world.group.journal("a", begins_ms=START_MS)
+    journal.log(1, 2, 3, at_ms=START_MS)
+    with world.running() as agent:
+        world.ship_all(agent)
+    world.clock.jump(2 * WINDOW_MS)
+    assert world.verdicts(silent_ms=60_000)[START_MS].kind is Kind.UNKNOWN
+    runs = retire(world.settings, by="ana", reason="the host was given back")
+    assert [one.partition(" ")[0] for one in runs] == ["host/agent/one", "host/app/a"]
+    assert world.verdicts(silent_ms=60_000)[START_MS].kind is Kind.ACCEPTED
+
+
+def ask(pages: Pages, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{pages.port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+@pytest.mark.parametrize("path", ["/status", "/metrics"])
+def test_before_the_first_turn_a_page_says_so(path: str) -> None:
+    pages = Pages(0, lambda: None, lambda: 0)
+    assert pages.answer(path) == (503, "text/plain", b"it has made no turn yet\n")
+    pages._server.server_close()

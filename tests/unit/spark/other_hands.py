@@ -1,0 +1,46 @@
+"""What other people and other engines do to a table and its files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.table import _parquet_files_to_data_files
+
+from headrace.spark.warehouse.topic_table import LOADS, local_path
+from headrace.spark.warehouse.warehouse import Warehouse
+
+
+def files(warehouse: Warehouse, branch: str = LOADS) -> list[Path]:
+    return sorted(local_path(file.file_path) for file in warehouse.existing_table("clicks").files(branch))
+
+
+def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    pq.write_table(change(pq.ParquetFile(path).read()), path)
+
+
+def roll_back(warehouse: Warehouse, snapshot_id: int | None) -> None:
+    """Set the branch back to an earlier snapshot, as an operator does (in Spark: `CALL fast_forward` or `REPLACE BRANCH`)."""
+    assert snapshot_id is not None
+    table = warehouse.existing_table("clicks").iceberg
+    with table.manage_snapshots() as change:
+        change.remove_branch(LOADS)
+    table.refresh()
+    with table.manage_snapshots() as change:
+        change.create_branch(snapshot_id, LOADS)
+
+
+def compact(warehouse: Warehouse, branch: str, hour: int, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> Path:
+    """Replace an hour's files on a branch by one file, as another engine's maintenance does; return it."""
+    table = warehouse.existing_table("clicks")
+    old = table.files_by_hour(branch)[hour]
+    path = table.data_folder / f"compacted-{branch}-{hour}.parquet"
+    tables = [pq.ParquetFile(local_path(file.file_path)).read() for file in old]
+    pq.write_table(change(pa.concat_tables(tables)), path)
+    with table.iceberg.transaction() as transaction:
+        (new,) = _parquet_files_to_data_files(transaction.table_metadata, [f"file://{path}"], table.iceberg.io)
+        with transaction.update_snapshot(branch=branch).overwrite() as snapshot:
+            snapshot.append_data_file(new)
+            for file in old:
+                snapshot.delete_data_file(file)
+    return path
