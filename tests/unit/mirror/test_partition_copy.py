@@ -1,6 +1,8 @@
 """The mirror's judgement: what is fetched, appended, counted and passed over, whatever fails in between."""
 
-from hypothesis import given, settings
+import random
+
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.mirror import partition_copy
@@ -240,6 +242,8 @@ EVENTS = st.lists(
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=12), EVENTS, st.randoms(use_true_random=False), st.integers(1, 5))
+@example([1], ["turn", "publish", "power cut", "crash"], random.Random(0), 1)  # An emptied copy is told anew, and counts once.
+@example([1], ["turn", "publish", "power cut"], random.Random(0), 1)
 @settings(max_examples=200, deadline=None)
 def test_whatever_is_lost_late_or_killed_each_batch_arrives_and_counts_once(sizes, events, rng, most) -> None:  # type: ignore[no-untyped-def]
     world = world_of(sizes)

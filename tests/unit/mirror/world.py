@@ -58,15 +58,20 @@ class Log:
 
 @dataclass
 class ReporterDouble:
-    """What the audit was told, and what the mirror's process has counted and not told."""
+    """What the audit was told, and what the mirror's process has counted and not told.
+
+    A range that is told again takes the place of what was told of it, as in the audit's books (`TierReports.take_range`).
+    """
 
     reported: int | None = None
     told: list[BatchHeader] = field(default_factory=list)
     position: int | None = None
     counted: list[BatchHeader] = field(default_factory=list)
+    began: int = 0
 
     def begin(self, offset: int) -> None:
-        self.position, self.counted = offset, []
+        self.began = self.position = offset
+        self.counted = []
 
     def add(self, one: BatchHeader) -> None:
         assert self.position is not None
@@ -77,9 +82,9 @@ class ReporterDouble:
 
     def publish(self) -> None:
         if self.position is not None:
-            self.told += self.counted
+            self.told = [one for one in self.told if not self.began <= one.position < self.position] + self.counted
             self.counted = []
-            self.reported = self.position
+            self.began = self.reported = self.position
 
     def crash(self) -> None:
         self.position, self.counted = None, []
@@ -144,10 +149,10 @@ class World:
             destination_start=self.destination.start,
             destination_end=self.destination.end,
         )
-        is_new = self.reporter.position is None
-        counted_to = self.reporter.reported if is_new else self.reporter.position
+        position = self.reporter.position
+        counted_to = self.reporter.reported if position is None else position
         self.copy = partition_copy.resumed(self.copy, ends, self._compare_tails(), counted_to=counted_to, now_ms=self.now_ms)
-        if is_new and self.copy.phase is Phase.COPYING:
+        if self.copy.phase is Phase.COPYING and (position is None or self.copy.counted_to < position):
             self.reporter.begin(self.copy.counted_to)
 
     def _compare_tails(self) -> TailComparison:
