@@ -14,7 +14,6 @@ class Planned:
     seed: int
     has_journal: bool
     rounds: int
-    may_fork: bool = True
 
 
 def plan(rounds: int, seed: int) -> Iterator[Planned]:

@@ -101,7 +101,7 @@ class Episode:
             seed=chance.randrange(1 << 32),
             threads=chance.randint(1, 3),
             pause_us=chance.choice((500, 2_000)) if is_impatient else chance.choice((0, 200, 2_000)),
-            forks=chance.random() < 0.3 and self.planned.may_fork,
+            forks=chance.random() < 0.3,
             bad_one_in=chance.choice((0, 50)),
             logger=self._logger_arguments(is_impatient),
             journal=self._journal_words() if self.planned.has_journal else None,

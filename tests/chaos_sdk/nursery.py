@@ -5,6 +5,7 @@ applications, so that it also waits for a child whose parent was killed.
 """
 
 import ctypes
+import faulthandler
 import json
 import os
 import signal
@@ -124,7 +125,10 @@ class _Nursery:
                 self._groups[pid].append(os.waitstatus_to_exitcode(status))
                 continue
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{_members(pid)} of {pid} still run after {GONE_WITHIN_S} s")
+                left = _members(pid)
+                for member in left:
+                    os.kill(member, signal.SIGUSR1)  # its threads' stacks, in the applications' log
+                raise TimeoutError(f"{left} of {pid} still run after {GONE_WITHIN_S} s; their stacks are in the log")
             time.sleep(0.002)
 
     def end(self) -> None:
@@ -142,6 +146,7 @@ def _be(load: Load) -> None:
         with open(os.devnull, "rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         os.dup2(2, 1)
+        faulthandler.register(signal.SIGUSR1)
         run(load)
         code = 0
     except BaseException:

@@ -11,7 +11,6 @@ from typing import Any
 
 from ...wire.errors import WireError
 from ...wire.messages import control
-from ...wire.messages.message_types import message_type
 from ..errors import BadAnswer, broker_error
 from .connection import Connection
 
@@ -37,8 +36,7 @@ def import_messages() -> None:
     """
     codecs.lookup("idna")  # for `getaddrinfo`
     for api_key, version in _OF_A_PRODUCER:
-        message_type("request", api_key, version)
-        message_type("response", api_key, version)
+        control.prepare(api_key, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

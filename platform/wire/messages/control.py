@@ -84,6 +84,12 @@ def encode_in_steps(api_key: int, version: int, message: Fields) -> Generator[No
     return AnswerBytes.holding(body, errors)
 
 
+def prepare(api_key: int, version: int) -> None:
+    """Make what a client needs to write the request and to read its answer, which is imported and made at their first use else."""
+    _layout("request", api_key, version)
+    entity_reader(message_type("response", api_key, version))
+
+
 def milliseconds(duration: timedelta) -> int:
     """Return the number of ms on the wire: kio reads it into a `timedelta`."""
     return round(duration / timedelta(milliseconds=1))
@@ -143,6 +149,7 @@ __all__ = [
     "is_flexible",
     "message_type",
     "milliseconds",
+    "prepare",
     "read_request_header",
     "read_response_header",
     "write_request_header",

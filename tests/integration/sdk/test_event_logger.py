@@ -187,6 +187,35 @@ sys.exit(0)
     assert len(told) == 2_000
 
 
+def test_a_loggers_threads_import_nothing(live: LiveSide, topic: str) -> None:
+    """Fault, found by tests/chaos_sdk: the process forked while such a thread imported a message's class. In the child that import's
+    lock was held for ever, and its logger never came up nor ended.
+    """
+    program = f"""
+import sys, threading, time
+from headrace.sdk import EventLogger, event_schema
+before = []
+class Watched(threading.Thread):
+    def start(self):
+        before.append(set(sys.modules))
+        super().start()
+threading.Thread = Watched
+logger = EventLogger({topic!r}, event_schema("Click", [{{"name": "number", "type": "int"}}]), bootstrap={live.bootstrap!r},
+    registry_url={live.registry_url!r}, application="script", report_every_ms=10)
+logger.log({{"number": 1}})
+logger.log({{"number": "many"}})
+logger.flush()
+reporter = logger._transport._reporter
+deadline = time.monotonic() + 20
+while reporter._sequence < 3 and time.monotonic() < deadline:
+    time.sleep(0.01)
+logger.close()
+print(*sorted(set(sys.modules) - before[0]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
+    assert done.stdout.split() == []
+
+
 def test_a_process_that_is_killed_is_never_sealed(live: LiveSide, cluster: Cluster, topic: str) -> None:
     program = f"""
 import os, signal
