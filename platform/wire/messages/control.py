@@ -85,7 +85,7 @@ def encode_in_steps(api_key: int, version: int, message: Fields) -> Generator[No
 
 
 def prepare(api_key: int, version: int) -> None:
-    """Make what a client needs to write the request and to read its answer, which is imported and made at their first use else."""
+    """Import and make what writes the request and reads its answer; else that is done at their first use."""
     _layout("request", api_key, version)
     entity_reader(message_type("response", api_key, version))
 

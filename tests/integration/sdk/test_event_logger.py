@@ -188,8 +188,8 @@ sys.exit(0)
 
 
 def test_a_loggers_threads_import_nothing(live: LiveSide, topic: str) -> None:
-    """Fault, found by tests/chaos_sdk: the process forked while such a thread imported a message's class. In the child that import's
-    lock was held for ever, and its logger never came up nor ended.
+    """Fault, found by tests/chaos_sdk: the process forked while such a thread imported a message's class. In the child that
+    import's lock was held for ever, and its logger never came up nor ended.
     """
     program = f"""
 import sys, threading, time
