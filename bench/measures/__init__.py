@@ -9,6 +9,7 @@ from .durable import Durable
 from .footprint import Footprint
 from .growth import Growth
 from .latency import Latency
+from .mirror import Mirror
 from .produce import Produce
 from .python_view import PythonView
 from .restart import Restart
@@ -20,6 +21,7 @@ ALL: tuple[Measure, ...] = (
     PythonView(),
     Sdk(),
     Agent(),
+    Mirror(),
     Ceiling(),
     Latency(),
     Bare(),
