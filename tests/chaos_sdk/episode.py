@@ -253,11 +253,15 @@ class Episode:
         ledgers = self._ledgers()
         self._attempts = sum(len(one.attempted) for one in ledgers)
         found = violations(ledgers, held, told, has_journal=self.planned.has_journal, buffer_records=most)
-        there = {event_id for _, event_id in held.rows} | set(held.quarantined)
+        in_topic, in_quarantine = {event_id for _, event_id in held.rows}, set(held.quarantined)
         window_of = {name: one.load.window_start_ms for one in self._all for name in one.names}
         allowed = {
             start: verdicts.allowed(
-                [one for one in ledgers if window_of[one.name] == start], there, told, has_journal=self.planned.has_journal
+                [one for one in ledgers if window_of[one.name] == start],
+                in_topic,
+                in_quarantine,
+                told,
+                has_journal=self.planned.has_journal,
             )
             for start in set(window_of.values())
         }

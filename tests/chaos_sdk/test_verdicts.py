@@ -15,24 +15,26 @@ THERE = {"app.0.0", "app.0.1"}
 
 def test_what_is_there_and_closed_is_complete_in_both_transports() -> None:
     for has_journal in (False, True):
-        assert allowed([CLEAN], THERE, {"run": Told(is_closed=True)}, has_journal=has_journal) == {"COMPLETE"}
+        assert allowed([CLEAN], THERE, (), {"run": Told(is_closed=True)}, has_journal=has_journal) == {"COMPLETE"}
 
 
 def test_a_window_with_a_killed_logger_that_was_announced_is_unknown_even_where_nothing_is_lost() -> None:
     told = {"run": Told(), "killed": Told()}
-    assert allowed([CLEAN, KILLED], THERE, told, has_journal=False) == {"UNKNOWN"}
-    assert allowed([CLEAN, KILLED], {*THERE, "killed.0.0"}, told, has_journal=False) == {"UNKNOWN"}
-    assert allowed([KILLED], (), told, has_journal=False) == {"UNKNOWN", ABSENT}
+    assert allowed([CLEAN, KILLED], THERE, (), told, has_journal=False) == {"UNKNOWN"}
+    assert allowed([CLEAN, KILLED], {*THERE, "killed.0.0"}, (), told, has_journal=False) == {"UNKNOWN"}
+    assert allowed([KILLED], (), (), told, has_journal=False) == {"UNKNOWN", ABSENT}
+    assert allowed([KILLED], (), {"killed.0.0"}, told, has_journal=False) == {"UNKNOWN", ABSENT}
+    assert allowed([KILLED], (), (), {"killed": Told({"quarantined": 1})}, has_journal=False) == {"UNKNOWN"}
 
 
 def test_nobody_waits_for_who_was_killed_before_it_was_announced() -> None:
-    assert allowed([CLEAN, KILLED], THERE, {"run": Told()}, has_journal=False) == {"COMPLETE"}
+    assert allowed([CLEAN, KILLED], THERE, (), {"run": Told()}, has_journal=False) == {"COMPLETE"}
 
 
 def test_a_killed_application_with_a_journal_is_decided_like_one_that_ended() -> None:
     told = {"killed": Told()}
-    assert allowed([KILLED], {"killed.0.0"}, told, has_journal=True) == {"COMPLETE"}
-    assert allowed([KILLED], (), told, has_journal=True) == {"ACCOUNTED", ABSENT}
+    assert allowed([KILLED], {"killed.0.0"}, (), told, has_journal=True) == {"COMPLETE"}
+    assert allowed([KILLED], (), (), told, has_journal=True) == {"ACCOUNTED", ABSENT}
 
 
 @pytest.mark.parametrize(
@@ -45,12 +47,12 @@ def test_a_killed_application_with_a_journal_is_decided_like_one_that_ended() ->
     ],
 )
 def test_what_is_nowhere_is_never_complete(process: ProcessLedger, losses: dict[str, int]) -> None:
-    assert allowed([process], THERE, {"run": Told(losses)}, has_journal=True) == {"ACCOUNTED"}
+    assert allowed([process], THERE, (), {"run": Told(losses)}, has_journal=True) == {"ACCOUNTED"}
 
 
 def test_what_is_in_quarantine_is_complete() -> None:
     process = replace(CLEAN, refused={"app.0.2"})
-    assert allowed([process], {*THERE, "app.0.2"}, {"run": Told({"quarantined": 1})}, has_journal=False) == {"COMPLETE"}
+    assert allowed([process], THERE, {"app.0.2"}, {"run": Told({"quarantined": 1})}, has_journal=False) == {"COMPLETE"}
 
 
 def test_every_wrong_verdict_is_named() -> None:
@@ -66,3 +68,4 @@ def test_a_verdict_that_changes_after_its_episode_is_found_at_the_next_one() -> 
     assert verifier.faults("one", {0: {"UNKNOWN"}}) == []
     said["one"] = {0: "COMPLETE"}
     assert verifier.faults("two", {}) == ["one: window 0 is COMPLETE, the ledgers allow UNKNOWN"]
+    assert verifier.faults("two", {}) == [], "told once"

@@ -19,7 +19,9 @@ BAD_LINE = 12_000
 
 def said(file: Path, mark: str) -> set[int]:
     """Return the numbers that the application attempted (?) or was told True for (+)."""
-    return {int(number) for number in re.findall(rf"^\{mark} (\d+)\n", file.read_text(), re.MULTILINE)} if file.exists() else set()
+    return (
+        {int(number) for number in re.findall(rf"^\{mark} (\d+)\n", file.read_text(), re.MULTILINE)} if file.exists() else set()
+    )
 
 
 def counted(platform: Platform, tier: str) -> int:
