@@ -170,7 +170,9 @@ class Episode:
         """Return once the ledgers of those at work have grown by a random amount, or a random, short time after a start."""
         goal = self._ledger_bytes() + int(self._chance.random() ** 3 * MOST_PROGRESS_BYTES) + 1
         eventually(lambda: self._ledger_bytes() >= goal, within_ms=60_000, every_ms=5, what="the applications log")
-        time.sleep(self._chance.random() ** 2 * 0.05)
+        # An application that sends for itself is announced some tenths of a second after its first event.
+        longest_s = 0.05 if self.planned.has_journal else self._chance.choice((0.05, 1.0))
+        time.sleep(self._chance.random() ** 2 * longest_s)
 
     def _ledger_bytes(self) -> int:
         return sum(path.stat().st_size for one in self._at_work for path in one.paths if path.exists())
