@@ -171,7 +171,7 @@ class Episode:
         goal = self._ledger_bytes() + int(self._chance.random() ** 3 * MOST_PROGRESS_BYTES) + 1
         eventually(lambda: self._ledger_bytes() >= goal, within_ms=60_000, every_ms=5, what="the applications log")
         # An application that sends for itself is announced some tenths of a second after its first event.
-        longest_s = 0.05 if self.planned.has_journal else self._chance.choice((0.05, 1.0))
+        longest_s = 0.05 if self.planned.has_journal else self._chance.choice((0.05, 0.5))
         time.sleep(self._chance.random() ** 2 * longest_s)
 
     def _ledger_bytes(self) -> int:
