@@ -24,6 +24,8 @@ from tests.support.processes import eventually
 APPLICATIONS = 2
 """How many are at work at once."""
 BUFFER_BYTES = 128 << 10
+SLOW_US = 200_000
+"""The pause of an application that has told of each event before the next one."""
 SMALLEST_RECORD_BYTES = 40
 """An event's id and the server's name are longer."""
 SHIPPED_WITHIN_MS = 120_000
@@ -129,13 +131,19 @@ class Episode:
             folder=str(self._folder),
             seed=chance.randrange(1 << 32),
             threads=chance.randint(1, 3),
-            pause_us=chance.choice((500, 2_000)) if is_impatient else chance.choice((0, 200, 2_000)),
+            pause_us=self._new_pause_us(is_impatient),
             window_start_ms=window_start_ms,
             forks=chance.random() < 0.3,
             bad_one_in=chance.choice((0, 50)),
             logger={**self._logger_arguments(is_impatient), **self._times(window_start_ms)},
             journal=self._journal_words() if self.planned.has_journal else None,
         )
+
+    def _new_pause_us(self, is_impatient: bool) -> int:
+        """One at a time may be slow: between two of its events all is acknowledged and told, and it is killed there."""
+        if self._chance.random() < 0.3 and not any(one.load.pause_us == SLOW_US for one in self._at_work):
+            return SLOW_US
+        return self._chance.choice((500, 2_000) if is_impatient else (0, 200, 2_000))
 
     def _logger_arguments(self, is_impatient: bool) -> dict[str, Any]:
         return {
