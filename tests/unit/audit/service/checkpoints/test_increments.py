@@ -215,7 +215,7 @@ def test_the_topic_holds_at_most_two_bases_and_what_they_allow_behind_them(tmp_p
 def test_what_a_transaction_took_back_and_a_later_one_wrote_is_in_the_increment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story, _ = a_chain(tmp_path, monkeypatch, length=3)
+    story, _ = a_chain(tmp_path, monkeypatch, length=5)
     database = story.service.database
 
     def fail() -> None:
