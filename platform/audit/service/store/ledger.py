@@ -146,7 +146,7 @@ class Ledger(LogBooks):
         """
         with self._changing():
             yield self._books, self._books.news.pop(topic, News())
-            self._database.do("DELETE FROM to_judge WHERE topic = ?", (topic,))
+            self._database.delete("to_judge", topic=topic)
 
     def topic_facts(self, topic: str) -> TopicFacts:
         """Return what is true of all windows of the topic now."""
@@ -182,7 +182,9 @@ class Ledger(LogBooks):
         for run, mine in window.producers.items():
             count, last = next(((n, last) for instance, epoch, n, last in told if (instance, epoch) == run), (0, 0))
             if count > 1:
-                self._database.do(f"DELETE FROM sent {where} AND instance = ? AND epoch = ?", (*key, *run))
+                self._database.delete(
+                    "sent", topic=topic, window_start_ms=window_start_ms, instance=run.instance, epoch=run.epoch
+                )
                 packed = pack_sent(mine.sent)
                 self._journal.append_sent(run, topic, window_start_ms, last, packed, mine.losses, mine.heard_ms)
 

@@ -148,6 +148,16 @@ class OpenBooks:
         """Give the store as of one moment, all of it of the same position of every log. Raises StoreError."""
         return self._database.snapshot()
 
+    def end_period(self) -> int:
+        """Begin the next period of changes; return the one that ended. A snapshot that is taken now holds all of it."""
+        with self._lock, self._database.transaction():
+            return self._database.changes.end_period()
+
+    def made_checkpoint(self, checkpoint: str, period: int) -> None:
+        """Note that a checkpoint holds all that changed in this period and before."""
+        with self._lock, self._database.transaction():
+            self._database.changes.made(checkpoint, period)
+
     def replace_store(self, fill: Callable[[Database], None]) -> None:
         """Replace everything in the store in one transaction, and load it. Raises what `fill` raises; then nothing changed."""
         with self._lock:

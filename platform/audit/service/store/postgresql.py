@@ -121,6 +121,10 @@ class PostgresqlDatabase(Database):
             raise self._failed(error) from error
         self.do("SET lock_timeout = DEFAULT")
 
+    def count_on_from(self, table: str) -> None:
+        highest = f"(SELECT max(number) FROM {table})"
+        self.do(f"SELECT setval(pg_get_serial_sequence(?, 'number'), coalesce({highest}, 1), {highest} IS NOT NULL)", (table,))
+
     def _make_table(self, name: str, columns: str, key: str | None) -> None:
         for word, mine in TYPES.items():
             columns = columns.replace(word, mine)
