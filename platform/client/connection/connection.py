@@ -83,6 +83,7 @@ class Connection:
         self._socket: socket.socket | TlsSocket | None = None
         self._served: dict[int, tuple[int, int]] = {}
         self._correlation_id = 0
+        self._first_request_id = 0
         self._in_flight: tuple[int, int, int] | None = None
         self._closed = False
 
@@ -184,6 +185,7 @@ class Connection:
         try:
             self._served = self._ask_versions()
             self._log_in()
+            self._first_request_id = self._correlation_id + 1
         except BaseException as error:
             # Whatever it was: a connection whose versions are not known would be taken for a broker that serves nothing.
             self.close_socket()
@@ -301,7 +303,12 @@ class Connection:
         if isinstance(error, TimeoutError):
             reason = f"no answer within {timeout_ms} ms"
             raise RequestTimedOut(self.address, _api(api_key), reason, was_sent=True) from error
-        raise BrokerUnreachable(self.address, _api(api_key), error.strerror or str(error), was_sent=True) from error
+        reason = error.strerror or str(error)
+        if self._security is None and api_key != control.API_VERSIONS_KEY and self._correlation_id == self._first_request_id:
+            reason += (
+                " at the first request, as a listener does that wants a login (then give a client configuration with sasl.…)"
+            )
+        raise BrokerUnreachable(self.address, _api(api_key), reason, was_sent=True) from error
 
     def _check_open(self, api: str, *, was_sent: bool = False) -> None:
         if self._closed:

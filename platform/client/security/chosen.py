@@ -17,8 +17,30 @@ if TYPE_CHECKING:
 
 VARIABLE = "HEADRACE_CLIENT_CONFIG"
 
+_given_for: dict[str, Path] = {}
+"""Bootstrap → the file that a command's flag, or a process's settings, named for it."""
+
 ClientConfig: TypeAlias = "ClientSecurity | Path | str | Mapping[str, str]"
 """What a program may hand over: a file's path, or a file's names and values."""
+
+
+def give(bootstrap: str, path: Path) -> None:
+    """Take this file for the cluster, in the whole process, before what the environment names. For commands, at their start.
+
+    Raises `ClientConfigRefused`.
+    """
+    from .client_security import ClientSecurity
+
+    ClientSecurity(path)
+    _given_for[bootstrap] = path
+
+
+def check(paths: Sequence[Path]) -> None:
+    """Raise `ClientConfigRefused` if one of the files cannot be used."""
+    from .client_security import ClientSecurity
+
+    for path in paths:
+        ClientSecurity(path)
 
 
 def security_for(
@@ -26,8 +48,9 @@ def security_for(
 ) -> "ClientSecurity | None":
     """Return how to speak to this cluster; None: in the clear. Raises `ClientConfigRefused`.
 
-    `given` comes before the environment.
+    What `given` holds comes first, then a file that `give` has named, then the environment.
     """
+    given = _given_for.get(bootstrap) if given is None else given
     environment = os.environ if environment is None else environment
     if given is None:
         paths = [Path(word) for word in environment.get(VARIABLE, "").split(os.pathsep) if word]
