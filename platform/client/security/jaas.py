@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 
 _WORD = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s=;"']+)|(=)|(;))""")
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_.]*")
+_BARE, _QUOTED, _MARK = "bare", "quoted", "mark"
 _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 MODULES: Mapping[str, frozenset[str]] = {
@@ -24,18 +26,19 @@ class BadJaas(ValueError):
 def parse(text: str) -> tuple[str, dict[str, str]]:
     """Return the login module's class name without its package, and its options. Raises `BadJaas`."""
     words = _words(text)
-    if len(words) < 3 or words[-1] != (";", True):
+    if len(words) < 3 or words[-1] != (";", _MARK):
         raise BadJaas('it is not `<login module> required name="value" …;`: mind the `;` at its end')
     module, flag = words[0][0], words[1][0].lower()
     if flag not in _FLAGS:
-        raise BadJaas(f"behind the login module stands {words[1][0]!r}, not `required`")
+        raise BadJaas("behind the login module stands another word than `required`")
     name = module.rpartition(".")[2]
     if name not in MODULES:
         raise BadJaas(f"the login module {module} is not spoken: one of {', '.join(MODULES)}")
     options: dict[str, str] = {}
     rest = words[2:-1]
     while rest:
-        if len(rest) < 3 or rest[1] != ("=", True) or rest[0][1] or rest[2][1]:
+        is_named = rest[0][1] == _BARE and _NAME.fullmatch(rest[0][0])
+        if len(rest) < 3 or not is_named or rest[1] != ("=", _MARK) or rest[2][1] == _MARK:
             raise BadJaas(f'option {len(options) + 1} is not `name="value"`')
         if rest[0][0] in options:
             raise BadJaas(f"option {rest[0][0]} stands there twice")
@@ -44,9 +47,9 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
     return name, options
 
 
-def _words(text: str) -> list[tuple[str, bool]]:
-    """Return the words, each with whether it is a mark (`=`, `;`)."""
-    words: list[tuple[str, bool]] = []
+def _words(text: str) -> list[tuple[str, str]]:
+    """Return the words, each with its kind."""
+    words: list[tuple[str, str]] = []
     at = 0
     text = text.rstrip()
     while at < len(text):
@@ -56,8 +59,8 @@ def _words(text: str) -> list[tuple[str, bool]]:
         double, single, bare, equals, end = found.groups()
         quoted = double if double is not None else single
         if quoted is not None:
-            words.append((re.sub(r"\\(.)", r"\1", quoted), False))
+            words.append((re.sub(r"\\(.)", r"\1", quoted), _QUOTED))
         else:
-            words.append((bare or equals or end, bare is None))
+            words.append((bare or equals or end, _MARK if bare is None else _BARE))
         at = found.end()
     return words
