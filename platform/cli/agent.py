@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..agent.settings import load
+from ..agent.settings import AgentSettings
+from ..agent.settings import load as load_settings
+from ..client.security import chosen
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..runtime.logs import log_thread_faults
@@ -64,6 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
         for fault in refused.faults:
             print(f"headrace agent: {arguments.settings}: {fault}", file=sys.stderr)
         return WRONG_SETTINGS
+
+
+def load(path: Path, **overrides: Any) -> AgentSettings:
+    """Return the settings, with their client configuration given for the cluster."""
+    settings = load_settings(path, **overrides)
+    if settings.client_config is not None:
+        chosen.give(settings.brokers, Path(settings.client_config))
+    return settings
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,9 @@
 """`headrace mirror run`: copy every topic of one cluster to another, in the foreground, until SIGTERM."""
 
 import argparse
+from pathlib import Path
 
+from ..client.security import chosen
 from ..mirror.process import Mirror, MirrorSettings
 from ..mirror.stall import STALL_AFTER_MS
 from ..runtime.layout import Layout
@@ -29,6 +31,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT[/CHROOT]",
         help="the destination's; stores how far the mirror has reported (default: %(default)s)",
     )
+    run.add_argument("--from-config", type=Path, metavar="FILE", help="client configuration (TLS, SASL) of the source")
+    run.add_argument("--to-config", type=Path, metavar="FILE", help="client configuration (TLS, SASL) of the destination")
     run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster that holds the audit's topic (default: the source)")
     run.add_argument(
         "--stall-after-ms",
@@ -40,6 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    for bootstrap, file in ((arguments.source, arguments.from_config), (arguments.destination, arguments.to_config)):
+        if file is not None:
+            chosen.give(bootstrap, file)
     settings = MirrorSettings(
         source=arguments.source,
         destination=arguments.destination,

@@ -25,6 +25,7 @@ from ..audit.model.windows import WINDOW_MS
 from ..audit.model.windows import window_start_ms as window_start_ms_of
 from ..client.producer.accumulator import Partitioner
 from ..client.producer.partitioner import partition_for_key
+from ..client.security.chosen import ClientConfig
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logs import get_library_logger
@@ -71,6 +72,7 @@ class EventLogger:
         application: str,
         bootstrap: str | None = None,
         registry_url: str | None = None,
+        client_config: "ClientConfig | None" = None,
         journal: Path | JournalSettings | None = None,
         instance: str | None = None,
         server_name: str | None = None,
@@ -97,10 +99,13 @@ class EventLogger:
         needs no network, and `headrace agent` ships what it takes; key, lateness and times are the journal's too, the settings of
         sending are the agent's.
 
+        `client_config`: how to speak to the cluster (TLS, SASL), as the path of a properties file or as its names and values;
+        None: what HEADRACE_CLIENT_CONFIG names, else in the clear.
+
         `key`: a field's name, or a function of the event, for calls of `log` that give none.
 
-        Raises `TopicRefused`, `SchemaRefused`, `LoggerMisconfigured`, `JournalRefused`, and the registry's refusal
-        (`IncompatibleSchema`, `InvalidSchema`).
+        Raises `TopicRefused`, `SchemaRefused`, `LoggerMisconfigured`, `JournalRefused`, `ClientConfigRefused`, and the registry's
+        refusal (`IncompatibleSchema`, `InvalidSchema`).
         """
         if (fault := topic_fault(topic)) is not None:
             raise TopicRefused(f"{fault}: give the logger another topic")
@@ -141,6 +146,7 @@ class EventLogger:
             sending = DirectSettings(
                 bootstrap=bootstrap,
                 registry_url=registry_url,
+                client_config=client_config,
                 buffer_bytes=buffer_bytes,
                 codec=codec,
                 acks=-1 if acks == "all" else acks,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from ...client.security.chosen import VARIABLE as CLIENT_CONFIG
 from ...runtime.layout import LOOPBACK
 from ..source.data_source import TopicDataSource
 
@@ -48,6 +49,9 @@ def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSessi
         builder = builder.config(key, value)
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     builder = builder.config("spark.sql.warehouse.dir", str(scratch / "unused")).config("spark.local.dir", str(scratch))
+    if CLIENT_CONFIG in os.environ:
+        # Paths only: executors read the files on their own machines, and Spark's UI and event log hold no secret.
+        builder = builder.config(f"spark.executorEnv.{CLIENT_CONFIG}", os.environ[CLIENT_CONFIG])
     if master is not None or not is_submitted:
         builder = builder.master(master or "local[2]")
     session = builder.getOrCreate()

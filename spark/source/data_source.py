@@ -11,6 +11,7 @@ Works on any Kafka-wire cluster.
 | `ranges` | `[[partition, from, to], ...]`, one task each; default: all that the log holds now |
 | `pieces`, `max_piece_span` | about how many splits (tasks), and the most offsets of one (bytes, in a byte-addressed log) |
 | `quarantine` | bootstrap of the cluster with `<topic>.quarantine`, for records that are no row; without it they are an error |
+| `client_config` | path of the properties file with TLS and SASL, there on each executor; default: `HEADRACE_CLIENT_CONFIG` |
 | `cluster` | name of the source cluster in the quarantine's origins; default `offline` |
 | `receipts` | folder in which each task writes its report (see `task_reports`) |
 
@@ -63,6 +64,7 @@ class _Options:
     splits: int | None
     max_split_span: int
     quarantine: str | None
+    client_config: str | None
     cluster: str
     task_reports: str | None
 
@@ -81,6 +83,7 @@ class _Options:
                 splits=int(words["pieces"]) if "pieces" in words else None,
                 max_split_span=int(words.get("max_piece_span", DEFAULT_MAX_SPLIT_SPAN)),
                 quarantine=words.get("quarantine"),
+                client_config=words.get("client_config"),
                 cluster=words.get("cluster", "offline"),
                 task_reports=words.get("receipts"),
             )
@@ -119,7 +122,7 @@ class TopicReader(DataSourceReader):
         if options.ranges is not None:
             splits = ranges_from_json(options.ranges)
         else:
-            splits = log_ends(options.bootstrap, options.topic).whole()
+            splits = log_ends(options.bootstrap, options.topic, options.client_config).whole()
         if options.ranges is None or options.splits is not None:
             splits = split_ranges(splits, splits=options.splits or DEFAULT_SPLITS, max_span=options.max_split_span)
         found = [Split(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in splits]
@@ -130,7 +133,7 @@ class TopicReader(DataSourceReader):
         options = self._options
         split = OffsetRange(partition=partition.partition, from_offset=partition.from_offset, to_offset=partition.to_offset)
         target = to_arrow_schema(self._schema, timezone="UTC")
-        cluster = Cluster(options.bootstrap, client_id="headrace-load")
+        cluster = Cluster(options.bootstrap, client_id="headrace-load", security=options.client_config)
         quarantine = ClusterQuarantine(options.quarantine) if options.quarantine else None
         try:
             yield from SplitReader(

@@ -25,9 +25,9 @@ class LogEnds:
         ]
 
 
-def log_ends(bootstrap: str, topic: str) -> LogEnds:
+def log_ends(bootstrap: str, topic: str, client_config: str | None = None) -> LogEnds:
     """Return the ends, as the cluster reports them now. Raises the client's errors: UnknownTopic, BrokerUnreachable."""
-    cluster = Cluster(bootstrap, client_id="headrace-load")
+    cluster = Cluster(bootstrap, client_id="headrace-load", security=client_config)
     try:
         names = [TopicPartition(topic, partition) for partition in cluster.partitions(topic)]
         start = log_offsets(cluster, {name: EARLIEST for name in names})

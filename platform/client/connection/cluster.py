@@ -19,6 +19,7 @@ from ..errors import (
     UnsupportedApi,
     broker_error,
 )
+from ..security.chosen import ClientConfig, security_for
 from . import control_plane
 from .connection import Connection
 
@@ -45,12 +46,23 @@ class Cluster:
     """
 
     def __init__(
-        self, bootstrap: str, *, client_id: str = "headrace", request_timeout_ms: int = 30_000, clock: Clock | None = None
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "headrace",
+        request_timeout_ms: int = 30_000,
+        clock: Clock | None = None,
+        security: "ClientConfig | None" = None,
     ) -> None:
+        """`security`: the client configuration (TLS, SASL); None: what `HEADRACE_CLIENT_CONFIG` names, else in the clear.
+
+        Raises `InvalidAddress`, `ClientConfigRefused`.
+        """
         self.bootstrap = bootstrap
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self._seeds = parse_bootstrap(bootstrap)
+        self._security = security_for(bootstrap, security)
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._connections: dict[tuple[str, int, str], Connection] = {}
@@ -199,5 +211,7 @@ class Cluster:
                 )
             found = self._connections.get(name)
             if found is None:
-                found = self._connections[name] = Connection(host, port, self.client_id, self.request_timeout_ms)
+                found = self._connections[name] = Connection(
+                    host, port, self.client_id, self.request_timeout_ms, security=self._security
+                )
             return found
