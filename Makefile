@@ -6,10 +6,13 @@ STAMP  := $(VENV)/.installed
 
 PORT_SHIFT    ?= 0
 HEADRACE_HOME ?= .headrace
+ENGINE        ?=
 LOG           ?=
 KEEP          ?=
 RESULTS       ?=
 export PORT_SHIFT HEADRACE_HOME KEEP LOG
+# What the live and the offline cluster are: headrace (our broker) or kafka. Without it, what the home was made with.
+export HEADRACE_ENGINE := $(ENGINE)
 
 # Prints what this machine lacks, one line each, before anything is installed or started.
 preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
@@ -31,7 +34,7 @@ $(STAMP): requirements.lock pyproject.toml native/pyproject.toml $(wildcard nati
 	$(preflight) install
 	@$(PYTHON) -I platform/local/environment.py
 
-demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, PORT_SHIFT=n, HEADRACE_HOME=dir)
+demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, ENGINE=kafka, PORT_SHIFT=n, HEADRACE_HOME=dir)
 	$(preflight) demo
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
