@@ -12,7 +12,7 @@ KEEP          ?=
 RESULTS       ?=
 export PORT_SHIFT HEADRACE_HOME KEEP LOG
 # What the live and the offline cluster are: headrace (our broker) or kafka. Without it, what the home was made with.
-export HEADRACE_ENGINE := $(ENGINE)
+export HEADRACE_ENGINE := $(or $(ENGINE),$(HEADRACE_ENGINE))
 
 # Prints what this machine lacks, one line each, before anything is installed or started.
 preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \

@@ -11,7 +11,7 @@ def add_engine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         choices=ENGINES,
-        help="what the live and the offline cluster are: our broker, or Apache Kafka (its jars come with Maven, or from KAFKA_HOME). "
+        help="what the live and the offline cluster are: our broker, or Apache Kafka (jars from Maven, or KAFKA_HOME). "
         "Default: HEADRACE_ENGINE, else what the home was made with, else headrace",
     )
 

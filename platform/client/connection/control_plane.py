@@ -25,6 +25,8 @@ INIT_PRODUCER_ID = (22, 1)
 """API key and version."""
 
 
+_READ_COMMITTED = 1
+
 _OF_A_PRODUCER = ((18, 0), METADATA, CREATE_TOPICS, INIT_PRODUCER_ID, (32, 1))
 """With ApiVersions and DescribeConfigs."""
 
@@ -89,13 +91,14 @@ def ask_topic_ids(connection: Connection) -> dict[str, str]:
 def ask_offsets(connection: Connection, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, int]]:
     """Return (error code, offset) for each (topic, partition). `wanted` holds a timestamp in ms, or -1 (latest) or -2 (earliest).
 
-    The offset is that of the first record at or after the timestamp, or -1 if there is none.
+    The offset is that of the first record at or after the timestamp, or -1 if there is none. The latest is where a reader of
+    committed records finds the end: Kafka's last stable offset, our high watermark.
     """
     by_topic: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), timestamp in wanted.items():
         by_topic.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
     topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
-    answer = _ask(connection, LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": topics})
+    answer = _ask(connection, LIST_OFFSETS, {"replica_id": -1, "isolation_level": _READ_COMMITTED, "topics": topics})
     return {
         (topic.name, partition.partition_index): (int(partition.error_code), int(partition.offset))
         for topic in answer.topics

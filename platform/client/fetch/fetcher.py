@@ -12,6 +12,7 @@ from ...wire.messages import fetch as wire_fetch
 from ..connection.cluster import Cluster
 from ..connection.connection import Connection
 from ..errors import BadAnswer, ClientError, OffsetOutOfRange, broker_error
+from .committed import committed, visible_end
 from .fetched import CorruptRange, FetchedPartition, TopicPartition, parse
 from .log_offsets import EARLIEST, log_offsets
 
@@ -32,12 +33,17 @@ class Fetcher:
         min_bytes: int = 1,
         max_bytes: int = 8 << 20,
         partition_max_bytes: int = 1 << 20,
+        read_committed: bool = False,
     ) -> None:
+        """`read_committed`: of transactions only what was committed is seen. `high_watermark` is then the last stable offset, and
+        batches of aborted transactions are empty control batches. Without it, all that the log holds is seen, as it stands there.
+        """
         self.cluster = cluster
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
         self.partition_max_bytes = partition_max_bytes
+        self._read_committed = read_committed
         self._lane = f"fetch-{next(_lanes)}"
 
     def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
@@ -90,6 +96,7 @@ class Fetcher:
             self.min_bytes,
             max(self.max_bytes, partition_bytes),
             [wire_fetch.FetchTopic(topic, partitions) for topic, partitions in by_topic.items()],
+            isolation_level=int(self._read_committed),
         )
         leader.drop_unanswered()
         version = leader.negotiated(wire_fetch.API_KEY, wire_fetch.MIN_VERSION, wire_fetch.MAX_VERSION)
@@ -133,6 +140,7 @@ class Fetcher:
     ) -> FetchedPartition:
         records = part.records if isinstance(part.records, memoryview) else memoryview(b"")
         batches, corrupt, tail = parse(records, offset)
+        end = visible_end(part.high_watermark, part.last_stable_offset) if self._read_committed else part.high_watermark
         is_stuck = tail is not None and not batches and not corrupt
         if corrupt or is_stuck:
             is_first_look = partition_bytes == self.partition_max_bytes
@@ -142,16 +150,16 @@ class Fetcher:
                 # after it show where it ends.
                 return self._fetch({name: offset}, 0, bigger)[0]
         if tail is not None and is_stuck:
-            believable = tail.from_offset < tail.to_offset <= part.high_watermark
-            end = tail.to_offset if believable else max(part.high_watermark, tail.from_offset + 1)
-            corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=end, reason=tail.reason)]
+            believable = tail.from_offset < tail.to_offset <= end
+            bad_end = tail.to_offset if believable else max(end, tail.from_offset + 1)
+            corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=bad_end, reason=tail.reason)]
         return FetchedPartition(
             topic=name.topic,
             partition=name.partition,
             requested_offset=offset,
-            high_watermark=part.high_watermark,
+            high_watermark=end,
             log_start_offset=part.log_start_offset,
-            batches=batches,
+            batches=committed(batches, part.aborted) if self._read_committed else batches,
             corrupt=corrupt,
         )
 

@@ -50,8 +50,8 @@ def found(environment: Mapping[str, str] | None = None) -> Path | None:
         folder = Path(home) / "libs"
         if not any(folder.glob("kafka_2.*.jar")):
             raise KafkaUnavailable(
-                f"KAFKA_HOME={home}: there is no kafka_2.*.jar in {folder}; name the folder into which Apache Kafka was unpacked, "
-                "or unset it to have the jars fetched with Maven"
+                f"KAFKA_HOME={home}: there is no kafka_2.*.jar in {folder}; name the folder into which Apache Kafka was "
+                "unpacked, or unset it to have the jars fetched with Maven"
             )
         return folder
     folder = cache_folder(environment)

@@ -1,7 +1,7 @@
 """Runs one node of Apache Kafka (KRaft, broker and controller in one process, loopback only) with its data in one folder.
 
-`python -m headrace.local.kafka.server PORT CONTROLLER_PORT FOLDER` formats the folder if needed and becomes the node by `exec`, so
-the supervisor knows the JVM's own pid. `KAFKA_HEAP_OPTS` and `KAFKA_OPTS` mean what they mean in Kafka's own scripts.
+`python -m headrace.local.kafka.server PORT CONTROLLER_PORT FOLDER` formats the folder if needed and becomes the node by `exec`,
+so the supervisor knows the JVM's own pid. `KAFKA_HEAP_OPTS` and `KAFKA_OPTS` mean what they mean in Kafka's own scripts.
 """
 
 import os

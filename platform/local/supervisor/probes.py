@@ -1,4 +1,6 @@
-"""Checks whether a process answers: a status file that says `ready`, an HTTP 2xx, an open port, a broker's answer. Each check is bounded in time."""
+"""Checks whether a process answers: a status file that says `ready`, an HTTP 2xx, an open port, a broker's answer. Each check is
+bounded in time.
+"""
 
 import http.client
 import json

@@ -94,7 +94,9 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path) -> ProcessSpec:
             case str() as url:
                 probe = Probe(http=fill(url))
             case other:
-                raise ProcessTableError(f"{path}: process {name!r}: ready={other!r} is neither 'status', 'tcp', 'kafka' nor a URL")
+                raise ProcessTableError(
+                    f"{path}: process {name!r}: ready={other!r} is neither 'status', 'tcp', 'kafka' nor a URL"
+                )
         return ProcessSpec(
             name=name,
             command=[fill(word) for word in entry["command"]],
