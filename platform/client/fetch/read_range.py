@@ -22,7 +22,7 @@ def read_range(
     on_corrupt: Callable[[CorruptRange], None] | None = None,
     timeout_ms: int = 60_000,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield every sound, committed batch that overlaps [from_offset, to_offset), in order; end at `to_offset` or at the log's end.
+    """Yield every sound, committed batch that overlaps [from_offset, to_offset), in order; end there or at the log's end.
 
     The first and the last batch may reach beyond the range. Take only the records inside it: then adjacent ranges hold each
     record exactly once. Broker restarts are waited out for `timeout_ms`. A range that fails its check goes to `on_corrupt`;
