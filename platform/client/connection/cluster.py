@@ -101,6 +101,14 @@ class Cluster:
             address = self._brokers.get(self._controller_id) or next(iter(self._brokers.values()), self._seeds[0])
         return self._connection(*address, lane)
 
+    def broker_settings(self, names: Iterable[str]) -> dict[str, str]:
+        """Return those of these broker settings that the controller (or the first broker) knows. Raises the broker's refusal."""
+        connection = self.controller()
+        with self._lock:
+            known = self._controller_id in self._brokers
+            broker_id = self._controller_id if known else next(iter(self._brokers), self._controller_id)
+        return control_plane.ask_broker_settings(connection, broker_id, names)
+
     def coordinator(self, group: str, *, lane: str = "control") -> Connection:
         """Return the connection to the broker that coordinates a group."""
         return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)

@@ -22,13 +22,16 @@ WITH_TOPIC_IDS = (10, 12)
 """Versions of Metadata."""
 CREATE_TOPICS = (19, 4)
 INIT_PRODUCER_ID = (22, 1)
+DESCRIBE_CONFIGS = (32, 1)
 """API key and version."""
 
 
 _READ_COMMITTED = 1
+_BROKER = 4
+"""Kind of a resource with settings."""
 
-_OF_A_PRODUCER = ((18, 0), METADATA, CREATE_TOPICS, INIT_PRODUCER_ID, (32, 1))
-"""With ApiVersions and DescribeConfigs."""
+_OF_A_PRODUCER = ((18, 0), METADATA, CREATE_TOPICS, INIT_PRODUCER_ID, DESCRIBE_CONFIGS)
+"""With ApiVersions."""
 
 
 def import_messages() -> None:
@@ -130,6 +133,16 @@ def ask_create_topics(
     ]
     answer = _ask(connection, CREATE_TOPICS, {"topics": wanted, "timeout_ms": timeout_ms, "validate_only": False})
     return {topic.name: (int(topic.error_code), topic.error_message) for topic in answer.topics}
+
+
+def ask_broker_settings(connection: Connection, broker_id: int, names: Iterable[str]) -> dict[str, str]:
+    """Return those of these settings that the broker knows and tells; it must be the one asked. Raises the broker's refusal."""
+    wanted = {"resource_type": _BROKER, "resource_name": str(broker_id), "configuration_keys": list(names)}
+    answer = _ask(connection, DESCRIBE_CONFIGS, {"resources": [wanted], "include_synonyms": False})
+    (result,) = answer.results
+    if result.error_code:
+        raise broker_error(f"DescribeConfigs of broker {broker_id} on {connection.address}", int(result.error_code))
+    return {one.name: one.value for one in result.configs if one.value is not None}
 
 
 def ask_coordinator(connection: Connection, group: str) -> tuple[str, int]:
