@@ -1,6 +1,6 @@
-"""Tells what a cluster's offsets are: positions in bytes (our broker), or numbers of records (Apache Kafka). Asked, not configured.
+"""Tells what a cluster's offsets are: positions in bytes (our broker), or numbers of records (Apache Kafka).
 
-Kafka and what speaks all of its protocol serve transactions; our broker does not.
+Asked, not configured: Kafka and what speaks all of its protocol serve transactions; our broker does not.
 """
 
 from .connection.cluster import Cluster

@@ -9,7 +9,7 @@ from ...runtime.logs import get_library_logger
 from ...wire.errors import ErrorCode
 from ..admin import create_topic
 from ..connection.cluster import Cluster
-from ..errors import BrokerError, UnknownTopic
+from ..errors import BrokerError, UnknownTopic, UnsupportedApi
 
 log = get_library_logger(__name__)
 
@@ -32,13 +32,25 @@ def partitions_of(cluster: Cluster, topic: str) -> list[int]:
     try:
         return cluster.partitions(topic)
     except UnknownTopic:
-        settings = cluster.broker_settings((AUTO_CREATE, KAFKAS_OWN))
+        settings = _broker_settings(cluster)
         if KAFKAS_OWN not in settings:
             return cluster.partitions(topic, may_create=True)  # our broker, whose age is the time in the broker
         if settings.get(AUTO_CREATE) != "true":
             raise
     _create(cluster, topic)
     return cluster.partitions(topic)
+
+
+def _broker_settings(cluster: Cluster) -> dict[str, str]:
+    """Return what the cluster says of itself; nothing if it serves no such request, or not to us."""
+    try:
+        return cluster.broker_settings((AUTO_CREATE, KAFKAS_OWN))
+    except UnsupportedApi:
+        return {}
+    except BrokerError as error:
+        if error.retriable:
+            raise
+        return {}
 
 
 def _create(cluster: Cluster, topic: str) -> None:
@@ -50,4 +62,4 @@ def _create(cluster: Cluster, topic: str) -> None:
         cluster.partitions(topic, may_create=True)
         return
     if is_new:
-        log.info("topic_made", topic=topic, **{"retention.ms": "-1"})
+        log.info("topic_made", topic=topic, settings=SETTINGS)
