@@ -32,12 +32,17 @@ class Fetcher:
         min_bytes: int = 1,
         max_bytes: int = 8 << 20,
         partition_max_bytes: int = 1 << 20,
+        is_read_committed: bool = False,
     ) -> None:
+        """`is_read_committed`: nothing of open transactions is fetched. What was aborted is, and so are the markers:
+        `committed.data_batches` tells them apart.
+        """
         self.cluster = cluster
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
         self.partition_max_bytes = partition_max_bytes
+        self.isolation_level = int(is_read_committed)
         self._lane = f"fetch-{next(_lanes)}"
 
     def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
@@ -90,6 +95,7 @@ class Fetcher:
             self.min_bytes,
             max(self.max_bytes, partition_bytes),
             [wire_fetch.FetchTopic(topic, partitions) for topic, partitions in by_topic.items()],
+            isolation_level=self.isolation_level,
         )
         leader.drop_unanswered()
         version = leader.negotiated(wire_fetch.API_KEY, wire_fetch.MIN_VERSION, wire_fetch.MAX_VERSION)
@@ -153,6 +159,8 @@ class Fetcher:
             log_start_offset=part.log_start_offset,
             batches=batches,
             corrupt=corrupt,
+            last_stable_offset=part.last_stable_offset,
+            aborted=tuple(part.aborted or ()),
         )
 
     def _failed(self, name: TopicPartition, offset: int, error: ClientError) -> FetchedPartition:
