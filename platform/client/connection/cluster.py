@@ -113,6 +113,11 @@ class Cluster:
         """Return the connection to the broker that coordinates a group."""
         return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)
 
+    def transaction_coordinator(self, transactional_id: str, *, lane: str = "transactions") -> Connection:
+        """Return the connection to the broker that coordinates this id's transactions."""
+        address = control_plane.ask_coordinator(self.controller(), transactional_id, of_transactions=True)
+        return self._connection(*address, lane)
+
     def refresh(self, topics: Iterable[str] | None = None, *, may_create: bool = False) -> None:
         """Request the metadata of these topics (None: of all topics requested before)."""
         with self._lock:

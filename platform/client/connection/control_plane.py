@@ -145,11 +145,12 @@ def ask_broker_settings(connection: Connection, broker_id: int, names: Iterable[
     return {one.name: one.value for one in result.configs if one.value is not None}
 
 
-def ask_coordinator(connection: Connection, group: str) -> tuple[str, int]:
-    """Return host and port of the broker that coordinates the group. Raises the broker's refusal."""
-    answer = _ask(connection, FIND_COORDINATOR, {"key": group, "key_type": 0})
+def ask_coordinator(connection: Connection, key: str, *, of_transactions: bool = False) -> tuple[str, int]:
+    """Return host and port of the broker that coordinates the group, or the transactional id. Raises the broker's refusal."""
+    answer = _ask(connection, FIND_COORDINATOR, {"key": key, "key_type": int(of_transactions)})
     if answer.error_code:
-        raise broker_error(f"FindCoordinator of group {group!r} to {connection.address}", int(answer.error_code))
+        what = "transactional id" if of_transactions else "group"
+        raise broker_error(f"FindCoordinator of {what} {key!r} to {connection.address}", int(answer.error_code))
     return answer.host, answer.port
 
 

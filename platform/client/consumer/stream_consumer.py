@@ -62,7 +62,7 @@ class StreamConsumer(ABC):
             max_wait_ms=fetch_wait_ms,
             max_bytes=answer_bytes,
             partition_max_bytes=min(1 << 20, answer_bytes),
-            read_committed=True,
+            hides_aborted=True,
         )
         self._lifecycle = Lifecycle()
         self._handing_out = threading.Lock()  # held by the thread that polls

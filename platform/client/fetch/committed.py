@@ -1,77 +1,101 @@
-"""What a reader of committed records may see of fetched batches (KIP-98). Pure.
+"""Tells the data of a read committed fetch from what is none: transaction markers, and batches of aborted transactions. Pure.
 
-The broker sends nothing from its last stable offset on, but batches of aborted transactions are among what it sends, with a list
-of them. Each of them becomes an empty control batch at its place: its offsets stay accounted for, and nobody sees its records.
+The broker sends both, with a list of the aborted transactions that touch the fetched range. Source: Kafka's consumer,
+`CompletedFetch`; KIP-98.
 """
 
+import heapq
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ...wire.batch.record_batch import HEADER_SIZE, LENGTH_PREFIX_SIZE, BatchHeader, read_header
+from ...wire.errors import CorruptBatch
+from ...wire.varint import read_zigzag
 
-_CONTROL = 0x0020
-_CODEC = 0x0007
-_ATTRIBUTES = struct.Struct(">h")
-_SIZE = struct.Struct(">i")
-_ATTRIBUTES_AT, _COUNT_AT, _LENGTH_AT = 21, 57, 8
 _MARKER_KEY = struct.Struct(">hh")
 _ABORT = 0
+_CODEC, _CONTROL = 0x0007, 0x0020
+_INT16, _INT32 = struct.Struct(">h"), struct.Struct(">i")
+_LENGTH_AT, _ATTRIBUTES_AT, _COUNT_AT = 8, 21, 57
 
-Batches = list[tuple[BatchHeader, memoryview]]
 
+def are_data(batches: Sequence[tuple[BatchHeader, memoryview]], aborted: Iterable[tuple[int, int]]) -> list[bool]:
+    """Return for each batch whether it holds records for applications. The batches are one fetch's, in order.
 
-def committed(batches: Batches, aborted: Sequence[tuple[int, int]] | None) -> Batches:
-    """Return the batches with those of aborted transactions emptied. `aborted`: (producer id, first offset) of each, as fetched.
-
-    A transaction ends with its producer's marker; of one whose marker is not among these batches all is emptied.
+    `aborted`: (producer id, first offset) of the aborted transactions that reach into these offsets. Raises `CorruptBatch` for a
+    marker that cannot be read.
     """
-    if not aborted:
-        return batches
-    waiting = sorted(aborted, key=lambda one: one[1], reverse=True)
-    open_ids: set[int] = set()
-    found: Batches = []
+    waiting = [(first, producer_id) for producer_id, first in aborted]
+    heapq.heapify(waiting)
+    aborting: set[int] = set()
+    found = []
     for header, batch in batches:
-        while waiting and waiting[-1][1] < header.next_offset:
-            open_ids.add(waiting.pop()[0])
+        while waiting and waiting[0][0] < header.next_offset:
+            aborting.add(heapq.heappop(waiting)[1])
         if header.is_control:
-            if is_abort(header, batch):
-                open_ids.discard(header.producer_id)
-        elif header.is_transactional and header.producer_id in open_ids:
-            found.append(_emptied(header, batch))
-            continue
-        found.append((header, batch))
+            if header.producer_id in aborting and _is_abort(header, batch):
+                aborting.remove(header.producer_id)
+            found.append(False)
+        else:
+            found.append(bool(header.record_count) and not (header.is_transactional and header.producer_id in aborting))
     return found
 
 
-def is_abort(header: BatchHeader, batch: memoryview) -> bool:
-    """Return whether a control batch is the marker of an aborted transaction."""
-    body = bytes(batch[HEADER_SIZE:])
-    # One record: length, attributes, timestamp delta, offset delta (each a varint or a byte), then the key's length and the key.
-    at = _after_varint(body, 0) + 1
-    at = _after_varint(body, _after_varint(body, at))
-    at = _after_varint(body, at)
-    if len(body) < at + _MARKER_KEY.size:
-        return False
-    version, kind = _MARKER_KEY.unpack_from(body, at)
-    return bool(version >= 0 and kind == _ABORT)
+def data_batches(
+    batches: Sequence[tuple[BatchHeader, memoryview]], aborted: Iterable[tuple[int, int]]
+) -> list[tuple[BatchHeader, memoryview]]:
+    """Return those of the batches that hold records for applications. Raises as `are_data`."""
+    return [batch for batch, is_data in zip(batches, are_data(batches, aborted), strict=True) if is_data]
 
 
-def _after_varint(body: bytes, at: int) -> int:
-    while at < len(body) and body[at] & 0x80:
-        at += 1
-    return at + 1
+def without_aborted(
+    batches: list[tuple[BatchHeader, memoryview]], aborted: Sequence[tuple[int, int]] | None
+) -> list[tuple[BatchHeader, memoryview]]:
+    """Return the batches with those of aborted transactions emptied: control batches without records at the same offsets.
+
+    So their offsets stay accounted for, and nobody sees their records. A marker that cannot be read ends no transaction.
+    """
+    if not aborted:
+        return batches
+    try:
+        data = are_data(batches, aborted)
+    except CorruptBatch:
+        return batches  # as without transactions: the audit then counts too much, never too little
+    return [
+        batch if is_data or batch[0].is_control or not batch[0].record_count else _emptied(*batch)
+        for batch, is_data in zip(batches, data, strict=True)
+    ]
 
 
 def _emptied(header: BatchHeader, batch: memoryview) -> tuple[BatchHeader, memoryview]:
-    """Return the batch without its records, as a control batch of the same offsets. Its CRC has been checked, and is void now."""
+    """Return the batch's header alone, as a control batch. The CRC was checked before, and is void now."""
     empty = bytearray(batch[:HEADER_SIZE])
-    _SIZE.pack_into(empty, _LENGTH_AT, HEADER_SIZE - LENGTH_PREFIX_SIZE)
-    _ATTRIBUTES.pack_into(empty, _ATTRIBUTES_AT, (header.attributes & ~_CODEC) | _CONTROL)
-    _SIZE.pack_into(empty, _COUNT_AT, 0)
+    _INT32.pack_into(empty, _LENGTH_AT, HEADER_SIZE - LENGTH_PREFIX_SIZE)
+    _INT16.pack_into(empty, _ATTRIBUTES_AT, (header.attributes & ~_CODEC) | _CONTROL)
+    _INT32.pack_into(empty, _COUNT_AT, 0)
     view = memoryview(bytes(empty))
     return read_header(view), view
 
 
 def visible_end(high_watermark: int, last_stable_offset: int) -> int:
-    """Return where a reader of committed records finds the log's end. -1: it tells none."""
+    """Return where a reader of committed records finds the end; a broker without transactions tells no stable offset (-1)."""
     return high_watermark if last_stable_offset < 0 else min(high_watermark, last_stable_offset)
+
+
+def _is_abort(header: BatchHeader, batch: memoryview) -> bool:
+    """Return whether a control batch is an abort marker: its one record's key is a version and a type, two bytes each."""
+    if not header.record_count:
+        return False  # compaction has emptied it
+    data = bytes(batch[HEADER_SIZE : header.size_bytes])
+    try:
+        _, at = read_zigzag(data, 0)
+        at += 1  # the record's own attributes
+        _, at = read_zigzag(data, at)
+        _, at = read_zigzag(data, at)
+        size, at = read_zigzag(data, at)
+        _, kind = _MARKER_KEY.unpack_from(data, at)
+    except (IndexError, struct.error):
+        size, kind = 0, -1
+    if size < _MARKER_KEY.size:
+        raise CorruptBatch(f"the marker at offset {header.base_offset} has no key of four bytes", base_offset=header.base_offset)
+    return bool(kind == _ABORT)

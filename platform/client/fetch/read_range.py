@@ -29,7 +29,7 @@ def read_range(
     without it `CorruptRead` is raised. Raises `OffsetOutOfRange` if the log begins after `from_offset`.
     """
     name = TopicPartition(topic, partition)
-    fetcher = Fetcher(cluster, max_wait_ms=100, partition_max_bytes=4 << 20, read_committed=True)
+    fetcher = Fetcher(cluster, max_wait_ms=100, partition_max_bytes=4 << 20, hides_aborted=True)
     backoff = Backoff()
     try:
         offset, attempt, moved_at = from_offset, 0, time.monotonic()

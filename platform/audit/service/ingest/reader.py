@@ -37,9 +37,7 @@ class LogReader(ReadingThread):
         super().__init__(f"audit-{tier}", Cluster(bootstrap, client_id=f"headrace-audit-{tier}"))
         self.tier = tier
         partition_bytes = ledger.settings.fetch_partition_bytes
-        self._fetcher = Fetcher(
-            self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes, read_committed=True
-        )
+        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes, hides_aborted=True)
         self._ledger = ledger
         self._clock = clock
         self._batches = ReadBatches(tier, ledger.settings.window_ms)
