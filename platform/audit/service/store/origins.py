@@ -136,11 +136,12 @@ class Origins:
 
     def _log(self, topic: str, partition: int, log: TierLog) -> TierLog:
         origins = self._of(topic, partition)
+        covered = [(origins.position(start) if start else 0, origins.position(end)) for start, end in log.coverage]
         skipped = (Skipped(origins.position(one[0]), origins.position(one[1]), one[2]) for one in log.skipped)
         return replace(
             log,
             begins_at=origins.position(log.begins_at) if log.begins_at else 0,
-            coverage=[(origins.position(start) if start else 0, origins.position(end)) for start, end in log.coverage],
+            coverage=covered + [(start + NOWHERE, end + NOWHERE) for start, end in log.coverage],
             skipped=[one for one in skipped if one.from_offset < one.to_offset],
         )
 
