@@ -22,7 +22,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e \
-	audit-search audit-faults audit-scale chaos-sdk test-clients test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk test-clients test-kafka test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -69,6 +69,9 @@ audit-faults: install ## Plant faults in a running platform and check that the a
 
 test-clients: install ## Clients of other languages (needs a JDK with Maven, Go, and Node with npm; downloads from their registries)
 	$(BIN)/pytest tests/clients
+
+test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (needs Java, and Maven or KAFKA_HOME; ten minutes)
+	$(BIN)/pytest -rs tests/kafka
 
 test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
