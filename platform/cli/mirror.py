@@ -11,7 +11,7 @@ from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from .foreground import run_parser
 
-HELP = "Copy every topic of one cluster to another: same batches, same offsets, counted on the way."
+HELP = "Copy topics of one cluster to another, exactly once, counted on the way."
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--destination-zookeeper",
         default=layout.offline_zookeeper,
         metavar="HOST:PORT[/CHROOT]",
-        help="the destination's; stores how far the mirror has reported (default: %(default)s)",
+        help="the destination's, between Headrace brokers; stores how far the mirror has reported (default: %(default)s)",
+    )
+    run.add_argument(
+        "--name",
+        default="mirror",
+        help="of its ledger and transactional id, with Apache Kafka at either end; one for each mirror (default: %(default)s)",
+    )
+    run.add_argument(
+        "--topics",
+        default=".*",
+        metavar="PATTERN[,...]",
+        help="copy the topics whose whole name matches one of these regular expressions (default: all but internal ones)",
+    )
+    run.add_argument(
+        "--replication-factor",
+        type=int,
+        default=-1,
+        metavar="N",
+        help="of topics that are made in Apache Kafka (default: as that cluster is set)",
+    )
+    run.add_argument(
+        "--allow-retention",
+        action="store_true",
+        help="copy to topics of Apache Kafka that delete by event time (else they are refused: old events would be gone at once)",
+    )
+    run.add_argument(
+        "--transaction-timeout-ms",
+        type=int,
+        default=60_000,
+        metavar="MS",
+        help="Apache Kafka ends a transaction of a dead mirror after this long (default: %(default)s)",
     )
     run.add_argument("--from-config", type=Path, metavar="FILE", help="client configuration (TLS, SASL) of the source")
     run.add_argument("--to-config", type=Path, metavar="FILE", help="client configuration (TLS, SASL) of the destination")
@@ -52,6 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
         destination=arguments.destination,
         destination_zookeeper=arguments.destination_zookeeper,
         audit_bootstrap=arguments.audit_bootstrap or arguments.source,
+        name=arguments.name,
+        topics=arguments.topics,
+        replication_factor=arguments.replication_factor,
+        allows_retention=arguments.allow_retention,
+        transaction_timeout_ms=arguments.transaction_timeout_ms,
         status_file=arguments.status_file,
         stall_after_ms=arguments.stall_after_ms,
     )

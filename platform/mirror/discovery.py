@@ -1,5 +1,9 @@
 """Finds the partitions to copy: asks the source at intervals, creates new topics at the destination."""
 
+import re
+from collections.abc import Callable
+from typing import Protocol
+
 from ..client.connection.cluster import Cluster
 from ..client.fetch.fetched import TopicPartition
 from ..errors import HeadraceError
@@ -7,7 +11,7 @@ from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
 from ..runtime.layout import is_internal
 from ..runtime.logs import get_logger
-from .destination import Destination
+from .errors import InvalidPattern
 
 log = get_logger(__name__)
 
@@ -15,13 +19,43 @@ EVERY_MS = 1_000
 BACKOFF = Backoff(first_ms=100, longest_ms=EVERY_MS)
 
 
+class PreparesTopics(Protocol):
+    """What discovery needs of a destination."""
+
+    @property
+    def cluster(self) -> Cluster: ...
+
+    def prepare(self, topic: str, partition_count: int, /) -> None: ...
+
+
+def topic_filter(patterns: str) -> Callable[[str], bool]:
+    """Return what tells whether a topic is to be copied.
+
+    `patterns`: regular expressions with commas between them, each for the whole name, as MirrorMaker's `topics`. Internal topics
+    are never copied. Raises `InvalidPattern`.
+    """
+    compiled = []
+    for pattern in filter(None, map(str.strip, patterns.split(","))):
+        try:
+            compiled.append(re.compile(pattern))
+        except re.error as error:
+            raise InvalidPattern(pattern, str(error)) from error
+    return lambda topic: not is_internal(topic) and any(one.fullmatch(topic) for one in compiled)
+
+
+EVERY_TOPIC = topic_filter(".*")
+
+
 class Discovery:
     """The known topics of the source. Belongs to the forwarder's thread; any thread may read the two attributes."""
 
-    def __init__(self, source: Cluster, destination: Destination, clock: Clock) -> None:
+    def __init__(
+        self, source: Cluster, destination: PreparesTopics, clock: Clock, is_wanted: Callable[[str], bool] = EVERY_TOPIC
+    ) -> None:
         self._source = source
         self._destination = destination
         self._clock = clock
+        self._is_wanted = is_wanted
         self._due_ms = 0
         self._attempt = 0
         self.has_answers = False
@@ -37,7 +71,7 @@ class Discovery:
         if now_ms < self._due_ms:
             return None
         try:
-            topics = {topic: self._source.partitions(topic) for topic in self._source.topics() if not is_internal(topic)}
+            topics = {topic: self._source.partitions(topic) for topic in self._source.topics() if self._is_wanted(topic)}
             self._destination.cluster.topics()
         except HeadraceError as error:
             self._failed(error)

@@ -26,3 +26,29 @@ class FewerPartitions(MirrorError):
         self.topic = topic
         self.source_count = source_count
         self.destination_count = destination_count
+
+
+class UnfitTopic(MirrorError):
+    """A topic of the destination has settings under which a copy would not stay a copy."""
+
+    def __init__(self, topic: str, where: str, faults: list[str]) -> None:
+        super().__init__(
+            f"topic {topic!r} on {where} cannot hold a copy: {'; '.join(faults)}; or delete it to let it be made anew"
+        )
+        self.topic = topic
+        self.faults = faults
+
+
+class InvalidPattern(MirrorError):
+    """A pattern of topics is no regular expression."""
+
+    def __init__(self, pattern: str, why: str) -> None:
+        super().__init__(f"topic pattern {pattern!r} is no regular expression: {why}; give names or patterns with commas between")
+        self.pattern = pattern
+
+
+class ZookeeperNeeded(MirrorError):
+    """Both clusters are our brokers, and nobody said where the destination's ZooKeeper is."""
+
+    def __init__(self, destination: str) -> None:
+        super().__init__(f"{destination} is a Headrace broker: give the address of its ZooKeeper (--destination-zookeeper)")

@@ -4,7 +4,7 @@ The next fetch runs while an append is in flight. Memory is bounded by one fetch
 no decision about offsets. A failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..audit.model.messages import EXPIRED
@@ -19,8 +19,8 @@ from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from . import partition_copy, tail_comparison
 from .destination import Append, Appended, Batch, Destination
-from .discovery import Discovery
-from .partition_copy import Ends, PartitionCopy, Phase
+from .discovery import EVERY_TOPIC, Discovery
+from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
 
 log = get_logger(__name__)
@@ -53,6 +53,7 @@ class Forwarder:
         quarantine: CorruptRanges,
         clock: Clock,
         limits: Limits | None = None,
+        is_wanted: Callable[[str], bool] = EVERY_TOPIC,
     ) -> None:
         limits = limits or Limits()
         self._source = source
@@ -66,7 +67,7 @@ class Forwarder:
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
-        self.discovery = Discovery(source, destination, clock)
+        self.discovery = Discovery(source, destination, clock, is_wanted)
 
     def copies(self) -> Mapping[TopicPartition, PartitionCopy]:
         """Return every partition's current state. From any thread."""
@@ -153,9 +154,7 @@ class Forwarder:
         }
 
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
-        seen = tail_comparison.compare(
-            self._source, self._destination.cluster, *name, start=ends.destination_start, end=ends.destination_end
-        )
+        seen = self._compare(name, ends)
         position = self._reporter.position(*name)
         is_new = position is None
         counted_to = self._reporter.reported(*name) if position is None else position
@@ -168,6 +167,11 @@ class Forwarder:
             log.info(
                 "copying", topic=name.topic, partition=name.partition, from_offset=copy.copied_to, counted_to=copy.counted_to
             )
+
+    def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
+        return tail_comparison.compare(
+            self._source, self._destination.cluster, *name, start=ends.destination_start, end=ends.destination_end
+        )
 
     def _skip(self) -> None:
         for name, copy in self._copies.items():

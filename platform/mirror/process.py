@@ -8,6 +8,7 @@ still, writes the status file and waits for the stop. They share the range repor
 import os
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +28,15 @@ from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from . import stall
 from .destination import Destination
-from .errors import SameCluster
+from .discovery import topic_filter
+from .engine import Engine, Mode, engine_of, mode_for
+from .errors import SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
 from .quarantine import CorruptRanges
+from .restamped.destination_topics import DestinationTopics
+from .restamped.forwarder import RestampedForwarder
+from .restamped.group_positions import GroupPositions
+from .restamped.transactional_sink import TransactionalSink
 from .restatement import Restatement
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
@@ -40,6 +47,8 @@ log = get_logger(__name__)
 REPORT_EVERY_MS = 1_000
 STATUS_EVERY_MS = 1_000
 IDLE_MS = 50
+ENGINE_RETRY_MS = 500
+"""Between attempts to learn what the clusters are, at the start."""
 REQUEST_TIMEOUT_MS = 15_000
 REPORT_TIMEOUT_MS = 10_000
 LAST_REPORT_TIMEOUT_MS = 4_000
@@ -54,10 +63,21 @@ class MirrorSettings:
 
     source: str
     destination: str
-    destination_zookeeper: str
-    """`host:port[,…][/chroot]`. It holds how far this tier has reported, and the destination's topics."""
+    destination_zookeeper: str | None
+    """`host:port[,…][/chroot]`. It holds how far this tier has reported, and the destination's topics. Used for identical copies
+    only: with Apache Kafka at either end a group's offsets in the destination say how far it has reported.
+    """
     audit_bootstrap: str
     """The cluster with the audit's topic and the quarantine."""
+    name: str = "mirror"
+    """The name of the ledger and of the transactional id: two mirrors to one Kafka cluster need two names."""
+    topics: str = ".*"
+    """Which topics: regular expressions with commas between them, each for the whole name."""
+    replication_factor: int = -1
+    """Of topics that are made in Apache Kafka; -1: as the cluster is set."""
+    allows_retention: bool = False
+    """Copy to topics of Apache Kafka from which retention by event time deletes."""
+    transaction_timeout_ms: int = 60_000
     source_name: str = "live"
     """The source's name in quarantine records."""
     status_file: Path | None = None
@@ -89,11 +109,12 @@ class Mirror:
         """Since when reports have failed (wall clock, ms), and the last error."""
         self._died: BaseException | None = None
         self._knows_audit_topic = False
+        self._mode: Mode | None = None
 
     def run(self, stop: StopSignal) -> None:
         """Mirror until `stop` is set. Raises the error that prevented the start, or that ended the forwarder's thread."""
         try:
-            self._start()
+            self._start(stop)
             while not stop.wait(STATUS_EVERY_MS if self._is_ready else IDLE_MS):
                 self._write_status()
                 if self._died is not None:
@@ -102,46 +123,105 @@ class Mirror:
             self._status.write("stopping")
             self._life.stop()
 
-    def _start(self) -> None:
+    def _start(self, stop: StopSignal) -> None:
         settings = self._settings
+        is_wanted = topic_filter(settings.topics)
         self._status.write("starting")
-        session = Session(settings.destination_zookeeper, name="mirror")
-        self._life.started("zookeeper", session.close)
-        session.start()
         source = Cluster(settings.source, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         target = Cluster(settings.destination, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         self._audit = Cluster(settings.audit_bootstrap, client_id="headrace-mirror-audit", request_timeout_ms=REQUEST_TIMEOUT_MS)
         for cluster in (source, target, self._audit):
             self._life.started(f"connections to {cluster.bootstrap}", cluster.close)
+        engines = self._engines(source, target, stop)
+        if engines is None:
+            return
+        self._mode = mode_for(*engines)
+        session: Session | None = None
+        if self._mode is Mode.IDENTICAL:
+            if settings.destination_zookeeper is None:
+                raise ZookeeperNeeded(settings.destination)
+            session = Session(settings.destination_zookeeper, name="mirror")
+            self._life.started("zookeeper", session.close)
+            session.start()
         producer = Producer(self._audit, linger_ms=5, buffer_bytes=8 << 20, max_block_ms=5_000, delivery_timeout_ms=30_000)
         self._life.started("audit producer", lambda: producer.close(1_000))
         self._reporter = RangeReporter(
             tier=MIRROR,
             instance=f"{socket.gethostname()}/mirror/{os.getpid()}",
             sender=producer,
-            positions=AuditPositions(session),
+            positions=AuditPositions(session) if session is not None else GroupPositions(target, f"headrace.{settings.name}"),
             clock=self._clock,
         )
-        self._forwarder = Forwarder(
-            source=source,
-            destination=Destination(target, TopicRegistry(session), BrokerRegistry(session)),
-            reporter=self._reporter,
-            quarantine=CorruptRanges(producer, self._clock, cluster=settings.source_name),
-            clock=self._clock,
-        )
-        self._source_ends = SourceEnds(settings.source)
+        quarantine = CorruptRanges(producer, self._clock, cluster=settings.source_name)
+        if session is not None:
+            self._forwarder = Forwarder(
+                source=source,
+                destination=Destination(target, TopicRegistry(session), BrokerRegistry(session)),
+                reporter=self._reporter,
+                quarantine=quarantine,
+                clock=self._clock,
+                is_wanted=is_wanted,
+            )
+        else:
+            self._forwarder = self._restamped(source, target, engines, quarantine, is_wanted)
+        self._source_ends = SourceEnds(settings.source, is_wanted)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
-        restatement = Restatement(settings.destination, self._reporter, RestateRequests(session))
-        self._life.started("restatement", restatement.stop)
-        restatement.start()
+        if session is not None:
+            restatement = Restatement(settings.destination, self._reporter, RestateRequests(session))
+            self._life.started("restatement", restatement.stop)
+            restatement.start()
         reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
         forwarding = threading.Thread(target=self._forward, name="mirror-forwarder", daemon=True)
         self._life.started("reporter", lambda: self._stop_reporting(reporting))
         self._life.started("forwarder", lambda: self._stop_forwarding(forwarding))
         reporting.start()
         forwarding.start()
-        log.info("mirror_started", source=settings.source, destination=settings.destination)
+        log.info(
+            "mirror_started", source=settings.source, destination=settings.destination, mode=self._mode.value, name=settings.name
+        )
+
+    def _engines(self, source: Cluster, target: Cluster, stop: StopSignal) -> tuple[Engine, Engine] | None:
+        """Return what both clusters are, once both have answered; None if the mirror is to stop before."""
+        while True:
+            try:
+                return engine_of(source), engine_of(target)
+            except HeadraceError as error:
+                if not error.retriable:
+                    raise
+                self._status.write("starting", reason=str(error), beat_every_ms=STATUS_EVERY_MS)
+            if stop.wait(ENGINE_RETRY_MS):
+                return None
+
+    def _restamped(
+        self,
+        source: Cluster,
+        target: Cluster,
+        engines: tuple[Engine, Engine],
+        quarantine: CorruptRanges,
+        is_wanted: Callable[[str], bool],
+    ) -> RestampedForwarder:
+        settings, reporter = self._settings, self._reporter
+        assert reporter is not None
+        topics = DestinationTopics(
+            target,
+            source,
+            self._clock,
+            replication_factor=settings.replication_factor,
+            allows_retention=settings.allows_retention,
+        )
+        sink = TransactionalSink(target, settings.name, self._clock, transaction_timeout_ms=settings.transaction_timeout_ms)
+        return RestampedForwarder(
+            source=source,
+            is_dense=engines[0] is Engine.KAFKA,
+            topics=topics,
+            sink=sink,
+            mirror=settings.name,
+            reporter=reporter,
+            quarantine=quarantine,
+            clock=self._clock,
+            is_wanted=is_wanted,
+        )
 
     @property
     def _is_ready(self) -> bool:
@@ -173,6 +253,7 @@ class Mirror:
             state,
             **({} if reason is None else {"reason": reason}),
             beat_every_ms=STATUS_EVERY_MS,
+            mode=None if self._mode is None else self._mode.value,
             **facts(copies, trouble=trouble),
             **stall.facts(
                 self._progress,

@@ -13,6 +13,7 @@ from ...schema_registry.client.registry_client import RegistryClient
 from ..errors import LoadUnproven, SparkFailed
 from ..source import task_reports
 from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
+from ..source.log_density import bytes_per_offset
 from ..source.offset_ranges import OffsetRange, ranges_to_json, split_ranges
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
 from ..warehouse.hours import BEFORE_1970
@@ -56,7 +57,8 @@ class RowWriter:
         settings = self._settings
         registry = RegistryClient(settings.registry_url)
         columns = event_columns(columns, subject_schemas(registry, settings.topic).values())
-        splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span)
+        density = bytes_per_offset(settings.bootstrap, settings.topic, ranges)
+        splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span, bytes_per_offset=density)
         for number in range(SCHEMA_ROUNDS):
             target, counted = folder / f"rows-{number}", folder / f"receipts-{number}"
             self._spark_writes(columns, splits, target, counted, hours)

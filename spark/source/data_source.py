@@ -36,6 +36,7 @@ from . import task_reports
 from .cluster_batches import cluster_batches
 from .columns import SYSTEM_COLUMNS
 from .decoding import BlockDecoder
+from .log_density import bytes_per_offset
 from .log_ends import log_ends
 from .offset_ranges import OffsetRange, ranges_from_json, split_ranges
 from .quarantine import ClusterQuarantine
@@ -124,7 +125,9 @@ class TopicReader(DataSourceReader):
         else:
             splits = log_ends(options.bootstrap, options.topic, options.client_config).whole()
         if options.ranges is None or options.splits is not None:
-            splits = split_ranges(splits, splits=options.splits or DEFAULT_SPLITS, max_span=options.max_split_span)
+            density = bytes_per_offset(options.bootstrap, options.topic, splits)
+            wanted = options.splits or DEFAULT_SPLITS
+            splits = split_ranges(splits, splits=wanted, max_span=options.max_split_span, bytes_per_offset=density)
         found = [Split(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in splits]
         return list(found) or [Split(partition=0, from_offset=0, to_offset=0)]
 

@@ -26,13 +26,20 @@ class OffsetRange:
 
 
 def split_ranges(
-    ranges: Sequence[OffsetRange], *, splits: int, min_span: int = 1 << 20, max_span: int = 64 << 20
+    ranges: Sequence[OffsetRange],
+    *,
+    splits: int,
+    min_span: int = 1 << 20,
+    max_span: int = 64 << 20,
+    bytes_per_offset: int = 1,
 ) -> list[OffsetRange]:
     """Return `ranges` cut into about `splits` parts of equal span, none longer than `max_span`, none cut below `min_span`.
 
     Together the parts cover exactly what `ranges` cover, without overlap; empty ranges are left out. `max_span` bounds what one
-    task reads. `min_span` keeps tasks from being smaller than their own cost. If the two disagree, `max_span` wins.
+    task reads. `min_span` keeps tasks from being smaller than their own cost. If the two disagree, `max_span` wins. Both are
+    bytes; in a log that counts records, `bytes_per_offset` are those of a record.
     """
+    min_span, max_span = max(1, min_span // bytes_per_offset), max(1, max_span // bytes_per_offset)
     total = sum(one.span for one in ranges)
     target = max(1, min(max_span, max(min_span, -(-total // max(1, splits)))))
     found: list[OffsetRange] = []

@@ -13,7 +13,7 @@ from typing import Any
 from headrace.local import audit_queries, control, preflight
 from headrace.local.supervisor import process_table
 from headrace.local.supervisor.state import PlatformState, ProcessState
-from headrace.runtime.layout import Layout
+from headrace.runtime.layout import Engine, Layout
 from tests.support.processes import Process, eventually
 
 
@@ -30,7 +30,9 @@ def free_shift(above: int = 10_000) -> int:
 def table_of(path: Path, names: Collection[str], changes: Mapping[str, str] | None = None) -> Path:
     """Write a process table with these entries of the real one, and with some words replaced; return its path."""
     entries = (process_table.DEPLOY / "processes.toml").read_text().split("[[process]]")[1:]
-    kept = "".join(f"[[process]]{entry}" for entry in entries if tomllib.loads(entry)["name"] in names)
+    known = [(tomllib.loads(entry), entry) for entry in entries]
+    ours = [(words["name"], entry) for words, entry in known if words.get("engine") != "kafka"]
+    kept = "".join(f"[[process]]{entry}" for name, entry in ours if name in names)
     assert kept.count("[[process]]") == len(names)
     for old, new in (changes or {}).items():
         assert old in kept, old
@@ -42,8 +44,8 @@ def table_of(path: Path, names: Collection[str], changes: Mapping[str, str] | No
 class Platform:
     """The handle on one running platform."""
 
-    def __init__(self, home: Path, port_shift: int) -> None:
-        self.layout = Layout(home=home, port_shift=port_shift)
+    def __init__(self, home: Path, port_shift: int, engine: Engine = "headrace") -> None:
+        self.layout = Layout(home=home, port_shift=port_shift, engine=engine)
         self.environment = {**os.environ, **self.layout.environment(), "KEEP": "0"}
 
     def up(self) -> "Platform":

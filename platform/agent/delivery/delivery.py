@@ -14,6 +14,7 @@ from ...client.fetch.fetched import TopicPartition
 from ...client.fetch.log_offsets import LATEST, log_offsets
 from ...client.producer.delivery import BatchNumbers
 from ...client.producer.event_throttle import EventThrottle
+from ...client.producer.topic_creation import partitions_of
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
@@ -94,7 +95,7 @@ class Delivery:
                 if self._ids.get(owner_of(kind, run_id)) is None:
                     self.last_error = self._ids.last_error
                     return False
-                partitions = self._partitions[topic] = self._cluster.partitions(topic, may_create=True)
+                partitions = self._partitions[topic] = partitions_of(self._cluster, topic)
                 unknown = [TopicPartition(topic, one) for one in partitions if (topic, one) not in self._log_ends]
                 if unknown:
                     for partition, offset in log_offsets(self._cluster, dict.fromkeys(unknown, LATEST)).items():

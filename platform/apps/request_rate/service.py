@@ -13,19 +13,18 @@ from collections.abc import Collection, Mapping
 from ...audit.model.messages import EXPIRED
 from ...audit.publisher import RangeReporter, see_to_audit_topic
 from ...client.connection.cluster import Cluster
+from ...client.consumer.message_stream import Callbacks
 from ...client.consumer.stream_message import Message
-from ...client.consumer.zk_consumer import ZooKeeperConsumer
 from ...client.errors import ClientError
 from ...client.fetch.fetched import CorruptRange, TopicPartition
 from ...client.producer.producer import Producer
-from ...coordination.positions import AuditPositions
-from ...coordination.session import Session
 from ...errors import HeadraceError
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
 from ...schema_registry.client import RegistryClient
+from .coordination import coordination_of
 from .decoding import EventDecoder, Undecodable
 from .partition import PartitionCounts
 from .quarantine import QuarantineLost, UnusableRecords
@@ -50,9 +49,6 @@ class RequestRate:
         self._status = StatusFile(settings.status_file)
         self._folder = StateFolder(settings.home / "request-rate")
         self._lifecycle = Lifecycle()
-        self._session = Session(
-            settings.zookeeper, session_timeout_ms=settings.session_timeout_ms, name=f"positions.{settings.consumer_id}"
-        )
         self._live = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._audit = Cluster(settings.audit_bootstrap, client_id=f"{settings.tier}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._live, cluster=settings.cluster, clock=self._clock)
@@ -61,20 +57,17 @@ class RequestRate:
         self._decoder = EventDecoder(
             RegistryClient(settings.registry, cache_folder=settings.home / "run" / f"schemas-{settings.consumer_id}")
         )
-        self._consumer = ZooKeeperConsumer(
-            settings.bootstrap,
-            settings.zookeeper,
-            settings.group,
-            [settings.topic],
-            consumer_id=settings.consumer_id,
-            session_timeout_ms=settings.session_timeout_ms,
-            fetch_wait_ms=200,
-            on_assigned=self._on_assigned,
-            on_revoked=self._on_revoked,
-            on_lost=self._on_lost,
-            on_corrupt=self._on_corrupt,
-            commit_on_revoke=False,
+        self._coordination = coordination_of(
+            settings,
+            self._live,
+            Callbacks(
+                on_assigned=self._on_assigned,
+                on_revoked=self._on_revoked,
+                on_lost=self._on_lost,
+                on_corrupt=self._on_corrupt,
+            ),
         )
+        self._consumer = self._coordination.consumer
         self._partitions: dict[TopicPartition, PartitionCounts] = {}
         self._has_audit_topic = False
         self._flush_due_ms = 0
@@ -101,13 +94,13 @@ class RequestRate:
         self._lifecycle.started("audit cluster", self._audit.close)
         self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
         self._lifecycle.started("reports", lambda: self._reports.close(SEND_TIMEOUT_MS))
-        self._session.start()
-        self._lifecycle.started("positions", self._session.close)
+        positions = self._coordination.start_positions()
+        self._lifecycle.started("positions", self._coordination.close_positions)
         self._reporter = RangeReporter(
             tier=self._settings.tier,
             instance=f"{socket.gethostname()}/{self._settings.consumer_id}/{os.getpid()}",
             sender=self._reports,
-            positions=AuditPositions(self._session),
+            positions=positions,
         )
         self._consumer.start()
         self._lifecycle.started("consumer", self._consumer.close)

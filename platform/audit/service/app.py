@@ -84,7 +84,9 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         collector = Collector(process.live, ledger, clock, checkpointer)
         readers = {LIVE: LogReader(LIVE, process.live, ledger, clock)}
         if process.offline is not None:
-            readers[OFFLINE] = LogReader(OFFLINE, process.offline, ledger, clock)
+            readers[OFFLINE] = LogReader(
+                OFFLINE, process.offline, ledger, clock, copied_from=process.live, mirror=process.settings.mirror
+            )
         site = _site(process, ledger, checkpointer, collector, readers, webhook)
         web = WebServer(application(ledger, judge, clock, site), listener, name="audit-web", access=process.access)
         parts: list[tuple[str, _Part]] = [("checkpoints", checkpointer), ("collector", collector), *readers.items()]

@@ -113,9 +113,22 @@ class Cluster:
             address = self._brokers.get(self._controller_id) or next(iter(self._brokers.values()), self._seeds[0])
         return self._connection(*address, lane)
 
+    def broker_settings(self, names: Iterable[str]) -> dict[str, str]:
+        """Return those of these broker settings that the controller (or the first broker) knows. Raises the broker's refusal."""
+        connection = self.controller()
+        with self._lock:
+            known = self._controller_id in self._brokers
+            broker_id = self._controller_id if known else next(iter(self._brokers), self._controller_id)
+        return control_plane.ask_broker_settings(connection, broker_id, names)
+
     def coordinator(self, group: str, *, lane: str = "control") -> Connection:
         """Return the connection to the broker that coordinates a group."""
         return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)
+
+    def transaction_coordinator(self, transactional_id: str, *, lane: str = "transactions") -> Connection:
+        """Return the connection to the broker that coordinates this id's transactions."""
+        address = control_plane.ask_coordinator(self.controller(), transactional_id, of_transactions=True)
+        return self._connection(*address, lane)
 
     def refresh(self, topics: Iterable[str] | None = None, *, may_create: bool = False) -> None:
         """Request the metadata of these topics (None: of all topics requested before)."""

@@ -116,17 +116,21 @@ def in_order(answer: FetchedPartition, name: TopicPartition, epoch: int, offset:
     compacted. A gap between batches is therefore reported as skipped, too: the broker never serves a range that failed its own
     check.
     """
-    found: list[tuple[int, int, Fetched]] = []
+    found: list[tuple[int, int, int, Fetched]] = []
+    behind = offset
     for header, batch in answer.batches:
         if header.next_offset > offset:
-            item = Batch(partition=name, epoch=epoch, header=header, batch=batch, from_offset=max(offset, header.position))
-            found.append((header.position, header.next_offset, item))
+            behind = max(behind, header.position)
+            item = Batch(partition=name, epoch=epoch, header=header, batch=batch, from_offset=behind)
+            found.append((header.base_offset, behind, header.next_offset, item))
+            behind = header.next_offset
     for bad in answer.corrupt:
         if bad.to_offset > offset:
             cut = CorruptRange(from_offset=max(offset, bad.from_offset), to_offset=bad.to_offset, reason=bad.reason)
-            found.append((bad.from_offset, bad.to_offset, Skip(partition=name, epoch=epoch, corrupt=cut)))
+            found.append((bad.from_offset, bad.from_offset, bad.to_offset, Skip(partition=name, epoch=epoch, corrupt=cut)))
     items: list[Fetched] = []
-    for begin, end, fetched in sorted(found, key=lambda triple: triple[:2]):
+    # By base offset: a batch of a dense log has no position of its own, and what is computed as such is in no order.
+    for _, begin, end, fetched in sorted(found, key=lambda one: one[0]):
         if begin > offset:
             hole = CorruptRange(from_offset=offset, to_offset=begin, reason=HOLE)
             items.append(Skip(partition=name, epoch=epoch, corrupt=hole))

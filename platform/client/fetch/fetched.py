@@ -42,6 +42,10 @@ class FetchedPartition:
     `position` if that is greater. In the second case the offsets between are in `corrupt`, or the broker served nothing there.
     """
     corrupt: list[CorruptRange] = field(default_factory=list)
+    last_stable_offset: int = -1
+    """Below it no transaction is open; -1 where the broker knows of none."""
+    aborted: tuple[tuple[int, int], ...] = ()
+    """Aborted transactions among the batches as (producer id, first offset), if fetched read committed."""
     error: ClientError | None = None
     """A retriable failure of this partition alone, such as a moving leader. The next fetch requests its metadata again."""
 

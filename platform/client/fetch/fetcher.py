@@ -12,6 +12,7 @@ from ...wire.messages import fetch as wire_fetch
 from ..connection.cluster import Cluster
 from ..connection.connection import Connection
 from ..errors import BadAnswer, ClientError, OffsetOutOfRange, broker_error
+from .committed import visible_end, without_aborted
 from .fetched import CorruptRange, FetchedPartition, TopicPartition, parse
 from .log_offsets import EARLIEST, log_offsets
 
@@ -32,12 +33,20 @@ class Fetcher:
         min_bytes: int = 1,
         max_bytes: int = 8 << 20,
         partition_max_bytes: int = 1 << 20,
+        is_read_committed: bool = False,
+        hides_aborted: bool = False,
     ) -> None:
+        """`is_read_committed`: nothing of open transactions is fetched. What was aborted is, and so are the markers:
+        `committed.data_batches` tells them apart. `hides_aborted` (implies it): batches of aborted transactions come as empty
+        control batches, and `high_watermark` is where a reader of committed records finds the end.
+        """
         self.cluster = cluster
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
         self.partition_max_bytes = partition_max_bytes
+        self.isolation_level = int(is_read_committed or hides_aborted)
+        self._hides_aborted = hides_aborted
         self._lane = f"fetch-{next(_lanes)}"
 
     def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
@@ -90,6 +99,7 @@ class Fetcher:
             self.min_bytes,
             max(self.max_bytes, partition_bytes),
             [wire_fetch.FetchTopic(topic, partitions) for topic, partitions in by_topic.items()],
+            isolation_level=self.isolation_level,
         )
         leader.drop_unanswered()
         version = leader.negotiated(wire_fetch.API_KEY, wire_fetch.MIN_VERSION, wire_fetch.MAX_VERSION)
@@ -133,6 +143,7 @@ class Fetcher:
     ) -> FetchedPartition:
         records = part.records if isinstance(part.records, memoryview) else memoryview(b"")
         batches, corrupt, tail = parse(records, offset)
+        end = visible_end(part.high_watermark, part.last_stable_offset) if self._hides_aborted else part.high_watermark
         is_stuck = tail is not None and not batches and not corrupt
         if corrupt or is_stuck:
             is_first_look = partition_bytes == self.partition_max_bytes
@@ -142,17 +153,19 @@ class Fetcher:
                 # after it show where it ends.
                 return self._fetch({name: offset}, 0, bigger)[0]
         if tail is not None and is_stuck:
-            believable = tail.from_offset < tail.to_offset <= part.high_watermark
-            end = tail.to_offset if believable else max(part.high_watermark, tail.from_offset + 1)
-            corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=end, reason=tail.reason)]
+            believable = tail.from_offset < tail.to_offset <= end
+            bad_end = tail.to_offset if believable else max(end, tail.from_offset + 1)
+            corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=bad_end, reason=tail.reason)]
         return FetchedPartition(
             topic=name.topic,
             partition=name.partition,
             requested_offset=offset,
-            high_watermark=part.high_watermark,
+            high_watermark=end,
             log_start_offset=part.log_start_offset,
-            batches=batches,
+            batches=without_aborted(batches, part.aborted) if self._hides_aborted else batches,
             corrupt=corrupt,
+            last_stable_offset=part.last_stable_offset,
+            aborted=tuple(part.aborted or ()),
         )
 
     def _failed(self, name: TopicPartition, offset: int, error: ClientError) -> FetchedPartition:

@@ -91,7 +91,8 @@ class Ledger(LogBooks):
                     return
                 report = replace(report, windows=self._kept(report.topic, report.windows))
                 outcome = self._books.take_range(report, now_ms, self._journal)
-                self.latencies.reached(report.tier, report.topic, report.partition, report.to_offset, now_ms)
+                reached = self.origins.position(report.tier, report.topic, report.partition, report.to_offset)
+                self.latencies.reached(report.tier, report.topic, report.partition, reached, now_ms)
                 if outcome is Outcome.NOT_TAKEN:
                     log.warning(
                         "range_not_taken", tier=report.tier, topic=report.topic, partition=report.partition,
@@ -157,7 +158,7 @@ class Ledger(LogBooks):
                     asked_ms = self._caught_up.get(LogKey(tier, topic, partition))
                     if asked_ms is not None:
                         tier_log.caught_up_ms = asked_ms
-            return topic_facts(
+            facts = topic_facts(
                 self._books,
                 topic,
                 rules=self.settings.rules(topic, set(book.logs)),
@@ -166,6 +167,7 @@ class Ledger(LogBooks):
                 presumed_dead_ms=self.settings.presumed_dead_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
             )
+            return self.origins.of_topic(facts)
 
     def settle(self, topic: str, window_start_ms: int) -> None:
         """Write the pieces of a decided window as one each; the caller is inside `judging`."""

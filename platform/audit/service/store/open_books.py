@@ -24,6 +24,7 @@ from .database import Database, Reading
 from .journal import BooksJournal
 from .latencies import Latencies
 from .loading import load_runs, load_topic, see_window_ms
+from .origins import Origins
 from .verdicts import Verdicts
 
 T = TypeVar("T")
@@ -66,6 +67,7 @@ class OpenBooks:
         self.verdicts = Verdicts(database)
         self.latencies = Latencies()
         self._chunks = Chunks(database)
+        self.origins = Origins()
         self._clock = clock
         self._lock = _Door(self._see_loaded)
         self._is_loaded = True

@@ -1,0 +1,41 @@
+"""Recognises what a cluster is: our broker, which keeps offsets as they are copied, or Apache Kafka, which gives its own.
+
+Asked, not configured: Kafka and what speaks its protocol serve transactions, our broker does not (decision 30).
+"""
+
+from enum import Enum
+
+from ..client.connection.cluster import Cluster
+from ..client.errors import UnsupportedApi
+from ..client.transactions.requests import ADD_PARTITIONS_TO_TXN
+
+
+class Engine(Enum):
+    HEADRACE = "headrace"
+    KAFKA = "kafka"
+
+
+class Mode(Enum):
+    """How batches are copied. The value is the word on the command line and in the status file."""
+
+    IDENTICAL = "identical"
+    """Ours to ours: the same bytes at the same offsets."""
+    TRANSACTIONAL = "transactional"
+    """To Kafka: restamped, in transactions that hold the ledger, too."""
+    PLACED = "placed"
+    """Kafka to ours: conditional appends at the log end, the ledger written behind them."""
+
+
+def engine_of(cluster: Cluster) -> Engine:
+    """Return what the cluster is. Raises ClientError if it does not answer."""
+    try:
+        cluster.controller().version(ADD_PARTITIONS_TO_TXN, 0, 32_767)
+    except UnsupportedApi:
+        return Engine.HEADRACE
+    return Engine.KAFKA
+
+
+def mode_for(source: Engine, destination: Engine) -> Mode:
+    if destination is Engine.KAFKA:
+        return Mode.TRANSACTIONAL
+    return Mode.IDENTICAL if source is Engine.HEADRACE else Mode.PLACED
