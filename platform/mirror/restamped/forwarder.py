@@ -27,6 +27,7 @@ from ...wire.mirror_ledger import LedgerEntry, SkippedRange, ledger_topic
 from .. import partition_copy
 from ..destination import Destination
 from ..discovery import EVERY_TOPIC
+from ..errors import CopyDiffers
 from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder, Limits
 from ..partition_copy import Ends, GapKind, Phase, TailComparison
 from ..quarantine import CorruptRanges
@@ -84,6 +85,8 @@ class RestampedForwarder(Forwarder):
         self._suspects: dict[tuple[TopicPartition, int], int] = {}
         self._lost: dict[TopicPartition, list[SkippedRange]] = {}
         """Gaps that the ledger does not know yet."""
+        self._held: dict[TopicPartition, tuple[int, int]] = {}
+        """Where the destination's logs begin and end, when last resumed."""
         self._source_ids: dict[str, str] = {}
         self._destination_ids: dict[str, str] = {}
         self._open_attempt = 0
@@ -145,18 +148,18 @@ class RestampedForwarder(Forwarder):
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
         """Return where the source begins and ends, and up to which of its offsets the ledger says that it is copied."""
         self._source_ids, self._destination_ids = self._source.topic_ids(), self._topics.cluster.topic_ids()
-        destination_end = log_offsets(self._topics.cluster, dict.fromkeys(names, LATEST))
+        destination_starts = log_offsets(self._topics.cluster, dict.fromkeys(names, EARLIEST))
+        destination_ends = log_offsets(self._topics.cluster, dict.fromkeys(names, LATEST))
         starts = log_offsets(self._source, dict.fromkeys(names, EARLIEST))
         ends = log_offsets(self._source, dict.fromkeys(names, LATEST))
         found = {}
         for name in names:
             entry = self._entries.get(name)
-            if entry is not None and self._is_another_copy(entry, destination_end[name]):
+            if entry is not None and self._is_another_copy(entry, destination_ends[name]):
                 log.warning("copying_anew", topic=name.topic, partition=name.partition, why="the destination's topic is new")
-                entry = None
                 del self._entries[name]
-            copied_to = 0 if entry is None else entry.to_offset
-            found[name] = Ends(source_start=starts[name], source_end=ends[name], destination_start=0, destination_end=copied_to)
+            self._held[name] = destination_starts[name], destination_ends[name]
+            found[name] = Ends(source_start=starts[name], source_end=ends[name], destination_start=0, destination_end=0)
         return found
 
     def _is_another_copy(self, entry: LedgerEntry, destination_end: int) -> bool:
@@ -169,12 +172,20 @@ class RestampedForwarder(Forwarder):
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
         entry = self._entries.get(name)
         fault = None if entry is None else self._fault(name, entry)
+        if fault is None:
+            try:
+                entry = self._sink.catch_up(name, entry, source_start=ends.source_start, destination=self._held[name])
+            except CopyDiffers as error:
+                fault = str(error)
+        copied_to = 0 if entry is None else entry.to_offset
         if fault is not None:
-            copy = replace(self._copies[name], copied_to=ends.destination_end, source_end=ends.source_end)
+            copy = replace(self._copies[name], copied_to=copied_to, source_end=ends.source_end)
             self._move(name, partition_copy.in_error(copy, Phase.DIVERGED, fault, self._clock.monotonic_ms()))
             return
+        if entry is not None:
+            self._entries[name] = entry
         self._lost.pop(name, None)
-        super()._resume_one(name, ends)
+        super()._resume_one(name, replace(ends, destination_end=copied_to))
 
     def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
         """Compare the ledger's last batch with what the source holds there now."""
@@ -197,18 +208,12 @@ class RestampedForwarder(Forwarder):
         return TailComparison.SAME if same else TailComparison.DIFFERENT
 
     def _fault(self, name: TopicPartition, entry: LedgerEntry) -> str | None:
-        """Return why copying must not go on: a topic was made anew under its old name, or the destination lost its tail."""
+        """Return why copying must not go on: the source's topic was made anew under its old name."""
         present = self._source_ids.get(name.topic, "")
         if entry.source_id and present and entry.source_id != present:
             return (
                 f"the source's topic was deleted and made anew since offset {entry.to_offset} was copied; delete the "
                 f"destination's topic to copy the new one"
-            )
-        end = log_offsets(self._topics.cluster, {name: LATEST})[name]
-        if end < entry.destination_end:
-            return (
-                f"the destination ends at {end} and the ledger says {entry.destination_end}: the destination has lost its tail; "
-                f"delete its topic to copy anew"
             )
         return None
 
