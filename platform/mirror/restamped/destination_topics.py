@@ -1,4 +1,4 @@
-"""The topics of a restamped copy: made with settings under which a copy stays a copy; in Apache Kafka, checked where they exist."""
+"""The topics of a restamped copy: made with settings under which a copy stays a copy; those of Apache Kafka are checked."""
 
 from collections.abc import Mapping
 
