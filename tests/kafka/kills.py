@@ -1,4 +1,4 @@
-"""Rounds of `kill -9` of anything while a mirror copies: `python -m tests.kafka.kills`. The oracle compares ids with what was sent.
+"""Rounds of `kill -9` of anything while a mirror copies (`python -m tests.kafka.kills`); the oracle compares ids with those sent.
 
 A round sends records to the source, kills the mirror, the source or the destination (one or two of them) at random moments, and
 starts them again. After all rounds each partition's copy must hold each acknowledged record once, in order.

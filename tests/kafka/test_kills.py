@@ -1,4 +1,4 @@
-"""A share of the kills that `python -m tests.kafka.kills` carries out by the hundred: `kill -9` of mirror, source, destination."""
+"""A share of what `python -m tests.kafka.kills` carries out by the hundred: `kill -9` of mirror, source, destination."""
 
 import uuid
 from pathlib import Path

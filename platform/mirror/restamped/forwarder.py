@@ -344,7 +344,7 @@ class RestampedForwarder(Forwarder):
         if name not in self._copies:  # the ledger's own
             self._trouble(names, failure)
             return
-        if failure.is_suspect:
+        if failure.is_suspect and failure.base_offset >= 0:
             key = name, failure.base_offset
             self._suspects[key] = self._suspects.get(key, 0) + 1
             if self._suspects[key] >= SUSPECTED:

@@ -1,5 +1,7 @@
 """Ledger entries on the wire, cut to fit, and found again by offsets of the destination."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,10 +27,10 @@ def entry(batches: int, *, first: int = 100) -> LedgerEntry:
 
 
 def test_an_entry_is_read_as_it_was_written() -> None:
-    one = entry(3)
     thinned = CopiedBatch(130, 10, 2, 1_030, 1, (0, 7))
-    both = LedgerEntry.from_json(one.to_json()), CopiedBatch(*thinned)
-    assert both == (one, thinned)
+    whole = entry(3)
+    one = replace(whole, batches=(*whole.batches, thinned))
+    assert LedgerEntry.from_json(one.to_json()) == one
     assert thinned.source_offset(1_031) == 137
     assert one.batches[0].source_offset(1_004) == 104
 
