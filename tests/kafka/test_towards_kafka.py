@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from headrace.client.connection.cluster import Cluster
 from headrace.client.fetch.fetched import TopicPartition
@@ -98,6 +99,7 @@ def test_a_second_mirror_of_the_same_name_ends_the_first_with_a_clear_word(
         first.start()
         first.await_copied({(topic, 0): numbered("a", 100)})
         second.start()
+        eventually(lambda: second.partition(topic).get("state") == "copying", what="the second has taken over")
         send(ours, topic, numbered("b", 100))
         second.await_copied({(topic, 0): numbered("a", 100) + numbered("b", 100)})
         assert first.mirror.wait(60_000) == 1
@@ -108,6 +110,7 @@ def test_a_second_mirror_of_the_same_name_ends_the_first_with_a_clear_word(
 def test_a_batch_over_the_destinations_size_goes_to_quarantine_and_nothing_else_stops(
     ours: BrokerProcess, kafka: KafkaProcess, topic: str, tmp_path: Path
 ) -> None:
+    """Fault: what the portion held before the refused batch was left out of the books; after a restart it was told as held."""
     other = f"{topic}_other"
     make_topic(ours, topic)
     make_topic(ours, other)
@@ -119,8 +122,11 @@ def test_a_batch_over_the_destinations_size_goes_to_quarantine_and_nothing_else_
     with Copying(tmp_path, ours, kafka, name=topic, words=("--topics", f"{topic}.*")) as copying:
         copying.start()
         copying.await_copied({(topic, 0): before + after, (other, 0): before})
-        quarantine = (quarantine_topic(topic), 0)
-        found = eventually(lambda: read_all(ours.address, [quarantine])[quarantine], what="the quarantine record")
+        quarantine = [(quarantine_topic(topic), partition) for partition in range(8)]
+        found = eventually(
+            lambda: [value for values in read_all(ours.address, quarantine).values() for value in values],
+            what="the quarantine record",
+        )
         record = QuarantineRecord.from_json(found[0])
         assert (record.code, record.topic) == ("refused_by_destination", topic)
         assert "MESSAGE_TOO_LARGE" in record.reason
@@ -130,7 +136,22 @@ def test_a_batch_over_the_destinations_size_goes_to_quarantine_and_nothing_else_
             held, left = ([s.count for w in windows for s in getattr(w, kind)] for kind in ("held", "quarantined"))
             return sum(held), sum(left)
 
-        eventually(lambda: told() == (20, 1), what="twenty held and one quarantined")
+        eventually(lambda: told() == (20, 1), what=f"twenty held and one quarantined, {told()}")
+
+    # A mirror that must count all anew, because nothing says how far it has reported, says the same from the ledger.
+    admin = AdminClient({"bootstrap.servers": kafka.address})
+    for future in admin.delete_consumer_groups([f"headrace.{topic}.mirror"]).values():
+        future.result(30)
+    with Copying(tmp_path / "again", ours, kafka, name=topic, words=("--topics", f"{topic}.*")) as copying:
+        before_it = len(copying.reports())
+        copying.start()
+
+        def told_anew() -> tuple[int, int]:
+            reports = [report for report in copying.reports()[before_it:] if report.topic == topic]
+            windows = [one for report in reports for one in report.windows.values()]
+            return sum(s.count for w in windows for s in w.held), sum(s.count for w in windows for s in w.quarantined)
+
+        eventually(lambda: told_anew() == (20, 1), what="the same, counted anew")
 
 
 @pytest.mark.parametrize(
