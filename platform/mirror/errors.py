@@ -52,3 +52,12 @@ class ZookeeperNeeded(MirrorError):
 
     def __init__(self, destination: str) -> None:
         super().__init__(f"{destination} is a Headrace broker: give the address of its ZooKeeper (--destination-zookeeper)")
+
+
+class CopyDiffers(MirrorError):
+    """The destination's log does not end with batches of the source: whatever stands there, this mirror must not go on."""
+
+    def __init__(self, topic: str, partition: int, why: str) -> None:
+        super().__init__(f"the copy of {topic}-{partition} is not one of this source: {why}; delete it to copy anew")
+        self.topic = topic
+        self.partition = partition

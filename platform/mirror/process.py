@@ -36,6 +36,8 @@ from .quarantine import CorruptRanges
 from .restamped.destination_topics import DestinationTopics
 from .restamped.forwarder import RestampedForwarder
 from .restamped.group_positions import GroupPositions
+from .restamped.placed_sink import PlacedSink
+from .restamped.sink import Sink
 from .restamped.transactional_sink import TransactionalSink
 from .restatement import Restatement
 from .source_ends import SourceEnds
@@ -207,10 +209,15 @@ class Mirror:
             target,
             source,
             self._clock,
+            engine=engines[1],
             replication_factor=settings.replication_factor,
             allows_retention=settings.allows_retention,
         )
-        sink = TransactionalSink(target, settings.name, self._clock, transaction_timeout_ms=settings.transaction_timeout_ms)
+        sink: Sink = (
+            TransactionalSink(target, settings.name, self._clock, transaction_timeout_ms=settings.transaction_timeout_ms)
+            if engines[1] is Engine.KAFKA
+            else PlacedSink(target, source, settings.name, self._clock)
+        )
         return RestampedForwarder(
             source=source,
             is_dense=engines[0] is Engine.KAFKA,

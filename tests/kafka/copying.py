@@ -1,4 +1,4 @@
-"""Two clusters and a real mirror between them, any of which may be Apache Kafka; and an oracle that reads through confluent-kafka.
+"""Two clusters, any of them Apache Kafka, and a real mirror between them; and an oracle that reads through confluent-kafka.
 
 The oracle knows what was sent by the ids in the values, and reads the copy as any consumer of Kafka does, read committed.
 """

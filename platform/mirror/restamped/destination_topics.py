@@ -1,4 +1,4 @@
-"""Apache Kafka's topics as destination: made with settings under which a copy stays a copy, checked where they exist."""
+"""The topics of a restamped copy: made with settings under which a copy stays a copy; those of Apache Kafka are checked."""
 
 from collections.abc import Mapping
 
@@ -8,6 +8,8 @@ from ...client.errors import UnknownTopic
 from ...client.topic_admin import add_partitions, topic_settings
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
+from ..destination import MIRROR_CONFIG
+from ..engine import Engine
 from ..errors import UnfitTopic
 from .plan import SourceRules
 
@@ -49,6 +51,7 @@ class DestinationTopics:
         source: Cluster,
         clock: Clock,
         *,
+        engine: Engine = Engine.KAFKA,
         replication_factor: int = -1,
         allows_retention: bool = False,
     ) -> None:
@@ -56,6 +59,7 @@ class DestinationTopics:
         self.cluster = cluster
         self._source = source
         self._clock = clock
+        self._engine = engine
         self._replication_factor = replication_factor
         self._allows_retention = allows_retention
         self._checked_ms: dict[str, int] = {}
@@ -68,13 +72,14 @@ class DestinationTopics:
             present = len(self.cluster.partitions(topic))
         except UnknownTopic:
             largest = min(LARGEST_INT, int(settings.get("max.message.bytes", "1048588")) + MARGIN_BYTES)
-            wanted = {**COPY_SETTINGS, "max.message.bytes": str(largest)}
-            self._create(topic, partition_count, wanted)
+            wanted = COPY_SETTINGS if self._engine is Engine.KAFKA else MIRROR_CONFIG
+            self._create(topic, partition_count, {**wanted, "max.message.bytes": str(largest)})
             return
         if present < partition_count:
             add_partitions(self.cluster, topic, partition_count, timeout_ms=CREATE_TIMEOUT_MS)
             log.info("partitions_added", topic=topic, from_count=present, to_count=partition_count)
-        self._check(topic)
+        if self._engine is Engine.KAFKA:
+            self._check(topic)
 
     def prepare_ledger(self, topic: str) -> None:
         """Ensure that the ledger's topic exists. Raises HeadraceError."""

@@ -5,11 +5,12 @@ before the sink has said that it is committed, so no report can run ahead of the
 anew, its ledger is read, and every partition goes on where the ledger ends.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 from ...audit.counter import WindowCounter
+from ...audit.model.messages import Stretch
 from ...audit.publisher import RangeReporter, UnreportedBacklog
 from ...client.connection.cluster import Cluster
 from ...client.errors import ClientError, OffsetOutOfRange
@@ -25,8 +26,9 @@ from ...runtime.logs import get_logger
 from ...wire.errors import CorruptBatch
 from ...wire.mirror_ledger import LedgerEntry, SkippedRange, ledger_topic
 from .. import partition_copy
-from ..destination import Destination
+from ..destination import Batch, Destination
 from ..discovery import EVERY_TOPIC
+from ..errors import CopyDiffers
 from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder, Limits
 from ..partition_copy import Ends, GapKind, Phase, TailComparison
 from ..quarantine import CorruptRanges
@@ -37,6 +39,7 @@ from .sink import Outcome, OutgoingBatch, Portion, Sink, outgoing
 log = get_logger(__name__)
 
 OPEN_BACKOFF = Backoff(first_ms=50, longest_ms=2_000)
+REFUSED = "refused"
 SUSPECTED = 3
 """A batch at which the destination fails in unclear words this often is the reason, and goes to quarantine."""
 TAIL_TIMEOUT_MS = 5_000
@@ -81,9 +84,13 @@ class RestampedForwarder(Forwarder):
         """The ledger's last word of each partition."""
         self._refused: dict[TopicPartition, dict[int, str]] = {}
         """Base offset of a batch that the destination does not take → why, until the ledger says so."""
+        self._left_out: dict[TopicPartition, set[int]] = {}
+        """Base offsets of the batches that the ledger calls refused."""
         self._suspects: dict[tuple[TopicPartition, int], int] = {}
         self._lost: dict[TopicPartition, list[SkippedRange]] = {}
         """Gaps that the ledger does not know yet."""
+        self._held: dict[TopicPartition, tuple[int, int]] = {}
+        """Where the destination's logs begin and end, when last resumed."""
         self._source_ids: dict[str, str] = {}
         self._destination_ids: dict[str, str] = {}
         self._open_attempt = 0
@@ -124,7 +131,7 @@ class RestampedForwarder(Forwarder):
         try:
             self._topics.prepare_ledger(ledger_topic(self._mirror))
             for entry in self._sink.open():
-                self._entries[TopicPartition(entry.topic, entry.partition)] = entry
+                self._learn(entry)
         except ProducerFenced:
             raise
         except HeadraceError as error:
@@ -140,23 +147,30 @@ class RestampedForwarder(Forwarder):
         log.info("ledger_read", mirror=self._mirror, partitions=len(self._entries))
         return True
 
+    def _learn(self, entry: LedgerEntry) -> None:
+        """Keep the ledger's word: where its partition goes on, and which batches are not in the copy."""
+        name = TopicPartition(entry.topic, entry.partition)
+        self._entries[name] = entry
+        self._left_out.setdefault(name, set()).update(one.from_offset for one in entry.skipped if one.reason == REFUSED)
+
     # -- find where to continue
 
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
         """Return where the source begins and ends, and up to which of its offsets the ledger says that it is copied."""
         self._source_ids, self._destination_ids = self._source.topic_ids(), self._topics.cluster.topic_ids()
-        destination_end = log_offsets(self._topics.cluster, dict.fromkeys(names, LATEST))
+        destination_starts = log_offsets(self._topics.cluster, dict.fromkeys(names, EARLIEST))
+        destination_ends = log_offsets(self._topics.cluster, dict.fromkeys(names, LATEST))
         starts = log_offsets(self._source, dict.fromkeys(names, EARLIEST))
         ends = log_offsets(self._source, dict.fromkeys(names, LATEST))
         found = {}
         for name in names:
             entry = self._entries.get(name)
-            if entry is not None and self._is_another_copy(entry, destination_end[name]):
+            if entry is not None and self._is_another_copy(entry, destination_ends[name]):
                 log.warning("copying_anew", topic=name.topic, partition=name.partition, why="the destination's topic is new")
-                entry = None
                 del self._entries[name]
-            copied_to = 0 if entry is None else entry.to_offset
-            found[name] = Ends(source_start=starts[name], source_end=ends[name], destination_start=0, destination_end=copied_to)
+                self._left_out.pop(name, None)
+            self._held[name] = destination_starts[name], destination_ends[name]
+            found[name] = Ends(source_start=starts[name], source_end=ends[name], destination_start=0, destination_end=0)
         return found
 
     def _is_another_copy(self, entry: LedgerEntry, destination_end: int) -> bool:
@@ -169,12 +183,20 @@ class RestampedForwarder(Forwarder):
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
         entry = self._entries.get(name)
         fault = None if entry is None else self._fault(name, entry)
+        if fault is None:
+            try:
+                entry = self._sink.catch_up(name, entry, source_start=ends.source_start, destination=self._held[name])
+            except CopyDiffers as error:
+                fault = str(error)
+        copied_to = 0 if entry is None else entry.to_offset
         if fault is not None:
-            copy = replace(self._copies[name], copied_to=ends.destination_end, source_end=ends.source_end)
+            copy = replace(self._copies[name], copied_to=copied_to, source_end=ends.source_end)
             self._move(name, partition_copy.in_error(copy, Phase.DIVERGED, fault, self._clock.monotonic_ms()))
             return
+        if entry is not None:
+            self._entries[name] = entry
         self._lost.pop(name, None)
-        super()._resume_one(name, ends)
+        super()._resume_one(name, replace(ends, destination_end=copied_to))
 
     def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
         """Compare the ledger's last batch with what the source holds there now."""
@@ -197,18 +219,12 @@ class RestampedForwarder(Forwarder):
         return TailComparison.SAME if same else TailComparison.DIFFERENT
 
     def _fault(self, name: TopicPartition, entry: LedgerEntry) -> str | None:
-        """Return why copying must not go on: a topic was made anew under its old name, or the destination lost its tail."""
+        """Return why copying must not go on: the source's topic was made anew under its old name."""
         present = self._source_ids.get(name.topic, "")
         if entry.source_id and present and entry.source_id != present:
             return (
                 f"the source's topic was deleted and made anew since offset {entry.to_offset} was copied; delete the "
                 f"destination's topic to copy the new one"
-            )
-        end = log_offsets(self._topics.cluster, {name: LATEST})[name]
-        if end < entry.destination_end:
-            return (
-                f"the destination ends at {end} and the ledger says {entry.destination_end}: the destination has lost its tail; "
-                f"delete its topic to copy anew"
             )
         return None
 
@@ -236,10 +252,9 @@ class RestampedForwarder(Forwarder):
             if plan.gap is not None:
                 self._pass_over(name, plan.gap, before.copied_to)
                 self._lost.setdefault(name, []).append(SkippedRange(plan.gap.from_offset, plan.gap.to_offset, "corrupt"))
-            counted = [batch for batch, is_data in zip(one.batches[: plan.count_only], data, strict=False) if is_data]
-            self._count(name, counted)
             if plan.count_only:
-                self._reporter.add_records(*name, min(plan.copy.counted_to, plan.copy.copied_to), {})
+                counted = [batch for batch, is_data in zip(one.batches[: plan.count_only], data, strict=False) if is_data]
+                self._count_all(name, counted, min(plan.copy.counted_to, plan.copy.copied_to))
         except HeadraceError as error:
             self._trouble([name], error)
             return None
@@ -258,7 +273,7 @@ class RestampedForwarder(Forwarder):
         skipped = list(self._lost.get(name, ()))
         for index in plan.refused:
             header = one.batches[index][0]
-            skipped.append(SkippedRange(header.base_offset, header.next_offset, "refused"))
+            skipped.append(SkippedRange(header.base_offset, header.next_offset, REFUSED))
         batches: list[OutgoingBatch] = []
         for index in plan.copied:
             header, batch = one.batches[index]
@@ -301,10 +316,14 @@ class RestampedForwarder(Forwarder):
         if outcome.entry is None:
             self._trouble([name], outcome.error or ClientError(f"{name.topic}-{name.partition} was not copied"))
             return
-        self._entries[name] = outcome.entry
+        self._learn(outcome.entry)
         self._lost.pop(name, None)
+        for index in plan.refused:
+            base_offset = one.batches[index][0].base_offset
+            self._refused.get(name, {}).pop(base_offset, None)
+            self._suspects.pop((name, base_offset), None)
         try:
-            self._count_portion(name, one, plan)
+            self._count_all(name, [one.batches[index] for index in sorted(plan.copied + plan.refused)], plan.to_offset)
         except HeadraceError as error:
             # The destination holds it and it is not counted: resuming counts it.
             self._trouble([name], error)
@@ -313,23 +332,25 @@ class RestampedForwarder(Forwarder):
         if before is not None:
             self._move(name, replace(partition_copy.acknowledged(before, plan.to_offset), sent_to=plan.to_offset))
 
-    def _count_portion(self, name: TopicPartition, one: FetchedPartition, plan: Plan) -> None:
-        for index in range(plan.count_only, plan.end):
-            header, batch = one.batches[index]
-            if index in plan.refused:
+    def _count_all(self, name: TopicPartition, batches: Sequence[Batch], to_offset: int) -> None:
+        """Count these batches of records, in order: as held, or as quarantined where the ledger says that they were refused."""
+        left_out = self._left_out.get(name, ())
+        for header, batch in batches:
+            if header.base_offset in left_out:
                 counter = WindowCounter()
-                counter.add(header, batch)
+                counter.add(header, batch, from_offset=self._reporter.position(*name) or 0)
                 found = {start: [entry.stretch for entry in entries] for start, entries in counter.take().items()}
-                self._reporter.add_records(*name, header.next_offset, {}, quarantined=found)
-                self._refused.get(name, {}).pop(header.base_offset, None)
-                self._suspects.pop((name, header.base_offset), None)
-        copied = [one.batches[index] for index in plan.copied]
-        self._count(name, copied)
+                self._move_count(name, header.next_offset, found)
+            else:
+                self._count(name, [(header, batch)])
+        self._move_count(name, to_offset, {})
+
+    def _move_count(self, name: TopicPartition, to_offset: int, quarantined: Mapping[int, Sequence[Stretch]]) -> None:
         try:
-            self._reporter.add_records(*name, plan.to_offset, {})
+            self._reporter.add_records(*name, to_offset, {}, quarantined=quarantined)
         except UnreportedBacklog:
             self._reporter.publish(PUBLISH_TIMEOUT_MS)
-            self._reporter.add_records(*name, plan.to_offset, {})
+            self._reporter.add_records(*name, to_offset, {}, quarantined=quarantined)
 
     # -- failures
 
@@ -339,7 +360,7 @@ class RestampedForwarder(Forwarder):
         if name not in self._copies:  # the ledger's own
             self._trouble(names, failure)
             return
-        if failure.is_suspect:
+        if failure.is_suspect and failure.base_offset >= 0:
             key = name, failure.base_offset
             self._suspects[key] = self._suspects.get(key, 0) + 1
             if self._suspects[key] >= SUSPECTED:

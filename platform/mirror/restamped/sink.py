@@ -89,5 +89,10 @@ class Sink(Protocol):
     def open(self) -> list[LedgerEntry]:
         """Take over, and return the ledger's entries since the last call, in order."""
 
+    def catch_up(
+        self, name: TopicPartition, last: LedgerEntry | None, *, source_start: int, destination: tuple[int, int]
+    ) -> LedgerEntry | None:
+        """Return the ledger's last word of a partition once it says all that the destination holds."""
+
     def write(self, portions: Sequence[Portion]) -> list[Outcome]:
         """Copy the portions and enter them in the ledger. Raises what concerns all of them; then `open` comes next."""

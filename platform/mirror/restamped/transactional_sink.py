@@ -13,6 +13,7 @@ from ...client.transactions.writer import Batch, TransactionalWriter
 from ...runtime.clock import Clock
 from ...wire.batch.record_batch import BatchBuilder, read_header
 from ...wire.mirror_ledger import LedgerEntry, ledger_topic
+from ..errors import CopyDiffers
 from .sink import Outcome, Portion
 
 LEDGER_BATCH_BYTES = 256 * 1024
@@ -39,6 +40,16 @@ class TransactionalSink:
         except BaseException:
             self._writer.is_open = False
             raise
+
+    def catch_up(
+        self, name: TopicPartition, last: LedgerEntry | None, *, source_start: int, destination: tuple[int, int]
+    ) -> LedgerEntry | None:
+        """Return `last`: the ledger says all that is committed. Raises CopyDiffers if the destination holds less."""
+        end = destination[1]
+        if last is not None and end < last.destination_end:
+            why = f"it ends at {end} and the ledger says {last.destination_end}: it has lost its tail"
+            raise CopyDiffers(name.topic, name.partition, why)
+        return last
 
     def write(self, portions: Sequence[Portion]) -> list[Outcome]:
         """Commit the portions together. Raises ClientError; then none of them, or all, are committed: the ledger says."""

@@ -8,7 +8,7 @@ import struct
 from typing import NamedTuple
 
 from .batch_builder import BatchBuilder
-from .batch_header import CRC_COVERS_FROM, HEADER_SIZE, MAGIC, BatchHeader, Buffer, read_header
+from .batch_header import CRC_COVERS_FROM, HEADER_SIZE, MAGIC, BatchHeader, Buffer
 from .crc32c import patched
 from .record import iter_records
 
@@ -72,6 +72,15 @@ def restamped(header: BatchHeader, batch: memoryview, stamp: Stamp) -> Restamped
     return Restamped(front, batch[HEADER_SIZE : header.size_bytes], crc)
 
 
+def placed_at(made: Restamped, base_offset: int) -> Restamped:
+    """Return the batch with a base offset, and leader epoch 0; neither is under the CRC."""
+    return made._replace(front=_OFFSET.pack(base_offset) + made.front[8:12] + _EPOCH_0 + made.front[16:])
+
+
+_OFFSET = struct.Struct(">q")
+_EPOCH_0 = bytes(4)
+
+
 def crc_under(header: BatchHeader, stamp: Stamp) -> int:
     """Return the CRC that the batch has under another stamp, from its header alone.
 
@@ -115,11 +124,6 @@ def rebuilt(header: BatchHeader, batch: Buffer) -> tuple[memoryview, list[int]]:
         builder.append(record.timestamp_ms, record.key, record.value, record.headers)
         deltas.append(record.offset - header.base_offset)
     return memoryview(builder.build()), deltas
-
-
-def read_restamped(pieces: Restamped) -> BatchHeader:
-    """Return the header of a restamped batch."""
-    return read_header(pieces.front)
 
 
 assert _HEADER.size == HEADER_SIZE
