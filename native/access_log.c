@@ -202,7 +202,6 @@ PyObject *events_take_access_log(Events *self, PyObject *const *arguments, Py_ss
         return NULL;
     }
     LastTime last = {{0}, -1};
-    unsigned char *at = NULL, *end = NULL;
     Py_ssize_t index = from;
     int64_t taken_ms = 0;
     for (; index < lines; index++) {
@@ -215,18 +214,10 @@ PyObject *events_take_access_log(Events *self, PyObject *const *arguments, Py_ss
         if (size > INT32_MAX / 2) {
             break;
         }
-        if ((size_t)(end - at) < most) {
-            size_t room = most > 1 << 18 ? most : 1 << 18;
-            PyObject *arena = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)room);
-            int kept = arena == NULL ? -1 : events_keep(self, arena);
-            if (kept < 0) {
-                Py_XDECREF(arena);
-                return NULL;
-            }
-            at = (unsigned char *)PyBytes_AsString(arena);
-            end = at + room;
-            Py_DECREF(arena); /* `kept` has it */
+        if (events_reserve(self, most) < 0) {
+            return NULL;
         }
+        unsigned char *at = self->free;
         unsigned char *behind = put_line(at, (const unsigned char *)PyBytes_AsString(line), size, server, &last);
         if (behind == NULL) {
             break;
@@ -235,7 +226,7 @@ PyObject *events_take_access_log(Events *self, PyObject *const *arguments, Py_ss
         if (events_add(self, &event) < 0) {
             return NULL;
         }
-        at = behind;
+        self->free = behind;
         taken_ms = last.time_ms;
     }
     return Py_BuildValue("nL", index, (long long)taken_ms);

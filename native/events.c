@@ -2,6 +2,7 @@
 #include "events.h"
 
 #define FIRST_ROOM 256
+#define ARENA_BYTES ((size_t)256 << 10)
 
 int events_keep(Events *self, PyObject *bytes) {
     if (self->kept == NULL && (self->kept = PyList_New(0)) == NULL) {
@@ -23,6 +24,21 @@ int events_add(Events *self, const Event *event) {
     }
     self->events[self->count++] = *event;
     return 0;
+}
+
+int events_reserve(Events *self, size_t size) {
+    if ((size_t)(self->free_end - self->free) >= size) {
+        return 0;
+    }
+    size_t room = size > ARENA_BYTES ? size : ARENA_BYTES;
+    PyObject *arena = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)room);
+    int kept = arena == NULL ? -1 : events_keep(self, arena);
+    if (kept == 0) {
+        self->free = (unsigned char *)PyBytes_AsString(arena);
+        self->free_end = self->free + room;
+    }
+    Py_XDECREF(arena);
+    return kept;
 }
 
 /* append(timestamp ms, key or None, body) */

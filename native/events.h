@@ -20,11 +20,14 @@ typedef struct {
     Event *events;
     size_t count;
     size_t room;
+    unsigned char *free, *free_end; /* room in the last of the bytes that were made here */
 } Events;
 
 /* 0, or -1 with an exception. */
 int events_keep(Events *self, PyObject *bytes);
 int events_add(Events *self, const Event *event);
+/* See to it that `size` bytes are free from `self->free` on, in memory that is kept. */
+int events_reserve(Events *self, size_t size);
 
 PyObject *events_take_journal(Events *self, PyObject *const *arguments, Py_ssize_t count);
 PyObject *events_take_access_log(Events *self, PyObject *const *arguments, Py_ssize_t count);
