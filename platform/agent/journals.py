@@ -10,8 +10,10 @@ from ..sdk.journal import START, Journal, JournalChunk, Kind
 from ..sdk.journal import Position as Place
 from ..sdk.journal.enrolment import enrol, mark_announced
 from ..sdk.journal.errors import JournalError
+from ..sdk.journal.files.plain_records import JournalRecord, PlainRun, plain_records
 from ..wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord
-from .source import AuditRun, Chunk, Lag, Position, Scan, SourceRecord
+from .plan.events import NativeEvents, new_events
+from .source import AuditRun, Chunk, Lag, Position, Scan
 
 _WHOLE = 1 << 62
 """No bound but the range's end."""
@@ -38,12 +40,13 @@ class JournalSource:
 
     def read(self, position: Position, most_bytes: int) -> Chunk | None:
         place = _place(position)
-        chunk = self.journal.read(place, most_bytes)
-        return None if chunk.end == place else _chunk(chunk)
+        records = _Records()
+        chunk = self.journal.read(place, most_bytes, into=records)
+        return None if chunk.end == place else records.chunk(chunk)
 
     def read_again(self, start: Position, end: Position) -> Chunk:
-        chunk = self.journal.read(_place(start), _WHOLE, until=_place(end))
-        return _chunk(chunk)
+        records = _Records()
+        return records.chunk(self.journal.read(_place(start), _WHOLE, until=_place(end), into=records))
 
     def hold(self, start: Position, end: Position) -> None:
         first, last = _place(start), _place(end)
@@ -126,21 +129,43 @@ class JournalGroup:
             return []
 
 
-def _chunk(chunk: JournalChunk) -> Chunk:
-    losses: dict[tuple[int, str], int] = {}
-    events: list[SourceRecord] = []
-    refused: list[QuarantineRecord] = []
-    for kind, timestamp_ms, key, body in chunk.records:
+class _Records:
+    """A sink of a journal's reader: events, and those that their logger has refused."""
+
+    def __init__(self) -> None:
+        self._events = new_events()
+        self._refused: list[QuarantineRecord] = []
+        self._losses: dict[tuple[int, str], int] = {}
+
+    def take_plain(self, memory: bytes, at: int, salt: int, most_bytes: int, until: int) -> PlainRun:
+        if isinstance(self._events, NativeEvents):
+            count, end, largest, last_ms, refused = self._events.native.take_journal(memory, at, salt, most_bytes, until)
+            for timestamp_ms, _, body in refused:
+                self._refuse(timestamp_ms, body)
+            return PlainRun(count, end, largest + 1 if count else 0, last_ms)
+        found, run = plain_records(memory, at, salt, most_bytes, until)
+        for one in found:
+            self.append(one)
+        return run
+
+    def append(self, record: JournalRecord) -> None:
+        kind, timestamp_ms, key, body = record
         if kind == Kind.EVENT:
-            events.append(SourceRecord(timestamp_ms, key, body))
-            continue
+            self._events.append(timestamp_ms, key, body)
+        else:
+            self._refuse(timestamp_ms, body)
+
+    def chunk(self, read: JournalChunk) -> Chunk:
+        """Return what was taken, as a chunk; `read`: what else the reader says."""
+        for gap in read.unreadable:
+            _count(self._losses, gap.timestamp_ms, gap.records)
+        return Chunk(end=_position(read.end), records=self._events, quarantined=self._refused, losses=self._losses)
+
+    def _refuse(self, timestamp_ms: int, body: bytes) -> None:
         try:
-            refused.append(QuarantineRecord.from_json(body))
+            self._refused.append(QuarantineRecord.from_json(body))
         except NotAQuarantineRecord:
-            _count(losses, timestamp_ms, 1)
-    for gap in chunk.unreadable:
-        _count(losses, gap.timestamp_ms, gap.records)
-    return Chunk(end=_position(chunk.end), records=events, quarantined=refused, losses=losses)
+            _count(self._losses, timestamp_ms, 1)
 
 
 def _count(losses: dict[tuple[int, str], int], timestamp_ms: int, count: int) -> None:

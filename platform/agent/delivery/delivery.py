@@ -5,7 +5,7 @@ and a batch goes out only when the end of the one before it is on disk. So after
 the log.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from ...audit.model.messages import GONE_FROM_SOURCE, QUARANTINED, REFUSED
 from ...client.connection.cluster import Cluster
@@ -20,7 +20,7 @@ from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
 from ...wire.batch.compression import Codec
 from ..books.books import Books
-from ..plan.entries import QUARANTINE, Entry, Kind
+from ..plan.entries import QUARANTINE, Entries, Kind
 from ..plan.settling import Cause, Look, Step, after_answer, after_look, before_sending
 from ..state.rows import BatchRow, ChunkRow
 from ..state.store import Store
@@ -106,7 +106,7 @@ class Delivery:
         self._attempts = 0
         return True
 
-    def plan(self, chunk: ChunkRow, entries: Mapping[Kind, Sequence[Entry]]) -> None:
+    def plan(self, chunk: ChunkRow, entries: Mapping[Kind, Entries]) -> None:
         """Plan the chunk's batches. Call `is_ready` first."""
         ids = {owner: self._ids.get(owner) for owner in {owner_of(kind, chunk.run_id) for kind, some in entries.items() if some}}
         self.planned.plan(

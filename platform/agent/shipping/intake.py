@@ -15,7 +15,7 @@ from ...runtime.logs import get_logger
 from ...wire.quarantine_record import quarantine_topic
 from ..books.books import Books
 from ..delivery.delivery import Delivery
-from ..plan.entries import EVENT, QUARANTINE, ChunkPlan, Kind, entries_of
+from ..plan.entries import EVENT, NOTHING, QUARANTINE, ChunkPlan, Kind, entries_of
 from ..source import Chunk, Position, Source, SourceGroup
 from ..state.rows import ChunkRow, SourceRow
 from ..state.store import Store
@@ -172,7 +172,7 @@ class Intake:
             chunks = self._restored.get(row.id, [])
             if chunks:
                 for chunk in chunks:
-                    self._delivery.planned.build(chunk, {EVENT: (), QUARANTINE: ()})
+                    self._delivery.planned.build(chunk, {EVENT: NOTHING, QUARANTINE: NOTHING})
                 continue
             log.warning("source_gone", source=name, settled=row.settled)
             self._forget(row)
