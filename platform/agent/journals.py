@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..audit.model.messages import DAMAGED_IN_JOURNAL
 from ..audit.model.windows import window_start_ms
-from ..sdk.journal import START, Journal, JournalChunk, Kind
+from ..sdk.journal import START, Journal, JournalChunk, Kind, journal_folders
 from ..sdk.journal import Position as Place
 from ..sdk.journal.enrolment import enrol, mark_announced
 from ..sdk.journal.errors import JournalError
@@ -96,7 +96,7 @@ class JournalGroup:
         self._open: dict[Path, JournalSource] = {}
 
     def scan(self, known: Mapping[str, Position]) -> Scan:
-        folders = self._folders()
+        folders = journal_folders(self._root)
         unopened: dict[str, str] = {}
         for folder in folders:
             if folder in self._open:
@@ -120,13 +120,6 @@ class JournalGroup:
         for one in self._open.values():
             one.close()
         self._open.clear()
-
-    def _folders(self) -> list[Path]:
-        try:
-            applications = [one for one in self._root.iterdir() if not one.name.startswith(".") and one.is_dir()]
-            return sorted(one for path in applications for one in path.iterdir() if not one.name.startswith(".") and one.is_dir())
-        except FileNotFoundError:
-            return []
 
 
 class _Records:

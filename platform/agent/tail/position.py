@@ -8,6 +8,7 @@ import json
 from typing import NamedTuple
 
 from ..source import Position
+from .head import NOTHING
 
 
 class Place(NamedTuple):
@@ -41,3 +42,21 @@ class Place(NamedTuple):
     @classmethod
     def from_position(cls, position: Position) -> "Place":
         return cls(*json.loads(position))
+
+
+def new_place(path: str, key: tuple[int, int], *, offset: int = 0, is_inside_line: bool = False) -> Place:
+    """Return where a file begins to be read."""
+    return Place(
+        path=path,
+        device=key[0],
+        inode=key[1],
+        head_bytes=NOTHING.length,
+        head_crc=NOTHING.crc,
+        offset=offset,
+        line=None if offset else 0,
+        crc_from=offset,
+        content_crc=0,
+        previous_ms=None,
+        at_ms=0,
+        is_inside_long_line=is_inside_line,
+    )

@@ -16,9 +16,9 @@ from .copies import CopyCheck
 from .folders import FileKey, Folders, Found, key_at
 from .head import MOST_BYTES, Head, heads_of
 from .look_times import LookTimes, pause_ms
-from .position import Place
+from .position import Place, new_place
 from .section import Section
-from .tailed_file import IGNORED, TailedFile, new_place
+from .tailed_file import IGNORED, TailedFile
 
 FOLDER_LOOK_MS = 500
 FOLDER_SHARE = 200
@@ -166,7 +166,7 @@ class TailGroup:
         for file in self._files.values():
             holds_key = self._by_key.get(file.key) is file
             now_at = present.get(file.key) if holds_key else None
-            if now_at is not None and not file.may_be_at(now_at):
+            if now_at is not None and not file.may_be_at(now_at, is_asked_for=now_at in found.files):
                 del self._by_key[file.key]
                 now_at, holds_key = None, False
             is_excluded = now_at == file.first_path and now_at not in found.files  # by other settings than when it was met
@@ -377,7 +377,8 @@ class TailGroup:
             if file.is_compressed:
                 self._folders.forget()  # it may be the copy of a file that is known
                 self._folders_due_ms = 0
-            elif file.gone_since_ms is None:
+            elif file.gone_since_ms is None and file.path in self._names:
+                # At any other name its inode went to a file that nobody asked for.
                 self._begin(file.path, file.key)
 
 

@@ -233,15 +233,17 @@ class TailedFile:
             return None
         return content
 
-    def may_be_at(self, path: str) -> bool:
+    def may_be_at(self, path: str, *, is_asked_for: bool) -> bool:
         """Return whether it can be what has its inode and this name: a plain file is never compressed in place. One that an
         earlier agent knew may have moved to its compressed copy; where little was read the content tells it cheaply.
+        `is_asked_for`: a pattern matches the name.
         """
-        if is_compressed(path) == self.is_compressed:
-            # A closed one that has no content yet has nothing to be told by: at another name it is begun anew.
-            is_empty = self.is_compressed and self.head == NOTHING and not self.place.offset
-            return path == self.path or not is_empty or self._section.open_files.of(self) is not None
-        return not self.is_compressed and not self.mtime_ns and self.place.offset > MOST_BYTES
+        if is_compressed(path) != self.is_compressed:
+            return not self.is_compressed and not self.mtime_ns and self.place.offset > MOST_BYTES
+        if path == self.path or (is_asked_for and not self.is_compressed):
+            return True
+        # A closed one without content has nothing to be told by: its inode may be another file's by now.
+        return self.head != NOTHING or bool(self.place.offset) or self._section.open_files.of(self) is not None
 
     def _begins_as_known(self, content: OpenContent) -> bool:
         """Return whether a compressed file that was just opened is this one's: its inode may have been another file's before."""
@@ -380,21 +382,3 @@ class TailedFile:
         if self.size <= place.offset:
             self.unread_since_ms = None
         return position
-
-
-def new_place(path: str, key: tuple[int, int], *, offset: int = 0, is_inside_line: bool = False) -> Place:
-    """Return where a file begins to be read."""
-    return Place(
-        path=path,
-        device=key[0],
-        inode=key[1],
-        head_bytes=NOTHING.length,
-        head_crc=NOTHING.crc,
-        offset=offset,
-        line=None if offset else 0,
-        crc_from=offset,
-        content_crc=0,
-        previous_ms=None,
-        at_ms=0,
-        is_inside_long_line=is_inside_line,
-    )

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import JournalDamaged, JournalError, JournalLocked, SegmentGivenUp
+from .errors import JournalDamaged, JournalLocked, SegmentGivenUp
 from .files.dropped import Dropped
 from .files.head import HEAD_FILE, JournalHead
 from .files.layout import HEADER_BYTES, RECORD_HEAD_BYTES, Kind, RawRecord
@@ -381,23 +381,3 @@ class _Walk:
             finally:
                 reader.close()
         return None
-
-
-def open_journals(root: Path) -> tuple[list[Journal], dict[Path, str]]:
-    """Return the journals below `root`, and the folders that cannot be opened with the reason. No folder: no journals."""
-    found: list[Journal] = []
-    unopened: dict[Path, str] = {}
-    for application in _folders(root):
-        for folder in _folders(application):
-            try:
-                found.append(Journal(folder))
-            except JournalError as error:
-                unopened[folder] = str(error)
-    return found, unopened
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    except FileNotFoundError:
-        return []

@@ -12,8 +12,8 @@ from headrace.client.consumer.group_consumer import GroupConsumer
 from headrace.client.consumer.group_positions import GroupPositions
 from headrace.client.consumer.stream_message import Message
 from headrace.client.consumer.zk_errors import PartitionsLost
-from tests.integration.client_zk.conftest import create, produce
 from tests.support.broker import BrokerProcess
+from tests.support.filled_topics import create, produce
 from tests.support.processes import eventually
 
 SESSION_MS = 6_000

@@ -84,10 +84,17 @@ class Files(RuleBasedStateMachine):
             text += f"{self.count}.{'x' * length}\n"
         self.write(text[:-1] if is_cut else text)
 
-    @rule()
-    def scan(self) -> None:
-        self.clock.advance(TURN_MS)
+    @rule(after_ms=st.sampled_from([100, 600, TURN_MS]))
+    def scan(self, after_ms: int = TURN_MS) -> None:
+        self.clock.advance(after_ms)
         self.agent.scan()
+
+    @rule(size=st.integers(1, 200))
+    def write_beside(self, size: int) -> None:
+        """As logrotate keeps its state: a file that no pattern matches takes an inode that was a log's."""
+        new = self.folder / "state.tmp"
+        new.write_text("s" * size + "\n")
+        new.rename(self.folder / "state")
 
     @rule()
     def read(self) -> None:
