@@ -112,13 +112,19 @@ class TailedFile:
         return self._moved(place) if chunk is None else chunk
 
     def read_again(self, start: Position, end: Position) -> Chunk:
-        """Return the range of an earlier chunk; no records where its bytes are not there any more."""
+        """Return the range of an earlier chunk; no records where its bytes turn up nowhere any more. Raises SourceUnreadable
+        while they may.
+        """
         place, to = Place.from_position(start), Place.from_position(end)
-        content = self._content()
+        content = None if self.is_cut else self._content()
         block = b"" if content is None else content.read(place.offset, to.offset - place.offset)
         crc = zlib.crc32(block, place.content_crc)
         if len(block) != to.offset - place.offset or crc != to.content_crc:
-            return Chunk(end=end)
+            if self.is_given_up:
+                return Chunk(end=end)
+            if content is not None:
+                self.cut()
+            raise SourceUnreadable(f"{self.path} does not hold the bytes from {place.offset} any more: a copy is waited for")
         framed = frame(
             block,
             limit_bytes=self._section.line_limit_bytes,
