@@ -48,7 +48,7 @@ class World:
         """CRC of a batch → what the audit topic has of its end; None: it was sent again under other numbers."""
         self.announced: set[int] = set()
         self.losses: dict[tuple[str, int, int], dict[str, int]] = {}
-        """(instance, epoch, window) → what the run has said of its losses."""
+        """(instance, epoch, window) → what the run has said of its losses; each window that it has spoken of is here."""
         self.topic: list[Report] = []
         self._heard = 0
         self._numbers = 0

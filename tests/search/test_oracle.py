@@ -1,0 +1,54 @@
+"""What the oracle of the search holds for true, where that had to be decided: histories made by hand, and seeds that found it."""
+
+import pytest
+
+from tests.support.audit_world.producers import Run
+from tests.support.audit_world.records import ACKNOWLEDGED, WINDOW_MS, Batch
+from tests.support.audit_world.truth import truth_of
+from tests.support.audit_world.world import World
+
+from .audit.checks import check
+
+WINDOW, OTHER = 0, WINDOW_MS
+
+
+def killed_replay_that_strayed() -> World:
+    """A replay announced the times of OTHER, stored a record of WINDOW, and died before it reported that."""
+    world = World(0)
+    world.partitions, world.windows, world.faults = [0], [WINDOW, OTHER], set()
+    run = Run(world, "host/replay", 1, 760, between=(OTHER, OTHER + WINDOW_MS))
+    world.runs = [run]
+    run._report()
+    batch = Batch(run, 0, WINDOW, world.new_records(1), [run._numbers(0, 1)], ACKNOWLEDGED, copies=[0])
+    run.batches.append(batch)
+    world.store(batch, 0, is_altered=False)
+    run.is_killed = True
+    return world
+
+
+def test_a_replay_that_strayed_is_waited_for_where_somebody_has_read_its_record() -> None:
+    world = killed_replay_that_strayed()
+    world.read("live", to_end=True)
+    assert truth_of(world, WINDOW).is_waiting
+
+
+def test_a_replay_that_strayed_is_waited_for_where_it_said_so() -> None:
+    world = killed_replay_that_strayed()
+    world.losses[world.runs[0].instance, 1, WINDOW] = {}
+    assert truth_of(world, WINDOW).is_waiting
+
+
+def test_nobody_can_wait_for_a_record_that_strayed_expired_and_was_never_read() -> None:
+    """Fault: the oracle asked the audit to wait for a run of which no word and no record speaks of the window."""
+    world = killed_replay_that_strayed()
+    world.live[0].begins_at = world.live[0].end
+    world.read("live", to_end=True)
+    truth = truth_of(world, WINDOW)
+    assert (truth.is_waiting, truth.is_hidden) == (False, True)
+    assert truth_of(world, OTHER).is_waiting, "the window that it announced waits whatever was read"
+
+
+@pytest.mark.parametrize("seed", [139004])
+def test_a_history_that_was_judged_wrongly_once_is_judged_rightly(seed: int) -> None:
+    """139004: a killed replay strayed, and its record expired unread; the oracle wanted the window to wait."""
+    check(seed)
