@@ -48,6 +48,26 @@ def test_nobody_can_wait_for_a_record_that_strayed_expired_and_was_never_read() 
     assert truth_of(world, OTHER).is_waiting, "the window that it announced waits whatever was read"
 
 
+def test_nobody_promised_anything_for_what_was_logged_by_an_application_that_was_never_announced() -> None:
+    """Two records, of which the log lost one, of a program that died before its announcement: foreign ones, as for kcat."""
+    world = World(0)
+    world.partitions, world.windows, world.faults = [0], [WINDOW], set()
+    never_known, known = (Run(world, f"host/app/{at}", at, 700 + at) for at in (0, 1))
+    world.runs = [never_known, known]
+    known._report()
+    for copies in ([0], []):
+        batch = Batch(never_known, 0, WINDOW, world.new_records(1), [never_known._numbers(0, 1)], ACKNOWLEDGED, copies=copies)
+        never_known.batches.append(batch)
+        for index in copies:
+            world.store(batch, index, is_altered=False)
+    truth = truth_of(world, WINDOW)
+    assert (truth.unaudited, truth.missing["live"], truth.doubled["live"]) == (1, 0, 0)
+    assert truth.is_waiting, "for the other one, which was announced"
+    never_known._report()
+    truth = truth_of(world, WINDOW)
+    assert (truth.unaudited, truth.doubled["live"]) == (0, 1), "announced, and no report speaks of what stands there"
+
+
 @pytest.mark.parametrize("seed", [139004, 160892])
 def test_a_history_that_was_judged_wrongly_once_is_judged_rightly(seed: int) -> None:
     """Faults of the oracle, which wanted a window to wait for a replay that strayed into it where its record expired unread.

@@ -52,7 +52,8 @@ class Truth:
 
 def truth_of(world: World, window: int, *, only_read: bool = False) -> Truth:
     """Return what is true of the window; with `only_read`, of those records that the audit has met in the live log."""
-    truth = Truth(may_wait=bool(world.unread))
+    # Of a topic of which nobody has announced himself, no window is decided.
+    truth = Truth(may_wait=bool(world.unread), is_waiting=not any(run.is_known for run in world.runs))
     for partition in world.partitions:
         _at_live(world, window, partition, truth)
         for tier in (world.mirror, world.offline, world.warehouse, world.group):
@@ -60,7 +61,7 @@ def truth_of(world: World, window: int, *, only_read: bool = False) -> Truth:
             met = world.live[partition].has_told if only_read else None
             copied = _damaged(world, window, partition) if tier is world.group else []
             _between(tier.name, window, before, log, truth, met, {one.offset for one in copied})
-    for run in world.runs:
+    for run in (one for one in world.runs if one.is_known):
         _run(world, window, run, truth)
     return truth
 
@@ -104,7 +105,7 @@ def _at_live(world: World, window: int, partition: int, truth: Truth) -> None:
                 truth.unaudited += 1
             if not log.has_told(one.offset):
                 truth.is_hidden = True
-    for run in world.runs:
+    for run in (one for one in world.runs if one.is_known):
         for batch in run.batches:
             if batch.window != window or batch.partition != partition:
                 continue
