@@ -94,6 +94,22 @@ def test_a_mirror_that_stands_still_is_waited_for_and_then_named(platform: Platf
     assert set(platform.await_complete(topic.name)[topic.windows[0]]["tiers"].values()) == {10}
 
 
+def test_events_that_an_application_left_out_are_named_with_their_number(platform: Platform) -> None:
+    topic = Topic(platform, "sampled", windows=2).make()
+    with topic.logger() as logger:
+        for start in topic.windows:
+            topic.log_window(logger, start, 5)
+        logger.sampled(95, event_time_ms=topic.windows[0])
+
+    def told() -> bool:
+        left_out, whole = (platform.windows(topic.name)[start] for start in topic.windows)
+        assert (left_out["verdict"], left_out["accounted"]) == ("ACCOUNTED", {"sampled": 95}), left_out
+        assert set(left_out["tiers"].values()) == {5}, left_out
+        return bool(whole["verdict"] == "COMPLETE")
+
+    eventually(told, within_ms=60_000, every_ms=200, what="95 told by name")
+
+
 def test_records_without_a_time_and_before_1970_are_counted_in_one_window(platform: Platform) -> None:
     """Only foreign producers can send them: the SDK takes an event without a time as of now and refuses one before 1970."""
     topic = Topic(platform, "without_time").make()
