@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from ..audit.model.messages import SAMPLED
 from ..audit.model.windows import WINDOW_MS
 from ..audit.model.windows import window_start_ms as window_start_ms_of
 from ..client.producer.accumulator import Partitioner
@@ -218,6 +219,20 @@ class EventLogger:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return self._transport.take(*encoded, 0) is None
 
+    def sampled(self, count: int = 1, *, event_time_ms: int | None = None) -> None:
+        """Count events of one time (now, unless given) that the application chose not to log.
+
+        Their window then says how many, and is ACCOUNTED. Raises `EventRefused` for a time or a number that cannot be.
+        """
+        given = self._clock.now_ms() if event_time_ms is None else event_time_ms
+        timestamp_ms = event_time_ms_of(given)
+        first, end = self._only_between_ms or (0, None)
+        if timestamp_ms is None or timestamp_ms < first or (end is not None and timestamp_ms >= end):
+            raise EventRefused(EVENT_TIME, given, "milliseconds since the epoch, within the times that this logger announced")
+        if type(count) is not int or count < 1:
+            raise EventRefused("count", count, "a number of events from 1 on")
+        self._transport.lost(window_start_ms_of(timestamp_ms, self._window_ms), SAMPLED, count)
+
     def quarantine(
         self,
         payload: bytes,
@@ -333,7 +348,7 @@ class EventLogger:
     def _tell_end(self) -> None:
         """Log what became of this run's events, in one line."""
         ledger = self.ledger()
-        tell = log.warning if ledger.dropped else log.info
+        tell = log.warning if ledger.dropped.keys() - {SAMPLED} else log.info
         tell(
             "logger_closed",
             topic=self.topic,
