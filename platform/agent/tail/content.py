@@ -101,7 +101,10 @@ class CompressedContent:
         return gzip.GzipFile(fileobj=self._raw)  # type: ignore[return-value]
 
 
-def open_content(path: str) -> PlainContent | CompressedContent:
+OpenContent = PlainContent | CompressedContent
+
+
+def open_content(path: str) -> OpenContent:
     """Raises OSError."""
     return CompressedContent(path) if is_compressed(path) else PlainContent(path)
 

@@ -40,6 +40,10 @@ class Section:
         joined = 0 if self.multiline is None else self.multiline.most_bytes
         return joined + 2 * (self.line_limit_bytes + 1)
 
+    def is_in_the_making(self, mtime_ns: int) -> bool:
+        """Return whether a compressed file of this time that cannot be read to its end may be read later."""
+        return self.clock.now_ms() - mtime_ns // 1_000_000 < DAMAGED_MS
+
     def note(self, event: str, path: str, **facts: Any) -> None:
         """Count an event of a file, and log it, the same one of a file once."""
         self.events[event] += 1
@@ -51,5 +55,7 @@ class Section:
         log.warning(event, section=self.name, path=path, **facts)
 
 
+DAMAGED_MS = 60_000
+"""A compressed file that nobody wrote to for so long, and which cannot be decompressed, is not waited for."""
 MOST_TOLD = 10_000
 """(event, path) pairs that are remembered, to tell each once."""

@@ -9,12 +9,11 @@ from typing import Protocol
 
 from ..errors import SourceUnreadable
 from ..source import AuditRun, Chunk, Lag, Position
-from .content import is_compressed, open_content
+from .content import OpenContent, is_compressed, open_content
 from .framing import NUL, Framed, frame
 from .head import MOST_BYTES, NOTHING, Head, head_of
 from .line_encoder import Encoded, LinesAt
 from .multiline import join
-from .open_files import OpenContent
 from .position import Place
 from .section import Section
 

@@ -5,6 +5,7 @@ closed: whether a file system gives an inode away again is its own matter.
 """
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,22 @@ def test_empty_files_that_are_gone_are_not_remembered(tmp_path: Path, clock: Man
         log.unlink()
         later(tailing, clock)
     assert tailing.group.file_count == 0
+
+
+def test_a_compressed_file_that_was_seen_when_it_was_still_empty_is_known_for_a_copy(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    """Fault: with nothing in it there was nobody it could be a copy of, and that was remembered: all lines came twice."""
+    log = tmp_path / "a.log"
+    log.write_text("one\ntwo\n")
+    tailing.run_dry()
+    log.rename(tmp_path / "a.log.1")
+    log.touch()
+    compressed = tmp_path / "a.log.1.gz"
+    compressed.touch()
+    os.utime(compressed, (NOW_MS / 1_000, NOW_MS / 1_000))
+    later(tailing, clock, 1)
+    compressed.write_bytes(gzip.compress(b"one\ntwo\n"))
+    (tmp_path / "a.log.1").unlink()
+    later(tailing, clock)
+    assert tailing.lines() == ["one", "two"]
