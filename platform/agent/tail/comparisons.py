@@ -1,19 +1,22 @@
 """Finds out what new files of a section hold: something new, or the content of a file that is known. A few bytes a scan.
 
 Which files may be copies: compressed ones, and with `copytruncate` all. Nothing is concluded from a file that is empty, cut
-short, or so young that the rest of it may be on its way.
+short, or so young that the rest of it may be on its way. Sure, not likely: as much of a copy as was read of the known file must
+have the same checksum.
 """
 
 import os
 import stat as stats
+import zlib
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..errors import SourceUnreadable
-from .content import OpenContent, is_compressed, open_content
-from .copies import CopyCheck
+from .content import Content, OpenContent, is_compressed, open_content
 from .folders import FileKey
 from .head import MOST_BYTES, Head, heads_of
+from .position import IGNORED
 from .section import Section
 from .tailed_file import TailedFile
 
@@ -21,7 +24,76 @@ COPY_WAIT_MS = 10_000
 """A file that begins as a known one and is shorter than what was read of that may be a copy in the making, for so long."""
 BYTES_COMPARED = 16 << 20
 """Of all files that may be copies, in one scan."""
+MOST_COMPARED = 16
+"""Known files with the same head that one new file is compared with."""
+STEP_BYTES = 1 << 20
 LATER = "it is still to be compared with files that are known"
+
+
+@dataclass(slots=True)
+class _Compared:
+    file: TailedFile
+    begin: int
+    end: int
+    goal_crc: int
+    crc: int = 0
+
+
+class CopyCheck:
+    """Compares one new file with known ones.
+
+    Of a known file that is gone and of which nothing was read, the new one may be the content or not: it is read in its place.
+    """
+
+    def __init__(self, known: Iterable[TailedFile]) -> None:
+        """`known` have the new file's head."""
+        self._compared = [
+            _Compared(file, file.place.crc_from, file.place.offset, file.place.content_crc)
+            for file in known
+            if file.place.offset < IGNORED
+        ][:MOST_COMPARED]
+        self._offset = 0
+        self._is_at_end = not self._compared
+
+    @property
+    def is_done(self) -> bool:
+        return self._is_at_end or self._offset >= self.longest_bytes
+
+    @property
+    def original(self) -> TailedFile | None:
+        """Return the file whose content it is, once `is_done`; of several the one of which most was read."""
+        same = [one for one in self._compared if one.end <= self._offset and one.crc == one.goal_crc]
+        return max(same, key=lambda one: one.end).file if same else None
+
+    @property
+    def is_too_early(self) -> bool:
+        """Return whether a known file is still to be read, so that there is nothing to compare with."""
+        return any(one.begin == one.end and not one.file.is_left for one in self._compared)
+
+    @property
+    def longest_bytes(self) -> int:
+        """Return how much was read of the known file of which most was read."""
+        return max((one.end for one in self._compared), default=0)
+
+    @property
+    def known(self) -> list[TailedFile]:
+        return [one.file for one in self._compared]
+
+    def is_short(self, size: int) -> bool:
+        """Return whether a file of this size may yet become a copy: it is empty, or shorter than a known one's read part."""
+        return size == 0 or size < self.longest_bytes
+
+    def step(self, content: Content) -> int:
+        """Compare the next piece of the new file; return how many bytes it had. Raises SourceUnreadable."""
+        block = content.read(self._offset, STEP_BYTES)
+        begin, end = self._offset, self._offset + len(block)
+        for one in self._compared:
+            first, behind = max(begin, one.begin), min(end, one.end)
+            if first < behind:
+                one.crc = zlib.crc32(memoryview(block)[first - begin : behind - begin], one.crc)
+        self._offset = end
+        self._is_at_end = not block
+        return len(block)
 
 
 class Verdict(NamedTuple):
@@ -87,7 +159,7 @@ class Comparisons:
             return Verdict(False, why=LATER if self._is_young(stat) else "")
         if self._damaged.get(key) == (stat.st_size, stat.st_mtime_ns):
             return Verdict(False)
-        if not self._by_head:
+        if not self._by_head and not is_compressed(path):
             return NEW
         if self._budget_bytes <= 0:
             return Verdict(False, why=LATER)
@@ -109,8 +181,11 @@ class Comparisons:
             return NEW
         check = self._unfinished.pop(key, None)
         if check is None:
-            known = [file for head in heads_of(content.read(0, MOST_BYTES)) for file in self._by_head.get(head, ())]
-            check = CopyCheck(known)
+            first = content.read(0, MOST_BYTES)
+            if content.failure is not None:
+                raise content.failure
+            known = [file for head in heads_of(first) for file in self._by_head.get(head, ())]
+            check = CopyCheck(one for one in known if _may_begin_with(one, first))
         if check.is_too_early:
             return Verdict(False, may_be=check.known, why=LATER)
         while not check.is_done and self._budget_bytes > 0:
@@ -127,3 +202,12 @@ class Comparisons:
 
     def _is_young(self, stat: os.stat_result) -> bool:
         return self._section.clock.now_ms() - stat.st_mtime_ns // 1_000_000 < COPY_WAIT_MS
+
+
+def _may_begin_with(known: TailedFile, first: bytes) -> bool:
+    """Return whether a known file may begin so. Of one that was not read yet the head may be a byte: what stands there counts."""
+    if known.place.offset or known.is_left or known.is_compressed:
+        return True
+    stands = known.first_bytes() or b""
+    length = min(len(stands), len(first))
+    return stands[:length] == first[:length]

@@ -1,6 +1,7 @@
 """What the files of one `[[tail]]` section have in common."""
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,11 @@ class Section:
     def is_in_the_making(self, mtime_ns: int) -> bool:
         """Return whether a compressed file of this time that cannot be read to its end may be read later."""
         return self.clock.now_ms() - mtime_ns // 1_000_000 < DAMAGED_MS
+
+    def is_damaged(self, owner: Hashable) -> bool:
+        """Return whether what cannot be read is a compressed file that nobody is writing any more."""
+        content = self.open_files.of(owner)
+        return content is not None and content.is_whole and not self.is_in_the_making(content.stat().st_mtime_ns)
 
     def note(self, event: str, path: str, **facts: Any) -> None:
         """Count an event of a file, and log it, the same one of a file once."""

@@ -14,10 +14,11 @@ from ..source import AuditRun, Position, Scan
 from .comparisons import NEW, Comparisons
 from .content import ends_a_line, is_compressed
 from .folders import FileKey, Folders, Found, key_at
+from .head import NOTHING
 from .look_times import LookTimes, pause_ms
-from .position import Place, new_place
+from .position import IGNORED, Place, new_place
 from .section import Section
-from .tailed_file import IGNORED, TailedFile
+from .tailed_file import TailedFile
 
 FOLDER_LOOK_MS = 500
 FOLDER_SHARE = 200
@@ -206,7 +207,8 @@ class TailGroup:
         is_compared = not begins_at_end and any(map(self._comparisons.may_be_a_copy, self._waiting.values()))
         if is_compared:
             for one in self._files.values():
-                if one.is_behind() or one.gone_since_ms is not None:
+                # One that was empty when it was last looked at may be the original by now.
+                if one.is_behind() or one.gone_since_ms is not None or one.head == NOTHING:
                     self._refresh_head(one)
         self._comparisons.begin_scan(self._files.values() if is_compared else ())
         # A copy comes behind the file whose copy it may be: both may be new.

@@ -194,6 +194,7 @@ class Stepwise(Files):
     def begin(self, chunk_bytes: int, most_open_files: int, way: str = "compress") -> None:
         super().begin(chunk_bytes, most_open_files)
         self.way = way
+        self.is_moved = False
         self.steps: Iterator[None] = iter(())
         self.log.touch()
         self.file = self.log.open("a")
@@ -207,6 +208,8 @@ class Stepwise(Files):
             self.file.close()
 
     def write(self, text: str) -> None:
+        # The rest of a file that was rotated away is taken for a line after `rest_wait_ms`: this service leaves none there.
+        text += "\n" if self.is_moved and not text.endswith("\n") else ""
         self.file.write(text)
         self.file.flush()
         self.touch(Path(f"/proc/self/fd/{self.file.fileno()}"))
@@ -247,17 +250,17 @@ class Stepwise(Files):
                 if old.exists():
                     old.rename(self.folder / f"a.log.{number + 1}{suffix}")
                     yield
+        if self.rest:
+            self.write("\n")
         self.log.rename(self.numbered(1))
+        self.is_moved = True
         yield
         self.log.touch()
         self.touch(self.log)
         yield
         self.file.close()
-        if self.rest:
-            # What a rotated file ends with is a line.
-            self.written.append(self.rest)
-            self.rest = ""
         self.file = self.log.open("a")
+        self.is_moved = False
         yield
         if self.way == "compress":
             yield from self.compression(self.numbered(1))

@@ -163,3 +163,32 @@ def test_a_compressed_file_that_was_seen_when_it_was_still_empty_is_known_for_a_
     (tmp_path / "a.log.1").unlink()
     later(tailing, clock)
     assert tailing.lines() == ["one", "two"]
+
+
+def test_a_file_that_was_empty_at_the_last_look_is_known_for_the_original_of_its_compressed_copy(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    """Fault: filled, rotated and compressed between two scans, it had no fingerprint: all lines came twice, from both."""
+    log = tmp_path / "a.log"
+    log.touch()
+    tailing.run_dry()
+    log.write_text("one\ntwo\n")
+    log.rename(tmp_path / "a.log.1")
+    log.touch()
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    clock.advance(1_000)
+    tailing.run_dry()
+    (tmp_path / "a.log.1").unlink()
+    later(tailing, clock)
+    assert tailing.lines() == ["one", "two"]
+
+
+def test_a_compressed_file_does_not_wait_for_an_unfinished_line_that_only_begins_alike(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    """Fault: the fingerprint of a short file is its first byte, and a file with nothing read was waited for."""
+    (tmp_path / "a.log").write_text("10.")
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"1.\n"))
+    later(tailing, clock)
+    assert tailing.lines() == ["1."]
+    assert not tailing.unopened
