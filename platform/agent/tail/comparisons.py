@@ -210,4 +210,5 @@ def _may_begin_with(known: TailedFile, first: bytes) -> bool:
         return True
     stands = known.first_bytes() or b""
     length = min(len(stands), len(first))
-    return stands[:length] == first[:length]
+    # Where its own head is not at its place any more it is about to be found elsewhere.
+    return stands[:length] == first[:length] or not known.head.is_of(stands)

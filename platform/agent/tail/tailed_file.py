@@ -1,6 +1,5 @@
-"""One file as a source: read from a position on, by its open descriptor, whatever its name is meanwhile.
-
-Nothing is remembered but what the group's looks found. A position says all that is needed to read the same records again.
+"""One file as a source: read from a position on, by its open descriptor, whatever its name is meanwhile. Nothing is remembered
+but what the group's looks found. A position says all that is needed to read the same records again.
 """
 
 import zlib
@@ -87,8 +86,8 @@ class TailedFile:
             if not self._section.is_damaged(self):
                 raise
             self._section.note("damaged", self.path, reason=str(error), read_bytes=place.offset)
-        self.is_drained = True  # until it changes
-        return self._moved(place)
+            self.is_drained = True  # until it changes
+            return self._moved(place)
 
     def _read(self, place: Place, most_bytes: int) -> Chunk | None:
         if place.offset > self.place.offset:

@@ -192,3 +192,20 @@ def test_a_compressed_file_does_not_wait_for_an_unfinished_line_that_only_begins
     later(tailing, clock)
     assert tailing.lines() == ["1."]
     assert not tailing.unopened
+
+
+def test_a_compressed_file_is_a_copy_though_the_inode_of_its_original_holds_something_else_when_the_agent_begins_anew(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    tailing = Tailing(settings(tmp_path, paths=[f"{tmp_path}/a.log*"]), clock, tries_again=True)
+    log = tmp_path / "a.log"
+    log.write_text("one\ntwo\n")
+    tailing.scan()
+    assert tailing.read_one()  # planned, and not settled
+    tailing.group.close()
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    log.write_text("state of logs\n")
+    log.rename(tmp_path / "state")
+    tailing.kill()
+    later(tailing, clock)
+    assert tailing.lines() == ["one", "two"]
