@@ -108,7 +108,8 @@ class TailGroup:
         """Return whether the agent is to know a file: not before something stands in it that it can be known again by."""
         if not file.is_announced and (file.size or begins_at_end):
             self._refresh_head(file)
-            file.announce()
+            if begins_at_end or not file.is_compressed or file.head != NOTHING:
+                file.announce()
         return file.is_announced
 
     def forget(self, file: TailedFile) -> None:
@@ -206,9 +207,12 @@ class TailGroup:
         """Yield the waiting files that are found to be new, and those that take up a known one's content."""
         is_compared = not begins_at_end and any(map(self._comparisons.may_be_a_copy, self._waiting.values()))
         if is_compared:
-            for one in self._files.values():
-                # One that was empty when it was last looked at may be the original by now.
-                if one.is_behind() or one.gone_since_ms is not None or one.head == NOTHING:
+            for one in [*self._files.values()]:
+                # One that was empty when it was last looked at may be the original by now; so may one that took another's inode.
+                if one.is_behind() or one.gone_since_ms is not None or one.head == NOTHING or self._may_be_another(one):
+                    self._refresh_head(one)
+            for one in [*self._files.values()]:
+                if one.head == NOTHING:
                     self._refresh_head(one)
         self._comparisons.begin_scan(self._files.values() if is_compared else ())
         # A copy comes behind the file whose copy it may be: both may be new.
@@ -242,6 +246,16 @@ class TailGroup:
                 yield self._attach(same, path, key)
             else:
                 self._copies[key] = same
+
+    def _may_be_another(self, file: TailedFile) -> bool:
+        """Return whether a file that is not open was written since the last look: its inode may be another one's by now."""
+        if file.is_cut or self._section.open_files.of(file) is not None:
+            return False
+        try:
+            stat = os.stat(file.path)
+        except OSError:
+            return False
+        return (stat.st_size, stat.st_mtime_ns) != (file.size, file.mtime_ns)
 
     def _refresh_head(self, file: TailedFile) -> None:
         try:
@@ -313,6 +327,9 @@ class TailGroup:
         if (stat.st_size, stat.st_mtime_ns) != (file.size, file.mtime_ns):
             if not file.is_compressed and stat.st_size <= file.place.offset < IGNORED and not file.is_cut:
                 self._verify(file, stat)
+            if file.is_compressed and not file.is_announced and file.mtime_ns:
+                file.cut()  # nothing was in it; what is may be the content of one that is known
+                return False
             if file.is_compressed:
                 file.is_drained = False
                 self._refresh_head(file)  # it may be another one, with a recycled inode

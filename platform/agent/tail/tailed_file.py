@@ -79,9 +79,8 @@ class TailedFile:
 
     def read(self, position: Position, most_bytes: int) -> Chunk | None:
         """Return the next records; None if there is nothing new, or nothing can be read any more. Raises SourceUnreadable."""
-        place = self._place(position)
         try:
-            return self._read(place, most_bytes)
+            return self._read(place := self._place(position), most_bytes)
         except SourceUnreadable as error:
             if not self._section.is_damaged(self):
                 raise
@@ -298,12 +297,13 @@ class TailedFile:
         return self.is_cut or self.gone_since_ms is not None
 
     def refresh_head(self) -> None:
-        """Take the fingerprint of a file that is young, or was not read yet."""
+        """Take the fingerprint of a file that is young, or was not read yet. Another one's content is found out."""
         if self.is_compressed and not self.is_cut:
             self._content()  # takes it with the first look into the file
-        elif self.head.length < MOST_BYTES and not self.is_cut:
-            first = self.first_bytes() or b""
-            if self.head.is_of(first):
+        elif not self.is_cut and (first := self.first_bytes()) is not None:
+            if not holds(first, self.head, self.place):
+                self.cut()
+            elif self.head.length < MOST_BYTES:
                 self.head = head_of(first)
 
     def first_bytes(self) -> bytes | None:

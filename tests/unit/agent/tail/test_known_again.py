@@ -209,3 +209,84 @@ def test_a_compressed_file_is_a_copy_though_the_inode_of_its_original_holds_some
     tailing.kill()
     later(tailing, clock)
     assert tailing.lines() == ["one", "two"]
+
+
+def test_a_file_with_the_inode_of_a_known_one_and_its_compressed_copy_are_read_once_when_both_are_met_at_a_start(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    """Fault: the copy was compared with what had had the inode before, and with nothing else."""
+    log = tmp_path / "a.log"
+    log.write_text("one\n")
+    tailing.run_dry()
+    tailing.group.close()
+    (tmp_path / "a.log.2.gz").write_bytes(gzip.compress(b"one\n"))
+    log.write_text("three\nfour\n")
+    log.rename(tmp_path / "a.log.1")
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"three\nfour\n"))
+    tailing.kill()
+    tailing.run_dry()
+    (tmp_path / "a.log.1").unlink()
+    later(tailing, clock)
+    assert sorted(tailing.lines()) == ["four", "one", "three"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_compressed_file_in_which_was_nothing_is_not_the_one_that_takes_its_place(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing, is_killed: bool
+) -> None:
+    """Fault: with its name and a recycled inode it was taken for the same file, and its copy of known lines was read."""
+    old, log = tmp_path / "a.log.1.gz", tmp_path / "a.log"
+    old.write_bytes(gzip.compress(b""))
+    log.write_text("one\n")
+    later(tailing, clock)
+    tailing.group.close()
+    old.write_bytes(gzip.compress(b"one\n"))
+    log.unlink()
+    if is_killed:
+        tailing.kill()
+    later(tailing, clock)
+    assert tailing.lines() == ["one"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_compressed_file_that_is_cut_for_good_is_read_as_far_as_it_goes_told_and_holds_no_window(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing, is_first: bool
+) -> None:
+    lines = [f"line {number}" for number in range(5_000)]
+    whole = gzip.compress("\n".join([*lines, ""]).encode())
+    path = tmp_path / "a.log.1.gz"
+    if not is_first:
+        tailing.run_dry()
+    path.write_bytes(whole[: len(whole) // 2])
+    os.utime(path, (NOW_MS / 1_000, NOW_MS / 1_000))
+    tailing.tries_again = True
+    later(tailing, clock, 1)
+    assert tailing.unreadable  # it may still be being written
+    later(tailing, clock, 12)
+    assert not tailing.unreadable
+    assert not tailing.unopened
+    found = tailing.lines()
+    assert 1_000 < len(found) < 5_000
+    assert found == lines[: len(found)]
+    assert tailing.group.events["damaged"] > 0
+    tailing.kill()
+    later(tailing, clock)
+    assert tailing.lines() == found
+    path.write_bytes(whole)  # repaired
+    later(tailing, clock)
+    assert tailing.lines() == lines
+
+
+def test_a_compressed_file_without_a_readable_byte_is_told_and_holds_no_window(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    (tmp_path / "a.log").write_text("one\n")
+    path = tmp_path / "a.log.1.gz"
+    path.write_bytes(b"no gzip at all")
+    os.utime(path, (NOW_MS / 1_000, NOW_MS / 1_000))
+    later(tailing, clock, 1)
+    assert str(path) in tailing.unopened
+    later(tailing, clock, 12)
+    assert not tailing.unopened
+    assert tailing.group.events["damaged"] == 1
+    assert tailing.lines() == ["one"]
