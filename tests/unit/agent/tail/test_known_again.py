@@ -224,7 +224,7 @@ def test_a_file_with_the_inode_of_a_known_one_and_its_compressed_copy_are_read_o
     log.rename(tmp_path / "a.log.1")
     (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"three\nfour\n"))
     tailing.kill()
-    tailing.run_dry()
+    later(tailing, clock, 2)
     (tmp_path / "a.log.1").unlink()
     later(tailing, clock)
     assert sorted(tailing.lines()) == ["four", "one", "three"]
