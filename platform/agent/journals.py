@@ -1,6 +1,7 @@
 """The journals below a folder as sources: what `sdk.journal` reads, in the agent's words."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -102,6 +103,7 @@ class JournalGroup:
         self._root = root
         self._agent = agent
         self._open: dict[Path, JournalSource] = {}
+        self.events: Counter[str] = Counter()
 
     def scan(self, known: Mapping[str, Position]) -> Scan:
         self._clear()
@@ -127,6 +129,7 @@ class JournalGroup:
         if now_ms >= self._clear_at_ms:
             self._clear_at_ms = now_ms + CLEAR_EVERY_MS
             if count := remove_abandoned_below(self._root):
+                self.events["unfinished_journals_removed"] += count
                 log.warning("unfinished_journals_removed", root=str(self._root), count=count)
 
     def enrolled(self, topics: Sequence[str]) -> None:

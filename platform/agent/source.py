@@ -157,6 +157,10 @@ class SourceGroup(Protocol):
     def run(self) -> AuditRun | None:
         """The run that its sources share, announced before any is found; None: each source has its own."""
 
+    @property
+    def events(self) -> Mapping[str, int]:
+        """Return what happened to its sources since the agent's start, and how often, by name."""
+
     def scan(self, known: Mapping[str, Position]) -> Scan:
         """Look for sources. `known`: the agent's sources (name → position up to which they are settled)."""
 

@@ -4,7 +4,7 @@ What is read and not settled is bounded, and so is the number of sources. When t
 journals and files are where it waits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...audit.model.windows import window_start_ms
 from ...client.connection.cluster import Cluster
@@ -387,3 +387,8 @@ class Intake:
     @property
     def open_sources(self) -> Sequence[OpenSource]:
         return list(self._open.values())
+
+    @property
+    def events(self) -> Mapping[str, Mapping[str, int]]:
+        """Return what happened to the sources of each group."""
+        return {group.name: dict(group.events) for group in self._groups}
