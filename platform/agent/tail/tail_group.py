@@ -38,6 +38,8 @@ class TailGroup:
         self._most_files = most_files
         self._files: dict[str, TailedFile] = {}
         self._by_key: dict[FileKey, TailedFile] = {}
+        self._headless: dict[str, TailedFile] = {}
+        """Files in which something stands that nobody could look at yet: without a fingerprint none could be known again."""
         self._looks: LookTimes[TailedFile] = LookTimes()
         self._comparisons = Comparisons(section, is_copied=is_copied)
         self._copies: dict[FileKey, TailedFile] = {}
@@ -89,7 +91,7 @@ class TailGroup:
         self._unopened.update(self._unlisted)
         if self._is_full:
             self._unopened[self.name] = f"it has more than {self._most_files} files: raise most_files, or match fewer"
-        changed = {file.name: file for file in self._tell_apart(now_ms, begins_at_end)}
+        changed = {file.name: file for file in self._tell_apart(now_ms, begins_at_end)} | self._headless
         for file in [*self._looks.take_due(now_ms)]:
             if self._look(file, now_ms) or self._is_first_scan:
                 changed[file.name] = file
@@ -108,13 +110,18 @@ class TailGroup:
         """Return whether the agent is to know a file: not before something stands in it that it can be known again by."""
         if not file.is_announced and (file.size or begins_at_end):
             self._refresh_head(file)
-            if begins_at_end or not file.is_compressed or file.head != NOTHING:
+            if begins_at_end or file.head != NOTHING:
                 file.announce()
+                self._headless.pop(file.name, None)
+            elif not file.is_compressed:
+                self._headless[file.name] = file
+                self._unopened.setdefault(file.path, "it could not be looked into yet")
         return file.is_announced
 
     def forget(self, file: TailedFile) -> None:
         """Drop a file that has ended."""
         self._files.pop(file.name, None)
+        self._headless.pop(file.name, None)
         if self._by_key.get(file.key) is file:
             del self._by_key[file.key]
         self._looks.remove(file)

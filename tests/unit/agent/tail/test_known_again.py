@@ -290,3 +290,29 @@ def test_a_compressed_file_without_a_readable_byte_is_told_and_holds_no_window(
     assert not tailing.unopened
     assert tailing.group.events["damaged"] == 1
     assert tailing.lines() == ["one"]
+
+
+def test_a_file_that_cannot_be_opened_at_first_is_not_known_by_nothing(tmp_path: Path, clock: ManualClock) -> None:
+    """Fault: the agent knew it without a fingerprint, so that nothing told its compressed copy: all lines came twice."""
+    tailing = Tailing(settings(tmp_path, paths=[f"{tmp_path}/a.log*"], most_open_files=1), clock, tries_again=True)
+    deleted, log = tmp_path / "a.log.9", tmp_path / "a.log"
+    deleted.write_text("deleted\n")
+    tailing.scan()
+    deleted.unlink()
+    clock.advance(1_000)
+    tailing.scan()  # it is kept open until it is read: there is no room for another one
+    log.write_text("one\ntwo\n")
+    clock.advance(1_000)
+    tailing.scan()
+    assert str(log) in tailing.unopened
+    clock.advance(500)
+    tailing.scan()
+    assert str(log) in tailing.unopened, "no window is sealed, however seldom the file is looked at"
+    later(tailing, clock, 3)
+    assert tailing.read_one() is False
+    tailing.kill()
+    tailing.group.close()
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    log.unlink()
+    later(tailing, clock)
+    assert sorted(tailing.lines()) == ["deleted", "one", "two"]
