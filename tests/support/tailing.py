@@ -59,7 +59,7 @@ class Tailing:
 
     def scan(self) -> list[str]:
         """Return the names of what has changed."""
-        scan = self.group.scan(dict(self.stored))
+        scan = self.group.scan(self.stored | {name: chunk.end for name, _, chunk in self.planned})
         self.unopened = scan.unopened
         self.ready |= self.unreadable
         self.unreadable = {}
@@ -116,13 +116,11 @@ class Tailing:
         self.group.close()
         self.begin()
         self.scan()
-        again, self.planned = self.planned, []
-        for name, start, chunk in again:
+        for name, start, chunk in self.planned:
             if name in self.sources:
                 found = self._read_again(name, start, chunk.end)
                 assert found.end == chunk.end
                 assert (list(found.records), list(found.quarantined)) == (list(chunk.records), list(chunk.quarantined))
-            self.planned.append((name, start, chunk))
 
     def _read_again(self, name: str, start: Position, end: Position) -> Chunk:
         for tries in range(MOST_TRIES + 1):

@@ -316,3 +316,23 @@ def test_a_file_that_cannot_be_opened_at_first_is_not_known_by_nothing(tmp_path:
     log.unlink()
     later(tailing, clock)
     assert sorted(tailing.lines()) == ["deleted", "one", "two"]
+
+
+def test_a_file_of_which_nothing_is_settled_is_known_again_by_what_was_planned(
+    tmp_path: Path, clock: ManualClock, tailing: Tailing
+) -> None:
+    """Fault: a settled position has the fingerprint of a first byte, which a file with its recycled inode had as well."""
+    log = tmp_path / "a.log"
+    log.write_text("1.")
+    tailing.run_dry()
+    log.write_text("1.\n2.\n3.\n")
+    clock.advance(6_000)
+    tailing.scan()
+    assert tailing.read_one()
+    tailing.group.close()
+    (tmp_path / "a.log.1.gz").write_bytes(gzip.compress(log.read_bytes()))
+    log.write_text("10.\n11.\n12.\n13.\n")
+    tailing.tries_again = True
+    tailing.kill()
+    later(tailing, clock)
+    assert sorted(map(float, tailing.lines())) == [1, 2, 3, 10, 11, 12, 13]
