@@ -176,9 +176,9 @@ def _shipped(journal: Path, root: Path, agent: AgentProcess, server: Headrace, t
     return agent.cpu_s()
 
 
-def _wait_for(server: Headrace, topic: str, records: int) -> None:
+def _wait_for(server: Headrace, topic: str, records: int, partitions: int = 1) -> None:
     deadline = time.monotonic() + _LONGEST_S
-    while (shipped := kafka_clients.on_disk(server, topic).records) < records:
+    while (shipped := sum(kafka_clients.on_disk(server, topic, one).records for one in range(partitions))) < records:
         if time.monotonic() > deadline:
             raise BenchFault(f"{shipped} of {records} records were shipped in {_LONGEST_S} s")
         time.sleep(0.1)
@@ -196,7 +196,7 @@ def _idle(server: Headrace, registry: Registry, folder: Path) -> Case:
         agent = _agent(folder / f"{topic}-agent", topic, [f"{files}/*.log"], "raw", server, registry)
         agent.start()
         try:
-            _wait_for(server, topic, _IDLE_FILES)
+            _wait_for(server, topic, _IDLE_FILES, _IDLE_PARTITIONS)
             time.sleep(_SETTLED_S)
             before = agent.cpu_s()
             time.sleep(_WATCHED_S)
