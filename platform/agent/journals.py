@@ -1,12 +1,15 @@
 """The journals below a folder as sources: what `sdk.journal` reads, in the agent's words."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..audit.model.messages import DAMAGED_IN_JOURNAL
 from ..audit.model.windows import window_start_ms
-from ..sdk.journal import START, Journal, JournalChunk, Kind, journal_folders
+from ..runtime.clock import Clock
+from ..runtime.logs import get_logger
+from ..sdk.journal import START, Journal, JournalChunk, Kind, journal_folders, remove_abandoned_below
 from ..sdk.journal import Position as Place
 from ..sdk.journal.enrolment import enrol, mark_announced
 from ..sdk.journal.errors import JournalError
@@ -15,6 +18,10 @@ from ..wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord
 from .plan.events import NativeEvents, new_events
 from .source import AuditRun, Chunk, Lag, Position, Scan
 
+log = get_logger(__name__)
+
+CLEAR_EVERY_MS = 60_000
+"""How often folders are cleared of journals that were never finished."""
 _WHOLE = 1 << 62
 """No bound but the range's end."""
 
@@ -89,13 +96,17 @@ class JournalGroup:
     name = "journals"
     run = None
 
-    def __init__(self, root: Path, topics: Sequence[str], *, agent: str) -> None:
+    def __init__(self, root: Path, topics: Sequence[str], *, agent: str, clock: Clock) -> None:
         self.topics = tuple(topics)
+        self._clock = clock
+        self._clear_at_ms = 0
         self._root = root
         self._agent = agent
         self._open: dict[Path, JournalSource] = {}
+        self.events: Counter[str] = Counter()
 
     def scan(self, known: Mapping[str, Position]) -> Scan:
+        self._clear()
         folders = journal_folders(self._root)
         unopened: dict[str, str] = {}
         for folder in folders:
@@ -112,6 +123,14 @@ class JournalGroup:
         for gone in self._open.keys() - set(folders):
             del self._open[gone]
         return Scan(changed=list(self._open.values()), unopened=unopened)
+
+    def _clear(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._clear_at_ms:
+            self._clear_at_ms = now_ms + CLEAR_EVERY_MS
+            if count := remove_abandoned_below(self._root):
+                self.events["unfinished_journals_removed"] += count
+                log.warning("unfinished_journals_removed", root=str(self._root), count=count)
 
     def enrolled(self, topics: Sequence[str]) -> None:
         enrol(self._root, self._agent, topics)

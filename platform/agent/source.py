@@ -157,8 +157,14 @@ class SourceGroup(Protocol):
     def run(self) -> AuditRun | None:
         """The run that its sources share, announced before any is found; None: each source has its own."""
 
+    @property
+    def events(self) -> Mapping[str, int]:
+        """Return what happened to its sources since the agent's start, and how often, by name."""
+
     def scan(self, known: Mapping[str, Position]) -> Scan:
-        """Look for sources. `known`: the agent's sources (name → position up to which they are settled)."""
+        """Look for sources. `known`: the agent's sources (name → position up to which they are planned: what was read tells a
+        source from others).
+        """
 
     def enrolled(self, topics: Sequence[str]) -> None:
         """Take note that the audit waits for this agent before it closes a window of these topics."""

@@ -121,6 +121,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if found["source_count"] > _MOST_LINES:
         lines.append(f"    … and {found['source_count'] - _MOST_LINES} more: --json")
     lines += [f"  cannot open {what}: {why}" for what, why in found["unopened"].items()]
+    for group, events in sorted(found["events"].items()):
+        lines += [f"  {group}: {event} {count} times since its start" for event, count in sorted(events.items()) if count]
     lines += [f"  waits: {why}" for why in found["trouble"]]
     return lines
 

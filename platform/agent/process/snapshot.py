@@ -53,6 +53,8 @@ class Snapshot:
     reports: int = 0
     """Not acknowledged by the audit topic."""
     unopened: Mapping[str, str] = field(default_factory=dict)
+    events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Group of sources → what happened to them since the agent's start (`truncated`, `damaged`, …) → how often."""
     trouble: Sequence[str] = ()
     """What the cluster, the audit topic and the registry last refused; empty when all works."""
 
@@ -106,5 +108,6 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
         held_bytes=shipper.delivery.planned.held_bytes,
         reports=shipper.books.reports_under_way,
         unopened=shipper.intake.unopened,
+        events=shipper.intake.events,
         trouble=trouble,
     )

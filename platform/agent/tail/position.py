@@ -5,10 +5,14 @@ line, the clock when it was read (lines without a time get it).
 """
 
 import json
+import zlib
 from typing import NamedTuple
 
 from ..source import Position
-from .head import NOTHING
+from .head import MOST_BYTES, NOTHING, Head
+
+IGNORED = 1 << 60
+"""The offset of compressed files that were there before a section with start = "end" began."""
 
 
 class Place(NamedTuple):
@@ -60,3 +64,12 @@ def new_place(path: str, key: tuple[int, int], *, offset: int = 0, is_inside_lin
         at_ms=0,
         is_inside_long_line=is_inside_line,
     )
+
+
+def holds(first: bytes, head: Head, place: Place) -> bool:
+    """Return whether a file that begins with `first` may hold what was read up to `place`: sure where that is short."""
+    if place.offset >= IGNORED or not head.is_of(first):
+        return place.offset >= IGNORED
+    if place.offset > len(first):
+        return len(first) == MOST_BYTES
+    return zlib.crc32(memoryview(first)[place.crc_from : place.offset]) == place.content_crc

@@ -10,7 +10,7 @@ from .files.head import JournalHead, WriterProcess
 from .files.layout import Kind
 from .files.losses_table import LossTotals
 from .journal import Journal
-from .listing import journal_folders, open_journals
+from .listing import journal_folders, open_journals, remove_abandoned_below
 from .position import START, JournalChunk, JournalRecord, Position, Unreadable
 from .settings import JournalSettings
 from .transport import JournalTransport
@@ -37,4 +37,5 @@ __all__ = [
     "WriterProcess",
     "journal_folders",
     "open_journals",
+    "remove_abandoned_below",
 ]

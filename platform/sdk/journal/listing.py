@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from .errors import JournalError
+from .files.scratch import remove_abandoned
 from .journal import Journal
 
 
@@ -21,6 +22,11 @@ def open_journals(root: Path) -> tuple[list[Journal], dict[Path, str]]:
 def journal_folders(root: Path) -> list[Path]:
     """Return the folders that may be journals, sorted; hidden ones are still being made."""
     return sorted(journal for application in _folders(root) for journal in _folders(application))
+
+
+def remove_abandoned_below(root: Path) -> int:
+    """Remove what processes left that died while they made a journal; return how many."""
+    return sum(remove_abandoned(application) for application in _folders(root))
 
 
 def _folders(folder: Path) -> list[Path]:
