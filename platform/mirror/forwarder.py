@@ -4,7 +4,7 @@ The next fetch runs while an append is in flight. Memory is bounded by one fetch
 no decision about offsets. A failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..audit.model.messages import EXPIRED
@@ -19,9 +19,10 @@ from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from . import partition_copy, tail_comparison
 from .destination import Append, Appended, Batch, Destination
-from .discovery import EVERY_TOPIC, Discovery
+from .discovery import Discovery
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
@@ -53,7 +54,7 @@ class Forwarder:
         quarantine: CorruptRanges,
         clock: Clock,
         limits: Limits | None = None,
-        is_wanted: Callable[[str], bool] = EVERY_TOPIC,
+        naming: Naming | None = None,
     ) -> None:
         limits = limits or Limits()
         self._source = source
@@ -67,7 +68,8 @@ class Forwarder:
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
-        self.discovery = Discovery(source, destination, clock, is_wanted)
+        self._naming = naming or Naming()
+        self.discovery = Discovery(source, destination, clock, self._naming)
 
     def copies(self) -> Mapping[TopicPartition, PartitionCopy]:
         """Return every partition's current state. From any thread."""
@@ -94,6 +96,10 @@ class Forwarder:
     def close(self) -> None:
         """Close the connections, from any thread: a waiting fetch fails."""
         self._fetcher.close()
+
+    def _there(self, name: TopicPartition) -> TopicPartition:
+        """Return a partition's name in the destination."""
+        return TopicPartition(self._naming.destination_name(name.topic), name.partition)
 
     # -- find partitions
 
@@ -139,16 +145,17 @@ class Forwarder:
         source, destination = self._source, self._destination.cluster
         # The destination first. A late request of a dead mirror may append meanwhile; in the other order that would look like a
         # source that lost its tail.
-        destination_end = log_offsets(destination, dict.fromkeys(names, LATEST))
-        destination_start = log_offsets(destination, dict.fromkeys(names, EARLIEST))
+        there = {name: self._there(name) for name in names}
+        destination_end = log_offsets(destination, dict.fromkeys(there.values(), LATEST))
+        destination_start = log_offsets(destination, dict.fromkeys(there.values(), EARLIEST))
         source_start = log_offsets(source, dict.fromkeys(names, EARLIEST))
         source_end = log_offsets(source, dict.fromkeys(names, LATEST))
         return {
             name: Ends(
                 source_start=source_start[name],
                 source_end=source_end[name],
-                destination_start=destination_start[name],
-                destination_end=destination_end[name],
+                destination_start=destination_start[there[name]],
+                destination_end=destination_end[there[name]],
             )
             for name in names
         }
@@ -170,7 +177,12 @@ class Forwarder:
 
     def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
         return tail_comparison.compare(
-            self._source, self._destination.cluster, *name, start=ends.destination_start, end=ends.destination_end
+            self._source,
+            self._destination.cluster,
+            name,
+            self._there(name),
+            start=ends.destination_start,
+            end=ends.destination_end,
         )
 
     def _skip(self) -> None:
@@ -205,11 +217,12 @@ class Forwarder:
                 by_topic.setdefault(name.topic, []).append(name)
         for names in by_topic.values():
             try:
-                ends = log_offsets(self._destination.cluster, dict.fromkeys(names, LATEST))
+                ends = log_offsets(self._destination.cluster, {self._there(name): LATEST for name in names})
             except HeadraceError as error:
                 self._trouble(names, error)
                 continue
-            for name, end in ends.items():
+            for name in names:
+                end = ends[self._there(name)]
                 self._move(name, partition_copy.destination_seen(self._copies[name], end, now_ms))
 
     # -- copy

@@ -8,8 +8,7 @@ still, writes the status file and waits for the stop. They share the range repor
 import os
 import socket
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..audit.model.tiers import MIRROR
@@ -28,7 +27,6 @@ from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from . import stall
 from .destination import Destination
-from .discovery import topic_filter
 from .engine import Engine, Mode, engine_of, mode_for
 from .errors import SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
@@ -43,6 +41,7 @@ from .restatement import Restatement
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
 from .status_facts import facts
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
@@ -73,8 +72,8 @@ class MirrorSettings:
     """The cluster with the audit's topic and the quarantine."""
     name: str = "mirror"
     """The name of the ledger and of the transactional id: two mirrors to one Kafka cluster need two names."""
-    topics: str = ".*"
-    """Which topics: regular expressions with commas between them, each for the whole name."""
+    naming: Naming = field(default_factory=Naming)
+    """Which topics are copied, and their names in the destination."""
     replication_factor: int = -1
     """Of topics that are made in Apache Kafka; -1: as the cluster is set."""
     allows_retention: bool = False
@@ -127,7 +126,6 @@ class Mirror:
 
     def _start(self, stop: StopSignal) -> None:
         settings = self._settings
-        is_wanted = topic_filter(settings.topics)
         self._status.write("starting")
         source = Cluster(settings.source, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         target = Cluster(settings.destination, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
@@ -158,19 +156,19 @@ class Mirror:
         if session is not None:
             self._forwarder = Forwarder(
                 source=source,
-                destination=Destination(target, TopicRegistry(session), BrokerRegistry(session)),
+                destination=Destination(target, TopicRegistry(session), BrokerRegistry(session), settings.naming),
                 reporter=self._reporter,
                 quarantine=quarantine,
                 clock=self._clock,
-                is_wanted=is_wanted,
+                naming=settings.naming,
             )
         else:
-            self._forwarder = self._restamped(source, target, engines, quarantine, is_wanted)
-        self._source_ends = SourceEnds(settings.source, is_wanted)
+            self._forwarder = self._restamped(source, target, engines, quarantine)
+        self._source_ends = SourceEnds(settings.source, settings.naming)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
         if session is not None:
-            restatement = Restatement(settings.destination, self._reporter, RestateRequests(session))
+            restatement = Restatement(settings.destination, self._reporter, RestateRequests(session), settings.naming)
             self._life.started("restatement", restatement.stop)
             restatement.start()
         reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
@@ -201,7 +199,6 @@ class Mirror:
         target: Cluster,
         engines: tuple[Engine, Engine],
         quarantine: CorruptRanges,
-        is_wanted: Callable[[str], bool],
     ) -> RestampedForwarder:
         settings, reporter = self._settings, self._reporter
         assert reporter is not None
@@ -212,6 +209,7 @@ class Mirror:
             engine=engines[1],
             replication_factor=settings.replication_factor,
             allows_retention=settings.allows_retention,
+            naming=settings.naming,
         )
         sink: Sink = (
             TransactionalSink(target, settings.name, self._clock, transaction_timeout_ms=settings.transaction_timeout_ms)
@@ -227,7 +225,7 @@ class Mirror:
             reporter=reporter,
             quarantine=quarantine,
             clock=self._clock,
-            is_wanted=is_wanted,
+            naming=settings.naming,
         )
 
     @property
