@@ -2,10 +2,14 @@
 
 import argparse
 
-from . import mirror_run, mirror_verify
+from . import mirror_control, mirror_run, mirror_verify
 
 HELP = "Copy topics of one cluster to another, exactly once, counted on the way; compare the two; steer a running mirror."
-_ACTIONS = {"run": mirror_run, "verify": mirror_verify}
+_ACTIONS = {
+    "run": mirror_run,
+    "verify": mirror_verify,
+    **dict.fromkeys(("status", "pause", "resume", "throttle"), mirror_control),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

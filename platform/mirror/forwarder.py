@@ -18,6 +18,7 @@ from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from . import partition_copy, tail_comparison
+from .control.governor import Governor
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
@@ -62,6 +63,9 @@ class Forwarder:
         self._reporter = reporter
         self._quarantine = quarantine
         self._clock = clock
+        self._limits = limits
+        self.governor = Governor()
+        """What an operator wishes: pauses and bounds."""
         self._fetcher = Fetcher(
             source, max_wait_ms=FETCH_WAIT_MS, max_bytes=limits.fetch_bytes, partition_max_bytes=limits.partition_bytes
         )
@@ -230,8 +234,11 @@ class Forwarder:
     def _fetch(self) -> list[FetchedPartition]:
         now_ms = self._clock.monotonic_ms()
         wanted = {name: copy.fetch_offset for name, copy in self._copies.items() if partition_copy.is_due_to_fetch(copy, now_ms)}
+        wanted = self.governor.admitted(wanted, now_ms)
         if not wanted:
             return []
+        self._fetcher.max_bytes = self.governor.fetch_bytes(wanted, self._limits.fetch_bytes)
+        self._fetcher.partition_max_bytes = min(self._fetcher.max_bytes, self._limits.partition_bytes)
         self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
         try:
             fetched = self._fetcher.fetch(wanted)
@@ -242,6 +249,9 @@ class Forwarder:
         except HeadraceError as error:
             self._trouble(list(wanted), error)
             return []
+        self.governor.fetched(
+            {TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches) for one in fetched}
+        )
         for one in fetched:
             if one.error is not None:
                 self._trouble([TopicPartition(one.topic, one.partition)], one.error)

@@ -26,9 +26,10 @@ from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from . import stall
+from .control.orders_file import OrdersFile, orders_path
 from .destination import Destination
 from .engine import Engine, Mode, engine_of, mode_for
-from .errors import SameCluster, ZookeeperNeeded
+from .errors import MirrorError, SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
 from .quarantine import CorruptRanges
 from .restamped.destination_topics import DestinationTopics
@@ -40,7 +41,7 @@ from .restamped.transactional_sink import TransactionalSink
 from .restatement import Restatement
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
-from .status_facts import facts
+from .status_facts import facts, orders_facts
 from .topics.naming import Naming
 
 log = get_logger(__name__)
@@ -104,6 +105,7 @@ class Mirror:
         self._reporter: RangeReporter | None = None
         self._audit: Cluster | None = None
         self._source_ends: SourceEnds | None = None
+        self._orders = OrdersFile(None if settings.status_file is None else orders_path(settings.status_file))
         self._progress = Progress()
         self._stalled: str | None = None
         self._report_failure: tuple[int, str] | None = None
@@ -171,6 +173,10 @@ class Mirror:
             restatement = Restatement(settings.destination, self._reporter, RestateRequests(session), settings.naming)
             self._life.started("restatement", restatement.stop)
             restatement.start()
+        self._forwarder.governor.orders = self._orders.look()
+        if self._orders.trouble is not None:
+            # What was paused must not be copied because its order is damaged.
+            raise MirrorError(self._orders.trouble)
         reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
         forwarding = threading.Thread(target=self._forward, name="mirror-forwarder", daemon=True)
         self._life.started("reporter", lambda: self._stop_reporting(reporting))
@@ -237,11 +243,14 @@ class Mirror:
             return
         settings, copies, trouble = self._settings, self._forwarder.copies(), self._forwarder.discovery.trouble
         now_ms = self._clock.now_ms()
-        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms)
+        orders = self._forwarder.governor.orders = self._orders.look()
+        held = self._forwarder.governor.held(copies.keys() | self._source_ends.ends.keys())
+        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms, held)
         names = stall.stalled(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
         error = stall.last_error(copies, names or sorted(copies), trouble)
         waits = f"it waits for an answer of {settings.destination}"
         why = (
+            self._orders.trouble,
             stall.why_stalled(self._progress, names, error or self._source_ends.trouble or waits),
             stall.why_unreported(self._report_failure, now_ms=now_ms, stall_after_ms=settings.stall_after_ms),
         )
@@ -259,7 +268,8 @@ class Mirror:
             **({} if reason is None else {"reason": reason}),
             beat_every_ms=STATUS_EVERY_MS,
             mode=None if self._mode is None else self._mode.value,
-            **facts(copies, trouble=trouble),
+            orders=orders_facts(orders, self._orders.trouble),
+            **facts(copies, trouble=trouble, held=held),
             **stall.facts(
                 self._progress,
                 source=settings.source,
