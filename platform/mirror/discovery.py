@@ -27,7 +27,7 @@ class PreparesTopics(Protocol):
 
 
 class Discovery:
-    """The known topics of the source. Belongs to the forwarder's thread; any thread may read the two attributes."""
+    """The known topics of the source. Belongs to the forwarder's thread; any thread may read the attributes."""
 
     def __init__(self, source: Cluster, destination: PreparesTopics, clock: Clock, naming: Naming | None = None) -> None:
         self._source = source
@@ -38,6 +38,8 @@ class Discovery:
         self._attempt = 0
         self.has_answers = False
         """Both clusters have answered since the start."""
+        self.source_ids: dict[str, str] = {}
+        """Each topic's id in the source, as of the last look; empty if its broker has none."""
         self.trouble: str | None = None
         """Why topics cannot be discovered now."""
 
@@ -53,6 +55,7 @@ class Discovery:
             taken = collisions(wanted, self._naming.destination_name)
             topics = {topic: self._source.partitions(topic) for topic in wanted if topic not in taken}
             self._destination.cluster.topics()
+            self.source_ids = self._source.topic_ids()
         except HeadraceError as error:
             self._failed(error)
             return None

@@ -5,7 +5,7 @@ no decision about offsets. A failure makes a copy `troubled`; reading both logs'
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..audit.model.messages import EXPIRED
 from ..audit.publisher import RangeReporter, UnreportedBacklog
@@ -21,8 +21,10 @@ from . import partition_copy, tail_comparison
 from .control.governor import Governor
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
+from .errors import MirrorError
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
+from .topics.identity import Identity, KeepsIds
 from .topics.naming import Naming
 
 log = get_logger(__name__)
@@ -56,6 +58,7 @@ class Forwarder:
         clock: Clock,
         limits: Limits | None = None,
         naming: Naming | None = None,
+        kept_ids: KeepsIds | None = None,
     ) -> None:
         limits = limits or Limits()
         self._source = source
@@ -73,6 +76,7 @@ class Forwarder:
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
         self._naming = naming or Naming()
+        self._identity = Identity(kept_ids)
         self.discovery = Discovery(source, destination, clock, self._naming)
 
     def copies(self) -> Mapping[TopicPartition, PartitionCopy]:
@@ -108,9 +112,14 @@ class Forwarder:
     # -- find partitions
 
     def _discover(self) -> None:
+        # Read before the ids are asked: what was copied by then was copied of the topic that has them.
+        copied_to = {name: copy.copied_to for name, copy in self._copies.items()}
         found = self.discovery.look()
         if found is None:
             return
+        for name in self._identity.confirm(copied_to, self.discovery.source_ids):
+            if self._copies[name].phase not in partition_copy.ERROR_PHASES:
+                self._trouble([name], MirrorError("the source's topic has another id: comparing with what was copied"))
         for topic, names in found.items():
             new = names - self._copies.keys()
             if new and self.discovery.prepare(topic, len(names)):
@@ -147,6 +156,7 @@ class Forwarder:
 
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
         source, destination = self._source, self._destination.cluster
+        self.discovery.source_ids = source.topic_ids()
         # The destination first. A late request of a dead mirror may append meanwhile; in the other order that would look like a
         # source that lost its tail.
         there = {name: self._there(name) for name in names}
@@ -165,6 +175,10 @@ class Forwarder:
         }
 
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
+        if (fault := self._other_topic(name, ends)) is not None:
+            copy = replace(self._copies[name], copied_to=ends.destination_end, source_end=ends.source_end)
+            self._move(name, partition_copy.in_error(copy, Phase.DIVERGED, fault, self._clock.monotonic_ms()))
+            return
         seen = self._compare(name, ends)
         position = self._reporter.position(*name)
         is_new = position is None
@@ -178,6 +192,20 @@ class Forwarder:
             log.info(
                 "copying", topic=name.topic, partition=name.partition, from_offset=copy.copied_to, counted_to=copy.counted_to
             )
+
+    def _other_topic(self, name: TopicPartition, ends: Ends) -> str | None:
+        """Return why copying must not go on: the source's topic was made anew, and holds something else where it was copied."""
+        present, there = self.discovery.source_ids.get(name.topic, ""), self._there(name)
+        is_other, confirmed_to = self._identity.is_other(name, there, present)
+        if is_other and ends.destination_start < ends.destination_end:
+            end = ends.destination_end if confirmed_to is None else min(confirmed_to, ends.destination_end)
+            if self._compare(name, replace(ends, destination_end=end)) is not TailComparison.SAME:
+                return (
+                    f"the source's topic was deleted and made anew since offset {end} was copied, and does not hold the same "
+                    f"there; delete the destination's topic to copy the new one"
+                )
+        self._identity.take(name, there, present, ends.destination_end)
+        return None
 
     def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
         return tail_comparison.compare(

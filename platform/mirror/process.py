@@ -16,6 +16,7 @@ from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..client.connection.cluster import Cluster
 from ..client.producer.producer import Producer
 from ..coordination.brokers import BrokerRegistry
+from ..coordination.mirror_sources import MirrorSources
 from ..coordination.positions import AuditPositions
 from ..coordination.restate_requests import RestateRequests
 from ..coordination.session import Session
@@ -163,6 +164,7 @@ class Mirror:
                 quarantine=quarantine,
                 clock=self._clock,
                 naming=settings.naming,
+                kept_ids=MirrorSources(session),
             )
         else:
             self._forwarder = self._restamped(source, target, engines, quarantine)

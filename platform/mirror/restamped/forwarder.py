@@ -203,6 +203,11 @@ class RestampedForwarder(Forwarder):
         self._lost.pop(name, None)
         super()._resume_one(name, replace(ends, destination_end=copied_to))
 
+    def _other_topic(self, name: TopicPartition, ends: Ends) -> str | None:
+        """Return None: here the ledger keeps the ids (`_fault`)."""
+        self._identity.take(name, self._there(name), self._source_ids.get(name.topic, ""), ends.destination_end)
+        return None
+
     def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
         """Compare the ledger's last batch with what the source holds there now."""
         entry = self._entries.get(name)
