@@ -43,6 +43,8 @@ from .restatement import Restatement
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
 from .status_facts import facts, orders_facts
+from .syncing.sync import Sync, SyncSettings
+from .syncing.translation import ByLedger, SameOffsets
 from .topics.naming import Naming
 
 log = get_logger(__name__)
@@ -76,6 +78,8 @@ class MirrorSettings:
     """The name of the ledger and of the transactional id: two mirrors to one Kafka cluster need two names."""
     naming: Naming = field(default_factory=Naming)
     """Which topics are copied, and their names in the destination."""
+    sync: SyncSettings = field(default_factory=SyncSettings)
+    """What is copied besides records."""
     replication_factor: int = -1
     """Of topics that are made in Apache Kafka; -1: as the cluster is set."""
     allows_retention: bool = False
@@ -107,6 +111,7 @@ class Mirror:
         self._audit: Cluster | None = None
         self._source_ends: SourceEnds | None = None
         self._orders = OrdersFile(None if settings.status_file is None else orders_path(settings.status_file))
+        self._sync: Sync | None = None
         self._progress = Progress()
         self._stalled: str | None = None
         self._report_failure: tuple[int, str] | None = None
@@ -171,6 +176,9 @@ class Mirror:
         self._source_ends = SourceEnds(settings.source, settings.naming)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
+        self._sync = self._synced(self._forwarder, engines[1])
+        self._life.started("sync", self._sync.stop)
+        self._sync.start()
         if session is not None:
             restatement = Restatement(settings.destination, self._reporter, RestateRequests(session), settings.naming)
             self._life.started("restatement", restatement.stop)
@@ -236,6 +244,18 @@ class Mirror:
             naming=settings.naming,
         )
 
+    def _synced(self, forwarder: Forwarder, engine: Engine) -> Sync:
+        settings, is_identical = self._settings, self._mode is Mode.IDENTICAL
+        return Sync(
+            settings.source,
+            settings.destination,
+            settings.sync,
+            settings.naming,
+            destination_engine=engine,
+            translation=lambda cluster: SameOffsets(forwarder.copies) if is_identical else ByLedger(cluster, settings.name),
+            partitions=lambda: forwarder.copies().keys(),
+        )
+
     @property
     def _is_ready(self) -> bool:
         return self._forwarder is not None and self._forwarder.discovery.has_answers
@@ -270,6 +290,7 @@ class Mirror:
             **({} if reason is None else {"reason": reason}),
             beat_every_ms=STATUS_EVERY_MS,
             mode=None if self._mode is None else self._mode.value,
+            sync=None if self._sync is None else self._sync.facts(),
             orders=orders_facts(orders, self._orders.trouble),
             **facts(copies, trouble=trouble, held=held),
             **stall.facts(

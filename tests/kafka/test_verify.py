@@ -14,6 +14,8 @@ from tests.kafka.copying import Cluster, Copying, make_topic, numbered, send
 from tests.support.broker import BrokerProcess
 from tests.support.kafka import KafkaProcess
 
+IN_ORDER = {"batch.num.messages": 20, "enable.idempotence": True}
+
 
 def verify(source: Cluster, destination: Cluster, name: str, *words: str) -> tuple[int, dict[str, Any]]:
     command = [sys.executable, "-m", "headrace.cli.main", "mirror", "verify", "--json", "--settle-ms", "500", "--name", name]
@@ -32,7 +34,7 @@ def test_a_copy_is_the_same_and_what_was_sent_behind_a_dead_mirror_is_missing(
     make_topic(source, topic, 2)
     values = numbered("a", 2_000)
     for partition in range(2):
-        send(source, topic, values, partition=partition, **{"batch.num.messages": 20, "compression.type": "lz4"})
+        send(source, topic, values, partition=partition, **IN_ORDER, **{"compression.type": "lz4"})
     with Copying(tmp_path, source, destination, name=topic, words=("--topics", topic)) as copying:
         copying.start()
         copying.await_copied({(topic, 0): values, (topic, 1): values})
@@ -60,7 +62,7 @@ def test_a_batch_that_was_altered_in_kafkas_own_files_with_its_crc_made_right_is
             copying.start()
             copying.await_copied({(topic, 0): values})
         destination.stop()
-        (segment,) = (destination._node.data / f"{topic}-0").glob("*.log")
+        segment = max((destination._node.data / f"{topic}-0").glob("*.log"), key=lambda path: path.stat().st_size)
         data, at, batches = bytearray(segment.read_bytes()), 0, []
         while at < len(data):
             size = 12 + int.from_bytes(data[at + 8 : at + 12], "big")

@@ -24,10 +24,17 @@ REFUSED = "refused"
 
 class _Item(NamedTuple):
     begin: int
+    """The base offset, by which the ledger names a batch."""
     end: int
     why: Kind | None = None
     header: BatchHeader | None = None
     batch: memoryview | None = None
+    shown: int | None = None
+    """Where the batch begins in its log, where that is not its base offset: in a log with offsets in bytes."""
+
+    @property
+    def offsets(self) -> tuple[int, int]:
+        return self.begin if self.shown is None else self.shown, self.end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +44,16 @@ class Bounds:
     source_start: int = 0
     destination_start: int = 0
     is_compacted: bool = False
+    source_in_bytes: bool = False
+    """Whether the source's offsets are positions in bytes (our broker's)."""
+    destination_in_bytes: bool = False
 
 
 class _Side:
     """One side's batches and unreadable ranges by offset, one ahead."""
 
-    def __init__(self, chunks: Iterable[Chunk], unreadable: Kind, expired: Kind) -> None:
-        self._items = _items(chunks, unreadable, expired)
+    def __init__(self, chunks: Iterable[Chunk], unreadable: Kind, expired: Kind, *, in_bytes: bool) -> None:
+        self._items = _items(chunks, unreadable, expired, in_bytes=in_bytes)
         self.head = next(self._items, None)
 
     def drop(self) -> None:
@@ -62,11 +72,12 @@ def compare(
     """Add to `findings` what differs. Return the range behind the ledger's last batch that only the destination holds: it is
     extra, unless a running mirror has copied it meanwhile.
     """
-    ours = _Side(source, Kind.UNREADABLE_IN_SOURCE, Kind.EXPIRED_IN_SOURCE)
-    theirs = _Side(destination, Kind.UNREADABLE_IN_DESTINATION, Kind.EXPIRED_IN_DESTINATION)
+    ours = _Side(source, Kind.UNREADABLE_IN_SOURCE, Kind.EXPIRED_IN_SOURCE, in_bytes=bounds.source_in_bytes)
+    theirs = _Side(destination, Kind.UNREADABLE_IN_DESTINATION, Kind.EXPIRED_IN_DESTINATION, in_bytes=bounds.destination_in_bytes)
     skipped: list[SkippedRange] = []
     for entry in ledger:
-        skipped = [one for one in skipped if one.to_offset > entry.from_offset] + list(entry.skipped)
+        skipped = [one for one in skipped if ours.head is not None and one.to_offset > ours.head.begin]
+        skipped += entry.skipped
         for copied in entry.batches:
             _pass_source(name, ours, copied.source_base, skipped, findings)
             _pass_destination(name, theirs, copied.destination_base, findings)
@@ -135,8 +146,8 @@ def _pair(name: TopicPartition, ours: _Side, theirs: _Side, copied: CopiedBatch,
                 kind=kind,
                 topic=name.topic,
                 partition=name.partition,
-                source=(copied.source_base, copied.source_next),
-                destination=(copied.destination_base, copied.destination_next),
+                source=(copied.source_base, copied.source_next) if one is None else one.offsets,
+                destination=(copied.destination_base, copied.destination_next) if other is None else other.offsets,
                 batches=1,
             )
         )
@@ -164,18 +175,17 @@ def _are_same(one: _Item, there: BatchHeader, copied: CopiedBatch) -> bool:
 
 
 def _alone(name: TopicPartition, item: _Item, kind: Kind, *, in_source: bool) -> Finding:
-    offsets = item.begin, item.end
     return Finding(
         kind=item.why or kind,
         topic=name.topic,
         partition=name.partition,
-        source=offsets if in_source else None,
-        destination=None if in_source else offsets,
+        source=item.offsets if in_source else None,
+        destination=None if in_source else item.offsets,
         batches=1,
     )
 
 
-def _items(chunks: Iterable[Chunk], unreadable: Kind, expired: Kind) -> Iterator[_Item]:
+def _items(chunks: Iterable[Chunk], unreadable: Kind, expired: Kind, *, in_bytes: bool) -> Iterator[_Item]:
     """Yield what the chunks hold, by offset."""
     for chunk in chunks:
         bad = [_Item(begin, end, unreadable) for begin, end in chunk.unreadable]
@@ -184,5 +194,5 @@ def _items(chunks: Iterable[Chunk], unreadable: Kind, expired: Kind) -> Iterator
         for header, batch in chunk.batches:
             while bad and bad[0].begin <= header.base_offset:
                 yield bad.pop(0)
-            yield _Item(header.base_offset, header.next_offset, None, header, batch)
+            yield _Item(header.base_offset, header.next_offset, None, header, batch, header.position if in_bytes else None)
         yield from bad

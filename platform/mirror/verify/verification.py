@@ -17,10 +17,10 @@ from ...errors import HeadraceError
 from ...runtime.layout import is_internal
 from ..engine import Engine, Mode, engine_of, mode_for
 from ..errors import MirrorError
+from ..restamped.ledger_walk import LedgerFacts, LedgerWalk
 from . import by_ledger, identical
 from .by_ledger import Bounds
 from .findings import Finding, Findings, Kind
-from .ledger_walk import LedgerFacts, LedgerWalk
 from .read_ahead import Job, ReadAhead
 
 SETTLE_MS = 10_000
@@ -199,6 +199,8 @@ class Verification:
                     source_start=self._starts[name],
                     destination_start=job.from_offset,
                     is_compacted=self._is_compacted(name.topic),
+                    source_in_bytes=engines[0] is Engine.HEADRACE,
+                    destination_in_bytes=engines[1] is Engine.HEADRACE,
                 )
                 entries = walk.entries(name, facts[name]) if name in facts else iter(())
                 tail = by_ledger.compare(name, left.chunks(), entries, right.chunks(), report.findings, bounds, self._told(name))

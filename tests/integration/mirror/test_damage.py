@@ -129,7 +129,7 @@ def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_s
 
 
 def test_a_source_topic_that_was_made_anew_and_has_the_same_borders_is_told_and_its_head_is_not_skipped(fresh: Pair) -> None:
-    """Fault: with batches of one size the new topic was copied on from where the old one ended, and its head skipped in silence."""
+    """Fault: with batches of one size the new topic was copied on from where the old one ended, its head skipped in silence."""
     admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
     fresh.start_mirror()
     send(fresh, 20)

@@ -2,6 +2,7 @@
 each partition's entries are read as they are wanted.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from ...client.fetch.log_offsets import log_range
 from ...client.fetch.read_range import read_range
 from ...wire.batch.record_batch import iter_records
 from ...wire.mirror_ledger import LedgerEntry, ledger_topic
+
+MOST_MARKS = 1_024
+"""Of one partition: what is looked up is found within a thousandth of the ledger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,8 @@ class LedgerWalk:
         self._cluster = cluster
         self._name = TopicPartition(ledger_topic(mirror), 0)
         self._next: int | None = None
+        self._marks: dict[TopicPartition, list[tuple[int, int]]] = {}
+        """(from_offset of an entry in the source, its offset in the ledger), in order."""
         self._facts: dict[TopicPartition, LedgerFacts] = {}
 
     @property
@@ -49,10 +55,12 @@ class LedgerWalk:
         for at, entry in self._entries(self._next, None):
             name = TopicPartition(entry.topic, entry.partition)
             before = self._facts.get(name)
+            is_first = before is None or _is_another_copy(before, entry)
+            self._mark(name, entry, at, is_first=is_first)
             self._facts[name] = LedgerFacts(
                 destination_topic=entry.destination_topic,
-                first_at=at if before is None or _is_another_copy(before, entry) else before.first_at,
-                from_offset=entry.from_offset if before is None or _is_another_copy(before, entry) else before.from_offset,
+                first_at=at if before is None or is_first else before.first_at,
+                from_offset=entry.from_offset if before is None or is_first else before.from_offset,
                 to_offset=entry.to_offset,
                 destination_end=entry.destination_end,
                 source_id=entry.source_id,
@@ -61,15 +69,31 @@ class LedgerWalk:
             self._next = at + 1
         return dict(self._facts)
 
-    def entries(self, name: TopicPartition, facts: LedgerFacts) -> Iterator[LedgerEntry]:
-        """Yield the entries of one partition's present copy, in order, up to what `facts` says."""
-        for _, entry in self._entries(
-            facts.first_at,
-            LedgerEntry(topic=name.topic, partition=name.partition, destination_topic="", from_offset=0, to_offset=0).key(),
-        ):
+    def known(self, name: TopicPartition) -> LedgerFacts | None:
+        """Return what `facts` last found of one partition."""
+        return self._facts.get(name)
+
+    def entries(self, name: TopicPartition, facts: LedgerFacts, *, from_offset: int = 0) -> Iterator[LedgerEntry]:
+        """Yield the entries of one partition's present copy, in order, up to what `facts` says. With `from_offset`, an offset of
+        the source, some entries that end before it are left out.
+        """
+        marks = self._marks.get(name, [])
+        index = bisect_right(marks, (from_offset, 1 << 62)) - 1
+        first_at = max(facts.first_at, marks[index][1]) if index >= 0 else facts.first_at
+        key = LedgerEntry(topic=name.topic, partition=name.partition, destination_topic="", from_offset=0, to_offset=0).key()
+        for _, entry in self._entries(first_at, key):
             if entry.to_offset > facts.to_offset:
                 return
             yield entry
+
+    def _mark(self, name: TopicPartition, entry: LedgerEntry, at: int, *, is_first: bool) -> None:
+        """Remember where in the ledger an entry stands. Every other mark goes when there are too many."""
+        marks = self._marks.setdefault(name, [])
+        if is_first:
+            marks.clear()
+        marks.append((entry.from_offset, at))
+        if len(marks) > MOST_MARKS:
+            del marks[1::2]
 
     def _entries(self, from_offset: int | None, key: bytes | None) -> Iterator[tuple[int, LedgerEntry]]:
         """Yield (offset, entry) from an offset on; with a key, only that partition's."""
