@@ -264,7 +264,6 @@ class _reading:
         self._reader = ReadAhead(cluster, jobs, are_transactions=are_transactions)
 
     def __enter__(self) -> ReadAhead:
-        self._reader.start()
         return self._reader
 
     def __exit__(self, *_: object) -> None:
