@@ -14,6 +14,7 @@ from pathlib import Path
 from ..audit.model.tiers import MIRROR
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..client.connection.cluster import Cluster
+from ..client.fetch.fetched import TopicPartition
 from ..client.producer.producer import Producer
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.mirror_sources import MirrorSources
@@ -51,6 +52,8 @@ log = get_logger(__name__)
 
 REPORT_EVERY_MS = 1_000
 STATUS_EVERY_MS = 1_000
+SAY_AGAIN_MS = 60_000
+"""An audit that was restarted hears again of what is paused."""
 IDLE_MS = 50
 ENGINE_RETRY_MS = 500
 """Between attempts to learn what the clusters are, at the start."""
@@ -118,6 +121,9 @@ class Mirror:
         """Since when reports have failed (wall clock, ms), and the last error."""
         self._died: BaseException | None = None
         self._knows_audit_topic = False
+        self._said_paused: dict[TopicPartition, str] = {}
+        """What the audit was told of paused partitions."""
+        self._say_again_ms = 0
         self._mode: Mode | None = None
 
     def run(self, stop: StopSignal) -> None:
@@ -341,6 +347,26 @@ class Mirror:
             see_to_audit_topic(self._audit, timeout_ms=timeout_ms)
             self._knows_audit_topic = True
         self._reporter.publish(timeout_ms)
+        self._say_what_is_paused(timeout_ms)
+
+    def _say_what_is_paused(self, timeout_ms: int) -> None:
+        """Tell the audit of each partition that is paused, and again at intervals: what stands still by order is not silent."""
+        assert self._reporter is not None
+        if self._forwarder is None:
+            return
+        orders = self._forwarder.governor.orders
+        paused = {name: one.words() for name in self._forwarder.copies() if (one := orders.pause_of(name.topic)) is not None}
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._say_again_ms:
+            self._said_paused = dict.fromkeys(self._said_paused.keys() - paused.keys(), "")
+            self._say_again_ms = now_ms + SAY_AGAIN_MS
+        for name in self._said_paused.keys() - paused.keys():
+            self._reporter.note(*name, "", timeout_ms)
+            del self._said_paused[name]
+        for name, words in paused.items():
+            if self._said_paused.get(name) != words:
+                self._reporter.note(*name, words, timeout_ms)
+                self._said_paused[name] = words
 
     def _stop_reporting(self, thread: threading.Thread) -> None:
         self._reporting_ends.set()

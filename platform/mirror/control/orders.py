@@ -11,6 +11,7 @@ VERSION = 1
 ALL = "*"
 """In place of a topic's name: the whole mirror. No topic can have this name."""
 LEAST_BYTES_PER_S = 1_024
+LONGEST_WORDS = 300
 
 
 class NotOrders(MirrorError):
@@ -31,8 +32,10 @@ class Pause:
     reason: str = ""
 
     def words(self) -> str:
+        """Return one printable line: it goes to the status file and to the audit."""
         since = datetime.fromtimestamp(self.since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return f"paused since {since}" + (f" by {self.by}" if self.by else "") + (f": {self.reason}" if self.reason else "")
+        words = f"paused since {since}" + (f" by {self.by}" if self.by else "") + (f": {self.reason}" if self.reason else "")
+        return "".join(one if one.isprintable() else " " for one in words)[:LONGEST_WORDS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,10 @@ def held(pair: Pair, topic: str) -> str:
     return next((one["held"] or "" for one in pair.status()["partitions"] if one["topic"] == topic), "")
 
 
+def notes(pair: Pair, topic: str) -> list[str]:
+    return [report.note for report in pair.reports() if report.topic == topic]
+
+
 def test_a_paused_topic_stands_still_and_says_why_while_another_is_copied(fresh: Pair) -> None:
     fresh.mirror.command += ["--stall-after-ms", "500"]
     for topic in ("clicks", "orders"):
@@ -41,6 +45,10 @@ def test_a_paused_topic_stands_still_and_says_why_while_another_is_copied(fresh:
     time.sleep(1.5)  # longer than --stall-after-ms: what stands still because it is to is no fault
     assert fresh.status()["state"] == "ready"
 
+    # The audit hears it as what it is.
+    eventually(lambda: "disk full" in notes(fresh, "clicks")[-1], what="the pause told to the audit")
+    assert set(notes(fresh, "orders")) == {""}
+
     # The order outlives the process.
     fresh.kill_mirror()
     fresh.start_mirror()
@@ -53,6 +61,7 @@ def test_a_paused_topic_stands_still_and_says_why_while_another_is_copied(fresh:
     fresh.await_level("clicks")
     fresh.assert_same("clicks")
     assert held(fresh, "clicks") == ""
+    eventually(lambda: notes(fresh, "clicks")[-1] == "", what="the pause taken back")
 
 
 def test_a_paused_mirror_copies_nothing_at_all_until_it_is_resumed(fresh: Pair) -> None:
