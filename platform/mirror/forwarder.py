@@ -118,7 +118,8 @@ class Forwarder:
         if found is None:
             return
         for name in self._identity.confirm(copied_to, self.discovery.source_ids):
-            if self._copies[name].phase not in partition_copy.ERROR_PHASES:
+            # One that resumes or has stopped compares anyway; to put it off at each look would be to put it off for ever.
+            if self._copies[name].phase in (Phase.COPYING, Phase.SKIPPING):
                 self._trouble([name], MirrorError("the source's topic has another id: comparing with what was copied"))
         for topic, names in found.items():
             new = names - self._copies.keys()
