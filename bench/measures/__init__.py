@@ -10,6 +10,7 @@ from .footprint import Footprint
 from .growth import Growth
 from .latency import Latency
 from .mirror import Mirror
+from .mirror_verify import MirrorVerify
 from .produce import Produce
 from .python_view import PythonView
 from .restart import Restart
@@ -22,6 +23,7 @@ ALL: tuple[Measure, ...] = (
     Sdk(),
     Agent(),
     Mirror(),
+    MirrorVerify(),
     Ceiling(),
     Latency(),
     Bare(),

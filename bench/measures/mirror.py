@@ -64,7 +64,7 @@ def _copy(subject: str, make: MakeMirror, source: Headrace, destination: Headrac
         kafka_clients.produce(source, topic, _WARM_UP, shape, 1)
         mirror = make(folder / topic, source, destination, topic).launch()
         try:
-            _await_records(mirror, destination, topic, _WARM_UP)
+            await_records(mirror, destination, topic, _WARM_UP)
             os.kill(mirror.pid, signal.SIGSTOP)
             before_bytes = kafka_clients.on_disk(source, topic).bytes
             kafka_clients.produce(source, topic, count, shape, 1)
@@ -72,7 +72,7 @@ def _copy(subject: str, make: MakeMirror, source: Headrace, destination: Headrac
             brokers = [*source.pids, *destination.pids]
             used_s, brokers_s, began = cpu_s([mirror.pid]), cpu_s(brokers), time.monotonic()
             os.kill(mirror.pid, signal.SIGCONT)
-            _await_records(mirror, destination, topic, _WARM_UP + count)
+            await_records(mirror, destination, topic, _WARM_UP + count)
             took_s = time.monotonic() - began
             used_s, brokers_s = cpu_s([mirror.pid]) - used_s, cpu_s(brokers) - brokers_s
         finally:
@@ -84,7 +84,8 @@ def _copy(subject: str, make: MakeMirror, source: Headrace, destination: Headrac
     return Case(subject=subject, shape=SHAPES[shape], run=run, how="warm, catching up")
 
 
-def _await_records(mirror: Child, destination: Headrace, topic: str, wanted: int) -> None:
+def await_records(mirror: Child, destination: Headrace, topic: str, wanted: int) -> None:
+    """Return once the destination holds so many records of the topic. Raises BenchFault."""
     deadline = time.monotonic() + _LONGEST_S
     while (held := _records(destination, topic)) < wanted:
         mirror.assert_alive()

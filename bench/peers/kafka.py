@@ -10,13 +10,13 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from headrace.local.kafka.jars import COORDINATES, VERSION
+
 from ..harness.child import BenchFault, free_port
 from . import kafka_clients, maven
 from .lifecycle import LoopbackServer
 from .maven import Artifact
 
-VERSION = "4.3.1"
-"""The newest version whose jars were complete on Maven Central when this was written (4.4.0 lacked kafka-tools-api)."""
 FLAGS = {
     "default": (
         "-Xmx1G",
@@ -42,12 +42,7 @@ TUNED_SETTINGS = {
 
 def jars() -> Path:
     """Return the folder of Kafka's jars. Raises Unavailable."""
-    artifacts = [
-        Artifact("org.apache.kafka", "kafka_2.13", VERSION),
-        Artifact("org.apache.kafka", "kafka-tools", VERSION),
-        Artifact("org.slf4j", "slf4j-simple", "1.7.36"),
-    ]
-    return maven.jars(f"kafka-{VERSION}", artifacts, what=f"Apache Kafka {VERSION}")
+    return maven.jars(f"kafka-{VERSION}", [Artifact(*one) for one in COORDINATES], what=f"Apache Kafka {VERSION}")
 
 
 class Kafka(LoopbackServer):

@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.local.kafka.jars import VERSION
+
 from ..harness.child import Child, free_port
 from . import maven
 from .headrace import Headrace
-from .kafka import VERSION
 from .maven import Artifact
 
 MIRROR = "headrace mirror"

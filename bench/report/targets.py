@@ -120,6 +120,9 @@ def _mirroring(judges: Judges) -> Iterator[_Row]:
     for shape, least in (("librdkafka's own batches", "10"), ("batches of 5 KB", "20")):
         judge = judges.share("mirror", "mb_per_cpu_s", ("headrace mirror", shape), ("MirrorMaker 2", shape), least)
         yield f"mirroring, MB a processor second, {shape}", f"≥ {least} × MirrorMaker 2", judge
+    for shape in ("librdkafka's own batches", "batches of 5 KB"):
+        judge = judges.share("verify", "mb_per_s", ("headrace mirror verify", shape), ("bare fetch of both", shape), "0.8")
+        yield f"comparing two clusters, MB/s, {shape}", "≥ 0.8 × a bare fetch of both", judge
 
 
 def _outcome(what: str, wanted: str, judge: Judge) -> TargetOutcome:

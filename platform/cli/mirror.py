@@ -1,96 +1,23 @@
-"""`headrace mirror run`: copy every topic of one cluster to another, in the foreground, until SIGTERM."""
+"""`headrace mirror`: copy topics of one cluster to another (`run`), compare the two (`verify`), steer a running mirror."""
 
 import argparse
-from pathlib import Path
 
-from ..client.security import chosen
-from ..mirror.process import Mirror, MirrorSettings
-from ..mirror.stall import STALL_AFTER_MS
-from ..runtime.layout import Layout
-from ..runtime.lifecycle import StopSignal
-from ..runtime.logs import configure as configure_logs
-from .foreground import run_parser
+from . import mirror_control, mirror_run, mirror_verify
 
-HELP = "Copy topics of one cluster to another, exactly once, counted on the way."
+HELP = "Copy topics of one cluster to another, exactly once, counted on the way; compare the two; steer a running mirror."
+_ACTIONS = {
+    "run": mirror_run,
+    "verify": mirror_verify,
+    **dict.fromkeys(("status", "pause", "resume", "throttle"), mirror_control),
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    layout = Layout.from_environment()
-    run = run_parser(
-        parser,
-        what=f"{HELP} Internal topics (_…, ….quarantine) stay where they are.",
-        example="headrace mirror run --source live:9092 --destination offline:9192 --destination-zookeeper offline:2182",
-    )
-    run.add_argument("--source", default=layout.live_bootstrap, metavar="HOST:PORT", help="copy from here (default: %(default)s)")
-    run.add_argument(
-        "--destination", default=layout.offline_bootstrap, metavar="HOST:PORT", help="copy to here (default: %(default)s)"
-    )
-    run.add_argument(
-        "--destination-zookeeper",
-        default=layout.offline_zookeeper,
-        metavar="HOST:PORT[/CHROOT]",
-        help="the destination's, between Headrace brokers; stores how far the mirror has reported (default: %(default)s)",
-    )
-    run.add_argument(
-        "--name",
-        default="mirror",
-        help="of its ledger and transactional id, with Apache Kafka at either end; one for each mirror (default: %(default)s)",
-    )
-    run.add_argument(
-        "--topics",
-        default=".*",
-        metavar="PATTERN[,...]",
-        help="copy the topics whose whole name matches one of these regular expressions (default: all but internal ones)",
-    )
-    run.add_argument(
-        "--replication-factor",
-        type=int,
-        default=-1,
-        metavar="N",
-        help="of topics that are made in Apache Kafka (default: as that cluster is set)",
-    )
-    run.add_argument(
-        "--allow-retention",
-        action="store_true",
-        help="copy to topics of Apache Kafka that delete by event time (else they are refused: old events would be gone at once)",
-    )
-    run.add_argument(
-        "--transaction-timeout-ms",
-        type=int,
-        default=60_000,
-        metavar="MS",
-        help="Apache Kafka ends a transaction of a dead mirror after this long (default: %(default)s)",
-    )
-    run.add_argument("--from-config", type=Path, metavar="FILE", help="client configuration (TLS, SASL) of the source")
-    run.add_argument("--to-config", type=Path, metavar="FILE", help="client configuration (TLS, SASL) of the destination")
-    run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster that holds the audit's topic (default: the source)")
-    run.add_argument(
-        "--stall-after-ms",
-        type=int,
-        default=STALL_AFTER_MS,
-        metavar="MS",
-        help="report a stalled mirror when a partition is behind and has not moved for this long (default: %(default)s)",
-    )
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for module in dict.fromkeys(_ACTIONS.values()):
+        module.configure(actions)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    for bootstrap, file in ((arguments.source, arguments.from_config), (arguments.destination, arguments.to_config)):
-        if file is not None:
-            chosen.give(bootstrap, file)
-    settings = MirrorSettings(
-        source=arguments.source,
-        destination=arguments.destination,
-        destination_zookeeper=arguments.destination_zookeeper,
-        audit_bootstrap=arguments.audit_bootstrap or arguments.source,
-        name=arguments.name,
-        topics=arguments.topics,
-        replication_factor=arguments.replication_factor,
-        allows_retention=arguments.allow_retention,
-        transaction_timeout_ms=arguments.transaction_timeout_ms,
-        status_file=arguments.status_file,
-        stall_after_ms=arguments.stall_after_ms,
-    )
-    configure_logs("mirror")
-    stop = StopSignal().install()
-    Mirror(settings).run(stop)
-    return 0
+    code: int = _ACTIONS[arguments.action].run(arguments)
+    return code

@@ -1,7 +1,5 @@
 """Finds the partitions to copy: asks the source at intervals, creates new topics at the destination."""
 
-import re
-from collections.abc import Callable
 from typing import Protocol
 
 from ..client.connection.cluster import Cluster
@@ -9,9 +7,9 @@ from ..client.fetch.fetched import TopicPartition
 from ..errors import HeadraceError
 from ..runtime.backoff import Backoff
 from ..runtime.clock import Clock
-from ..runtime.layout import is_internal
 from ..runtime.logs import get_logger
-from .errors import InvalidPattern
+from .errors import NameTaken
+from .topics.naming import Naming, collisions
 
 log = get_logger(__name__)
 
@@ -28,38 +26,20 @@ class PreparesTopics(Protocol):
     def prepare(self, topic: str, partition_count: int, /) -> None: ...
 
 
-def topic_filter(patterns: str) -> Callable[[str], bool]:
-    """Return what tells whether a topic is to be copied.
-
-    `patterns`: regular expressions with commas between them, each for the whole name, as MirrorMaker's `topics`. Internal topics
-    are never copied. Raises `InvalidPattern`.
-    """
-    compiled = []
-    for pattern in filter(None, map(str.strip, patterns.split(","))):
-        try:
-            compiled.append(re.compile(pattern))
-        except re.error as error:
-            raise InvalidPattern(pattern, str(error)) from error
-    return lambda topic: not is_internal(topic) and any(one.fullmatch(topic) for one in compiled)
-
-
-EVERY_TOPIC = topic_filter(".*")
-
-
 class Discovery:
-    """The known topics of the source. Belongs to the forwarder's thread; any thread may read the two attributes."""
+    """The known topics of the source. Belongs to the forwarder's thread; any thread may read the attributes."""
 
-    def __init__(
-        self, source: Cluster, destination: PreparesTopics, clock: Clock, is_wanted: Callable[[str], bool] = EVERY_TOPIC
-    ) -> None:
+    def __init__(self, source: Cluster, destination: PreparesTopics, clock: Clock, naming: Naming | None = None) -> None:
         self._source = source
         self._destination = destination
         self._clock = clock
-        self._is_wanted = is_wanted
+        self._naming = naming or Naming()
         self._due_ms = 0
         self._attempt = 0
         self.has_answers = False
         """Both clusters have answered since the start."""
+        self.source_ids: dict[str, str] = {}
+        """Each topic's id in the source, as of the last look; empty if its broker has none."""
         self.trouble: str | None = None
         """Why topics cannot be discovered now."""
 
@@ -71,13 +51,17 @@ class Discovery:
         if now_ms < self._due_ms:
             return None
         try:
-            topics = {topic: self._source.partitions(topic) for topic in self._source.topics() if self._is_wanted(topic)}
+            wanted = [topic for topic in self._source.topics() if self._naming.is_wanted(topic)]
+            taken = collisions(wanted, self._naming.destination_name)
+            topics = {topic: self._source.partitions(topic) for topic in wanted if topic not in taken}
             self._destination.cluster.topics()
+            self.source_ids = self._source.topic_ids()
         except HeadraceError as error:
             self._failed(error)
             return None
         self._due_ms, self._attempt = now_ms + EVERY_MS, 0
-        self.has_answers, self.trouble = True, None
+        self.has_answers = True
+        self.trouble = str(NameTaken(taken, self._naming.destination_name)) if taken else None
         return {topic: {TopicPartition(topic, one) for one in partitions} for topic, partitions in topics.items()}
 
     def prepare(self, topic: str, partition_count: int) -> bool:

@@ -1,5 +1,7 @@
 """Errors of the mirror as a whole. An error of one partition is a phase of its copy (see the status file)."""
 
+from collections.abc import Callable, Mapping
+
 from ..errors import HeadraceError
 
 
@@ -45,6 +47,23 @@ class InvalidPattern(MirrorError):
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"topic pattern {pattern!r} is no regular expression: {why}; give names or patterns with commas between")
         self.pattern = pattern
+
+
+class InvalidRename(MirrorError):
+    """A renaming of topics cannot be carried out."""
+
+    def __init__(self, words: str, why: str) -> None:
+        super().__init__(f"renaming {words!r}: {why}; give FROM=TO, FROM a regular expression for the whole name")
+        self.words = words
+
+
+class NameTaken(MirrorError):
+    """Two topics of the source would be one in the destination."""
+
+    def __init__(self, taken: Mapping[str, str], destination_name: Callable[[str], str]) -> None:
+        words = (f"{topic!r} and {first!r} would both be {destination_name(topic)!r}" for topic, first in sorted(taken.items()))
+        super().__init__(f"not copied, because {'; '.join(words)} in the destination: change --rename or --topics-exclude")
+        self.taken = dict(taken)
 
 
 class ZookeeperNeeded(MirrorError):

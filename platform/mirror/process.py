@@ -8,15 +8,16 @@ still, writes the status file and waits for the stop. They share the range repor
 import os
 import socket
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..audit.model.tiers import MIRROR
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..client.connection.cluster import Cluster
+from ..client.fetch.fetched import TopicPartition
 from ..client.producer.producer import Producer
 from ..coordination.brokers import BrokerRegistry
+from ..coordination.mirror_sources import MirrorSources
 from ..coordination.positions import AuditPositions
 from ..coordination.restate_requests import RestateRequests
 from ..coordination.session import Session
@@ -27,10 +28,10 @@ from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from . import stall
+from .control.orders_file import OrdersFile, orders_path
 from .destination import Destination
-from .discovery import topic_filter
 from .engine import Engine, Mode, engine_of, mode_for
-from .errors import SameCluster, ZookeeperNeeded
+from .errors import MirrorError, SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
 from .quarantine import CorruptRanges
 from .restamped.destination_topics import DestinationTopics
@@ -42,12 +43,17 @@ from .restamped.transactional_sink import TransactionalSink
 from .restatement import Restatement
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
-from .status_facts import facts
+from .status_facts import facts, orders_facts
+from .syncing.sync import Sync, SyncSettings
+from .syncing.translation import ByLedger, SameOffsets
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
 REPORT_EVERY_MS = 1_000
 STATUS_EVERY_MS = 1_000
+SAY_AGAIN_MS = 60_000
+"""An audit that was restarted hears again of what is paused."""
 IDLE_MS = 50
 ENGINE_RETRY_MS = 500
 """Between attempts to learn what the clusters are, at the start."""
@@ -73,8 +79,10 @@ class MirrorSettings:
     """The cluster with the audit's topic and the quarantine."""
     name: str = "mirror"
     """The name of the ledger and of the transactional id: two mirrors to one Kafka cluster need two names."""
-    topics: str = ".*"
-    """Which topics: regular expressions with commas between them, each for the whole name."""
+    naming: Naming = field(default_factory=Naming)
+    """Which topics are copied, and their names in the destination."""
+    sync: SyncSettings = field(default_factory=SyncSettings)
+    """What is copied besides records."""
     replication_factor: int = -1
     """Of topics that are made in Apache Kafka; -1: as the cluster is set."""
     allows_retention: bool = False
@@ -105,12 +113,17 @@ class Mirror:
         self._reporter: RangeReporter | None = None
         self._audit: Cluster | None = None
         self._source_ends: SourceEnds | None = None
+        self._orders = OrdersFile(None if settings.status_file is None else orders_path(settings.status_file))
+        self._sync: Sync | None = None
         self._progress = Progress()
         self._stalled: str | None = None
         self._report_failure: tuple[int, str] | None = None
         """Since when reports have failed (wall clock, ms), and the last error."""
         self._died: BaseException | None = None
         self._knows_audit_topic = False
+        self._said_paused: dict[TopicPartition, str] = {}
+        """What the audit was told of paused partitions."""
+        self._say_again_ms = 0
         self._mode: Mode | None = None
 
     def run(self, stop: StopSignal) -> None:
@@ -127,7 +140,6 @@ class Mirror:
 
     def _start(self, stop: StopSignal) -> None:
         settings = self._settings
-        is_wanted = topic_filter(settings.topics)
         self._status.write("starting")
         source = Cluster(settings.source, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         target = Cluster(settings.destination, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
@@ -158,21 +170,29 @@ class Mirror:
         if session is not None:
             self._forwarder = Forwarder(
                 source=source,
-                destination=Destination(target, TopicRegistry(session), BrokerRegistry(session)),
+                destination=Destination(target, TopicRegistry(session), BrokerRegistry(session), settings.naming),
                 reporter=self._reporter,
                 quarantine=quarantine,
                 clock=self._clock,
-                is_wanted=is_wanted,
+                naming=settings.naming,
+                kept_ids=MirrorSources(session),
             )
         else:
-            self._forwarder = self._restamped(source, target, engines, quarantine, is_wanted)
-        self._source_ends = SourceEnds(settings.source, is_wanted)
+            self._forwarder = self._restamped(source, target, engines, quarantine)
+        self._source_ends = SourceEnds(settings.source, settings.naming)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
+        self._sync = self._synced(self._forwarder, engines[1])
+        self._life.started("sync", self._sync.stop)
+        self._sync.start()
         if session is not None:
-            restatement = Restatement(settings.destination, self._reporter, RestateRequests(session))
+            restatement = Restatement(settings.destination, self._reporter, RestateRequests(session), settings.naming)
             self._life.started("restatement", restatement.stop)
             restatement.start()
+        self._forwarder.governor.orders = self._orders.look()
+        if self._orders.trouble is not None:
+            # What was paused must not be copied because its order is damaged.
+            raise MirrorError(self._orders.trouble)
         reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
         forwarding = threading.Thread(target=self._forward, name="mirror-forwarder", daemon=True)
         self._life.started("reporter", lambda: self._stop_reporting(reporting))
@@ -201,7 +221,6 @@ class Mirror:
         target: Cluster,
         engines: tuple[Engine, Engine],
         quarantine: CorruptRanges,
-        is_wanted: Callable[[str], bool],
     ) -> RestampedForwarder:
         settings, reporter = self._settings, self._reporter
         assert reporter is not None
@@ -212,6 +231,7 @@ class Mirror:
             engine=engines[1],
             replication_factor=settings.replication_factor,
             allows_retention=settings.allows_retention,
+            naming=settings.naming,
         )
         sink: Sink = (
             TransactionalSink(target, settings.name, self._clock, transaction_timeout_ms=settings.transaction_timeout_ms)
@@ -227,7 +247,19 @@ class Mirror:
             reporter=reporter,
             quarantine=quarantine,
             clock=self._clock,
-            is_wanted=is_wanted,
+            naming=settings.naming,
+        )
+
+    def _synced(self, forwarder: Forwarder, engine: Engine) -> Sync:
+        settings, is_identical = self._settings, self._mode is Mode.IDENTICAL
+        return Sync(
+            settings.source,
+            settings.destination,
+            settings.sync,
+            settings.naming,
+            destination_engine=engine,
+            translation=lambda cluster: SameOffsets(forwarder.copies) if is_identical else ByLedger(cluster, settings.name),
+            partitions=lambda: forwarder.copies().keys(),
         )
 
     @property
@@ -239,11 +271,14 @@ class Mirror:
             return
         settings, copies, trouble = self._settings, self._forwarder.copies(), self._forwarder.discovery.trouble
         now_ms = self._clock.now_ms()
-        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms)
+        orders = self._forwarder.governor.orders = self._orders.look()
+        held = self._forwarder.governor.held(copies.keys() | self._source_ends.ends.keys())
+        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms, held)
         names = stall.stalled(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
         error = stall.last_error(copies, names or sorted(copies), trouble)
         waits = f"it waits for an answer of {settings.destination}"
         why = (
+            self._orders.trouble,
             stall.why_stalled(self._progress, names, error or self._source_ends.trouble or waits),
             stall.why_unreported(self._report_failure, now_ms=now_ms, stall_after_ms=settings.stall_after_ms),
         )
@@ -261,7 +296,9 @@ class Mirror:
             **({} if reason is None else {"reason": reason}),
             beat_every_ms=STATUS_EVERY_MS,
             mode=None if self._mode is None else self._mode.value,
-            **facts(copies, trouble=trouble),
+            sync=None if self._sync is None else self._sync.facts(),
+            orders=orders_facts(orders, self._orders.trouble),
+            **facts(copies, trouble=trouble, held=held),
             **stall.facts(
                 self._progress,
                 source=settings.source,
@@ -310,6 +347,26 @@ class Mirror:
             see_to_audit_topic(self._audit, timeout_ms=timeout_ms)
             self._knows_audit_topic = True
         self._reporter.publish(timeout_ms)
+        self._say_what_is_paused(timeout_ms)
+
+    def _say_what_is_paused(self, timeout_ms: int) -> None:
+        """Tell the audit of each partition that is paused, and again at intervals: what stands still by order is not silent."""
+        assert self._reporter is not None
+        if self._forwarder is None:
+            return
+        orders = self._forwarder.governor.orders
+        paused = {name: one.words() for name in self._forwarder.copies() if (one := orders.pause_of(name.topic)) is not None}
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._say_again_ms:
+            self._said_paused = dict.fromkeys(self._said_paused.keys() - paused.keys(), "")
+            self._say_again_ms = now_ms + SAY_AGAIN_MS
+        for name in self._said_paused.keys() - paused.keys():
+            self._reporter.note(*name, "", timeout_ms)
+            del self._said_paused[name]
+        for name, words in paused.items():
+            if self._said_paused.get(name) != words:
+                self._reporter.note(*name, words, timeout_ms)
+                self._said_paused[name] = words
 
     def _stop_reporting(self, thread: threading.Thread) -> None:
         self._reporting_ends.set()

@@ -5,14 +5,14 @@ Has its own thread and connection; the rest of the mirror only reads the last re
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ..client.connection.cluster import Cluster
 from ..client.fetch.fetched import TopicPartition
 from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
 from ..runtime.logs import get_logger
-from .discovery import EVERY_TOPIC
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
@@ -24,9 +24,9 @@ STOP_MS = 1_000
 class SourceEnds:
     """The last known ends of the source's partitions. Any thread may read `ends` and `trouble`."""
 
-    def __init__(self, bootstrap: str, is_wanted: Callable[[str], bool] = EVERY_TOPIC, *, every_ms: int = EVERY_MS) -> None:
+    def __init__(self, bootstrap: str, naming: Naming | None = None, *, every_ms: int = EVERY_MS) -> None:
         self._cluster = Cluster(bootstrap, client_id="headrace-mirror-ends", request_timeout_ms=REQUEST_TIMEOUT_MS)
-        self._is_wanted = is_wanted
+        self._is_wanted = (naming or Naming()).is_wanted
         self._every_ms = every_ms
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mirror-source-ends", daemon=True)

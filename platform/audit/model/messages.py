@@ -154,6 +154,8 @@ class RangeReport:
     windows: Mapping[int, RangeWindow] = field(default_factory=dict)
     """Window start in milliseconds → what was found."""
     skipped: tuple[Skipped, ...] = ()
+    note: str = ""
+    """Why the tier stands still at `to_offset` though it could go on: a person has paused it. The next report takes it back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

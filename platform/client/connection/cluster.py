@@ -121,6 +121,13 @@ class Cluster:
             broker_id = self._controller_id if known else next(iter(self._brokers), self._controller_id)
         return control_plane.ask_broker_settings(connection, broker_id, names)
 
+    def brokers(self, *, lane: str = "control") -> list[Connection]:
+        """Return the connections to all brokers, by id. Asks the cluster."""
+        self._ask([], may_create=False)
+        with self._lock:
+            addresses = [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
+        return [self._connection(*address, lane) for address in addresses]
+
     def coordinator(self, group: str, *, lane: str = "control") -> Connection:
         """Return the connection to the broker that coordinates a group."""
         return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)

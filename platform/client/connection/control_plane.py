@@ -18,6 +18,7 @@ LIST_OFFSETS = (2, 2)
 METADATA = (3, 4)
 FIND_COORDINATOR = (10, 1)
 DESCRIBE_GROUPS = (15, 1)
+LIST_GROUPS = (16, 2)
 WITH_TOPIC_IDS = (10, 12)
 """Versions of Metadata."""
 CREATE_TOPICS = (19, 4)
@@ -160,6 +161,17 @@ def ask_group_members(connection: Connection, group: str) -> tuple[str, list[str
     if answer.error_code:
         raise broker_error(f"DescribeGroups of {group!r} to {connection.address}", int(answer.error_code))
     return answer.protocol_data, [member.client_id for member in answer.members]
+
+
+def ask_groups(connections: Iterable[Connection]) -> list[str]:
+    """Return the consumer groups of a cluster, sorted: each of its brokers is asked. Raises the first refusal."""
+    found: set[str] = set()
+    for connection in connections:
+        answer = _ask(connection, LIST_GROUPS, {})
+        if answer.error_code:
+            raise broker_error(f"ListGroups to {connection.address}", int(answer.error_code))
+        found |= {one.group_id for one in answer.groups}
+    return sorted(found)
 
 
 def _ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:

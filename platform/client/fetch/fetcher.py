@@ -6,6 +6,7 @@ offset is always `BatchHeader.next_offset`. Keeps no position and no session: th
 
 import itertools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ...wire.errors import ErrorCode, WireError
 from ...wire.messages import fetch as wire_fetch
@@ -20,6 +21,15 @@ LARGEST_PARTITION_BYTES = 64 << 20
 """To find the end of a bad range, a fetch is widened up to this size."""
 
 _lanes = itertools.count()
+
+
+class PendingFetch(NamedTuple):
+    """A request whose response was not read yet."""
+
+    leader: Connection
+    version: int
+    partition: TopicPartition
+    offset: int
 
 
 class Fetcher:
@@ -58,6 +68,27 @@ class Fetcher:
         if not wanted:
             return []
         return self._fetch(wanted, self.max_wait_ms, self.partition_max_bytes)
+
+    def begin(self, partition: TopicPartition, offset: int) -> "PendingFetch":
+        """Ask for one partition and do not wait; `finish` returns what came. One such request to a broker at a time. Raises
+        ClientError.
+        """
+        leader = self.cluster.leader(*partition, lane=self._lane)
+        version = self._begin(leader, {partition: offset}, self.max_wait_ms, self.partition_max_bytes)
+        return PendingFetch(leader, version, partition, offset)
+
+    def finish(self, pending: "PendingFetch") -> FetchedPartition:
+        """Wait for what was begun. Raises as `fetch`, also what concerns the one partition."""
+        try:
+            answer = self._answer(pending.leader, pending.version, self.max_wait_ms)
+        except ClientError:
+            self.cluster.forget(pending.partition.topic)
+            raise
+        wanted = {pending.partition: pending.offset}
+        (found,) = self._partitions_of(pending.leader, answer, wanted, self.partition_max_bytes)
+        if found.error is not None:
+            raise found.error
+        return found
 
     def close(self) -> None:
         """Close this fetcher's connections, from any thread; a waiting fetch fails."""

@@ -1,16 +1,14 @@
 """Finds the jars of Apache Kafka: those of `KAFKA_HOME`, else one version from Maven Central, kept in a cache outside the home.
 
-Fetches by Maven coordinates only, through the user's own Maven, so its settings and mirrors hold. Starts nothing of Kafka's.
+Starts nothing of Kafka's. The bench and the tests take version, coordinates and cache from here.
 """
 
-import fcntl
 import os
-import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ...errors import HeadraceError
+from . import maven
 
 VERSION = "4.3.1"
 """The newest version whose jars were complete on Maven Central when this was written (4.4.0 lacked kafka-tools-api)."""
@@ -19,13 +17,6 @@ COORDINATES = (
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.slf4j", "slf4j-simple", "1.7.36"),
 )
-FETCH_MS = 600_000
-_COMPLETE = "complete"
-"""Written last: a folder without it is one whose fetch was interrupted."""
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>headrace</groupId><artifactId>kafka</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>
-"""
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 
 
 class KafkaUnavailable(HeadraceError):
@@ -55,7 +46,7 @@ def found(environment: Mapping[str, str] | None = None) -> Path | None:
             )
         return folder
     folder = cache_folder(environment)
-    return folder if (folder / _COMPLETE).exists() else None
+    return folder if maven.is_complete(folder) else None
 
 
 def fetched(say: Callable[[str], None] = lambda line: None) -> Path:
@@ -64,36 +55,12 @@ def fetched(say: Callable[[str], None] = lambda line: None) -> Path:
     if here is not None:
         return here
     folder = cache_folder()
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise KafkaUnavailable(_no_maven(folder))
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several platforms may start at once
-        if not (folder / _COMPLETE).exists():
-            say(f"fetching Apache Kafka {VERSION} with Maven (once, 55 MB) into {folder}")
-            _fetch(maven, folder)
-    return folder
-
-
-def _fetch(maven: str, folder: Path) -> None:
-    pom = folder / "pom.xml"
-    pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(*one) for one in COORDINATES)))
-    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_MS / 1000, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise KafkaUnavailable(f"Maven did not fetch Apache Kafka {VERSION} within {FETCH_MS // 1000} s: try again") from error
-    if done.returncode:
-        raise KafkaUnavailable(
-            f"Maven could not fetch Apache Kafka {VERSION}: {(done.stdout + done.stderr).strip()[-1_000:]}; "
-            "without a way to Maven Central unpack Apache Kafka somewhere and name that folder with KAFKA_HOME"
+        return maven.fetched(
+            folder,
+            COORDINATES,
+            what=f"Apache Kafka {VERSION}",
+            say=lambda: say(f"fetching Apache Kafka {VERSION} with Maven (once, 55 MB) into {folder}"),
         )
-    (folder / _COMPLETE).touch()
-
-
-def _no_maven(folder: Path) -> str:
-    return (
-        f"Apache Kafka {VERSION} is not in {folder}, and there is no Maven to fetch it: sudo apt install maven, "
-        "or name the folder of an unpacked Apache Kafka with KAFKA_HOME"
-    )
+    except maven.NotFetched as error:
+        raise KafkaUnavailable(f"{error}; or name the folder of an unpacked Apache Kafka with KAFKA_HOME") from error

@@ -11,6 +11,7 @@ from ...runtime.logs import get_logger
 from ..destination import MIRROR_CONFIG
 from ..engine import Engine
 from ..errors import UnfitTopic
+from ..topics.naming import Naming
 from .plan import SourceRules
 
 log = get_logger(__name__)
@@ -54,6 +55,7 @@ class DestinationTopics:
         engine: Engine = Engine.KAFKA,
         replication_factor: int = -1,
         allows_retention: bool = False,
+        naming: Naming | None = None,
     ) -> None:
         """`allows_retention`: an operator wants retention by event time in the destination (`--allow-retention`)."""
         self.cluster = cluster
@@ -62,12 +64,17 @@ class DestinationTopics:
         self._engine = engine
         self._replication_factor = replication_factor
         self._allows_retention = allows_retention
+        self._naming = naming or Naming()
         self._checked_ms: dict[str, int] = {}
         self._source_settings: dict[str, Mapping[str, str]] = {}
 
     def prepare(self, topic: str, partition_count: int) -> None:
-        """Ensure that the topic exists, has at least this many partitions, and settings that fit a copy. Raises HeadraceError."""
+        """Ensure that the copy of the source's topic exists, has at least this many partitions, and settings that fit a copy.
+
+        Raises HeadraceError.
+        """
         settings = self._source_settings[topic] = _values(self._source, topic)
+        topic = self._naming.destination_name(topic)
         try:
             present = len(self.cluster.partitions(topic))
         except UnknownTopic:
@@ -79,7 +86,7 @@ class DestinationTopics:
             add_partitions(self.cluster, topic, partition_count, timeout_ms=CREATE_TIMEOUT_MS)
             log.info("partitions_added", topic=topic, from_count=present, to_count=partition_count)
         if self._engine is Engine.KAFKA:
-            self._check(topic)
+            self._check(topic, settings)
 
     def prepare_ledger(self, topic: str) -> None:
         """Ensure that the ledger's topic exists. Raises HeadraceError."""
@@ -104,7 +111,7 @@ class DestinationTopics:
         )
         log.info("topic_created", topic=topic, partitions=partition_count)
 
-    def _check(self, topic: str) -> None:
+    def _check(self, topic: str, source_settings: Mapping[str, str]) -> None:
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._checked_ms.get(topic, -CHECK_EVERY_MS) < CHECK_EVERY_MS:
             return
@@ -112,8 +119,7 @@ class DestinationTopics:
         if found:
             raise UnfitTopic(topic, self.cluster.bootstrap, found)
         largest, source_largest = (
-            int(settings.get("max.message.bytes", LARGEST_INT))
-            for settings in (_values(self.cluster, topic), self._source_settings[topic])
+            int(settings.get("max.message.bytes", LARGEST_INT)) for settings in (_values(self.cluster, topic), source_settings)
         )
         if largest < source_largest:
             log.warning("destination_takes_smaller_batches", topic=topic, bytes=largest, source_bytes=source_largest)

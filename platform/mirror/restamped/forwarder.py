@@ -5,7 +5,7 @@ before the sink has said that it is committed, so no report can run ahead of the
 anew, its ledger is read, and every partition goes on where the ledger ends.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -27,11 +27,11 @@ from ...wire.errors import CorruptBatch
 from ...wire.mirror_ledger import LedgerEntry, SkippedRange, ledger_topic
 from .. import partition_copy
 from ..destination import Batch, Destination
-from ..discovery import EVERY_TOPIC
 from ..errors import CopyDiffers
 from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder, Limits
 from ..partition_copy import Ends, GapKind, Phase, TailComparison
 from ..quarantine import CorruptRanges
+from ..topics.naming import Naming
 from .destination_topics import DestinationTopics
 from .plan import Plan, after_fetch
 from .sink import Outcome, OutgoingBatch, Portion, Sink, outgoing
@@ -62,7 +62,7 @@ class RestampedForwarder(Forwarder):
         quarantine: CorruptRanges,
         clock: Clock,
         limits: Limits = LIMITS,
-        is_wanted: Callable[[str], bool] = EVERY_TOPIC,
+        naming: Naming | None = None,
     ) -> None:
         """`is_dense`: the source's offsets count records (Apache Kafka). `mirror`: its name, that of its ledger."""
         super().__init__(
@@ -73,7 +73,7 @@ class RestampedForwarder(Forwarder):
             quarantine=quarantine,
             clock=clock,
             limits=limits,
-            is_wanted=is_wanted,
+            naming=naming,
         )
         self._is_dense = is_dense
         self._topics = topics
@@ -158,23 +158,26 @@ class RestampedForwarder(Forwarder):
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
         """Return where the source begins and ends, and up to which of its offsets the ledger says that it is copied."""
         self._source_ids, self._destination_ids = self._source.topic_ids(), self._topics.cluster.topic_ids()
-        destination_starts = log_offsets(self._topics.cluster, dict.fromkeys(names, EARLIEST))
-        destination_ends = log_offsets(self._topics.cluster, dict.fromkeys(names, LATEST))
+        there = {name: self._there(name) for name in names}
+        destination_starts = log_offsets(self._topics.cluster, dict.fromkeys(there.values(), EARLIEST))
+        destination_ends = log_offsets(self._topics.cluster, dict.fromkeys(there.values(), LATEST))
         starts = log_offsets(self._source, dict.fromkeys(names, EARLIEST))
         ends = log_offsets(self._source, dict.fromkeys(names, LATEST))
         found = {}
         for name in names:
             entry = self._entries.get(name)
-            if entry is not None and self._is_another_copy(entry, destination_ends[name]):
-                log.warning("copying_anew", topic=name.topic, partition=name.partition, why="the destination's topic is new")
+            if entry is not None and self._is_another_copy(entry, there[name].topic, destination_ends[there[name]]):
+                log.warning("copying_anew", topic=name.topic, partition=name.partition, why="the destination's topic is another")
                 del self._entries[name]
                 self._left_out.pop(name, None)
-            self._held[name] = destination_starts[name], destination_ends[name]
+            self._held[name] = destination_starts[there[name]], destination_ends[there[name]]
             found[name] = Ends(source_start=starts[name], source_end=ends[name], destination_start=0, destination_end=0)
         return found
 
-    def _is_another_copy(self, entry: LedgerEntry, destination_end: int) -> bool:
-        """Return whether the destination's topic was made anew since the entry was written."""
+    def _is_another_copy(self, entry: LedgerEntry, destination_topic: str, destination_end: int) -> bool:
+        """Return whether the destination's topic was made anew, or renamed, since the entry was written."""
+        if entry.destination_topic != destination_topic:
+            return True
         present = self._destination_ids.get(entry.destination_topic, "")
         if entry.destination_id and present:
             return entry.destination_id != present
@@ -185,7 +188,9 @@ class RestampedForwarder(Forwarder):
         fault = None if entry is None else self._fault(name, entry)
         if fault is None:
             try:
-                entry = self._sink.catch_up(name, entry, source_start=ends.source_start, destination=self._held[name])
+                entry = self._sink.catch_up(
+                    name, self._there(name), entry, source_start=ends.source_start, destination=self._held[name]
+                )
             except CopyDiffers as error:
                 fault = str(error)
         copied_to = 0 if entry is None else entry.to_offset
@@ -197,6 +202,11 @@ class RestampedForwarder(Forwarder):
             self._entries[name] = entry
         self._lost.pop(name, None)
         super()._resume_one(name, replace(ends, destination_end=copied_to))
+
+    def _other_topic(self, name: TopicPartition, ends: Ends) -> str | None:
+        """Return None: here the ledger keeps the ids (`_fault`)."""
+        self._identity.take(name, self._there(name), self._source_ids.get(name.topic, ""), ends.destination_end)
+        return None
 
     def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
         """Compare the ledger's last batch with what the source holds there now."""
@@ -283,13 +293,14 @@ class RestampedForwarder(Forwarder):
                 raise CorruptBatch(str(error), base_offset=header.base_offset) from error
         return Portion(
             name=name,
+            there=self._there(name),
             from_offset=plan.copy.copied_to,
             to_offset=plan.to_offset,
             batches=batches,
             skipped=skipped,
             last=self._entries.get(name),
             source_id=self._source_ids.get(name.topic, ""),
-            destination_id=self._destination_ids.get(name.topic, ""),
+            destination_id=self._destination_ids.get(self._there(name).topic, ""),
         )
 
     def _write(self, work: Sequence[tuple[Portion, FetchedPartition, Plan]]) -> None:

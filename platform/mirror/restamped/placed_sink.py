@@ -52,7 +52,13 @@ class PlacedSink:
         return found
 
     def catch_up(
-        self, name: TopicPartition, last: LedgerEntry | None, *, source_start: int, destination: tuple[int, int]
+        self,
+        name: TopicPartition,
+        there: TopicPartition,
+        last: LedgerEntry | None,
+        *,
+        source_start: int,
+        destination: tuple[int, int],
     ) -> LedgerEntry | None:
         """Return the partition's last word as it would be, had the ledger been written after each append; and write it.
 
@@ -69,15 +75,17 @@ class PlacedSink:
         found: list[OutgoingBatch] = []
         copied: list[CopiedBatch] = []
         ours = self._source_batches(name, max(from_offset, source_start))
-        for there, _ in read_range(self.cluster, *name, held, end, timeout_ms=TIMEOUT_MS):
+        for held_header, _ in read_range(self.cluster, *there, held, end, timeout_ms=TIMEOUT_MS):
             one = next(ours, None)
-            if one is None or not _same(one.header, there):
+            if one is None or not _same(one.header, held_header):
                 what = "the source ends before it" if one is None else f"the source holds another at {one.source.base_offset}"
-                raise CopyDiffers(name.topic, name.partition, f"its batch at {there.base_offset} is not the next one: {what}")
+                why = f"its batch at {held_header.base_offset} is not the next one: {what}"
+                raise CopyDiffers(name.topic, name.partition, why)
             found.append(one)
-            copied.append(one.copied(there.base_offset, there.crc))
+            copied.append(one.copied(held_header.base_offset, held_header.crc))
         portion = Portion(
             name=name,
+            there=there,
             from_offset=from_offset,
             to_offset=found[-1].source.next_offset if found else from_offset,
             batches=found,
@@ -85,7 +93,7 @@ class PlacedSink:
             source_id="" if last is None else last.source_id,
             destination_id="" if last is None else last.destination_id,
         )
-        entry = portion.entry(name.topic, copied)
+        entry = portion.entry(copied)
         self._enter([entry])
         return entry
 
@@ -109,7 +117,7 @@ class PlacedSink:
                     position += advance_of(size_bytes, count)
             if work:
                 self._append(work, portions)
-            entries = [portion.entry(portion.name.topic, copied.get(portion.name, ())) for portion in portions]
+            entries = [portion.entry(copied.get(portion.name, ())) for portion in portions]
             self._enter(entries)
         except BaseException:
             self.is_open = False
@@ -119,13 +127,17 @@ class PlacedSink:
         return [Outcome(portion, entry) for portion, entry in zip(portions, entries, strict=True)]
 
     def _append(self, work: dict[TopicPartition, list[Restamped]], portions: Sequence[Portion]) -> None:
-        answers = append(self.cluster, {name: _pieces(batches) for name, batches in work.items()}, conditional_start=0)
+        answers = append(
+            self.cluster,
+            {portion.there: _pieces(work[portion.name]) for portion in portions if portion.name in work},
+            conditional_start=0,
+        )
         for portion in portions:
             if portion.name not in work:
                 continue
-            code, message = answers[portion.name]
+            code, message = answers[portion.there]
             if code:
-                error = broker_error(f"append of {portion.name.topic}-{portion.name.partition}", code, message)
+                error = broker_error(f"append of {portion.there.topic}-{portion.there.partition}", code, message)
                 blamed = max(portion.batches, key=lambda one: one.header.size_bytes)
                 is_size = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
                 raise PartitionFailed(portion.name, blamed.source.base_offset if is_size else -1, error)
@@ -161,7 +173,7 @@ def _before(portion: Portion) -> LedgerEntry:
     """Return the ledger's word for what was passed over in front of the portion's first batch."""
     end = max(portion.from_offset, portion.batches[0].source.base_offset)
     some = [one for one in portion.skipped if one.to_offset <= end]
-    return replace(portion, to_offset=end, batches=(), skipped=some).entry(portion.name.topic, ())
+    return replace(portion, to_offset=end, batches=(), skipped=some).entry(())
 
 
 def _same(sent: BatchHeader, there: BatchHeader) -> bool:

@@ -44,6 +44,8 @@ class Portion:
 
     name: TopicPartition
     """In the source."""
+    there: TopicPartition
+    """In the destination."""
     from_offset: int
     to_offset: int
     batches: Sequence[OutgoingBatch]
@@ -53,14 +55,14 @@ class Portion:
     source_id: str = ""
     destination_id: str = ""
 
-    def entry(self, destination_topic: str, copied: Sequence[CopiedBatch]) -> LedgerEntry:
+    def entry(self, copied: Sequence[CopiedBatch]) -> LedgerEntry:
         """Return the ledger's word for the portion once its batches are copied."""
         last, source = self.last, self.batches[-1].source if self.batches else None
         before = None if last is None else last.source_crc
         return LedgerEntry(
             topic=self.name.topic,
             partition=self.name.partition,
-            destination_topic=destination_topic,
+            destination_topic=self.there.topic,
             from_offset=self.from_offset,
             to_offset=self.to_offset,
             source_id=self.source_id,
@@ -90,7 +92,13 @@ class Sink(Protocol):
         """Take over, and return the ledger's entries since the last call, in order."""
 
     def catch_up(
-        self, name: TopicPartition, last: LedgerEntry | None, *, source_start: int, destination: tuple[int, int]
+        self,
+        name: TopicPartition,
+        there: TopicPartition,
+        last: LedgerEntry | None,
+        *,
+        source_start: int,
+        destination: tuple[int, int],
     ) -> LedgerEntry | None:
         """Return the ledger's last word of a partition once it says all that the destination holds."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...client.connection.cluster import Cluster
 from ...client.fetch.fetched import TopicPartition
 from ...client.mirror_ledger import LedgerReader
+from ...client.transactions.errors import PartitionFailed
 from ...client.transactions.writer import Batch, TransactionalWriter
 from ...runtime.clock import Clock
 from ...wire.batch.record_batch import BatchBuilder, read_header
@@ -42,7 +43,13 @@ class TransactionalSink:
             raise
 
     def catch_up(
-        self, name: TopicPartition, last: LedgerEntry | None, *, source_start: int, destination: tuple[int, int]
+        self,
+        name: TopicPartition,
+        there: TopicPartition,
+        last: LedgerEntry | None,
+        *,
+        source_start: int,
+        destination: tuple[int, int],
     ) -> LedgerEntry | None:
         """Return `last`: the ledger says all that is committed. Raises CopyDiffers if the destination holds less."""
         end = destination[1]
@@ -53,14 +60,18 @@ class TransactionalSink:
 
     def write(self, portions: Sequence[Portion]) -> list[Outcome]:
         """Commit the portions together. Raises ClientError; then none of them, or all, are committed: the ledger says."""
-        work = {portion.name: [(one.header, one.batch) for one in portion.batches] for portion in portions if portion.batches}
+        work = {portion.there: [(one.header, one.batch) for one in portion.batches] for portion in portions if portion.batches}
         self._writer.begin([*work, self._ledger])
-        written = self._writer.write(work)
+        try:
+            written = self._writer.write(work)
+        except PartitionFailed as error:
+            names = {portion.there: portion.name for portion in portions}
+            raise PartitionFailed(names[error.name], error.base_offset, error.error) from error
         outcomes = []
         for portion in portions:
-            stands = written.get(portion.name, ())
+            stands = written.get(portion.there, ())
             copied = [one.copied(at.base_offset, at.crc) for one, at in zip(portion.batches, stands, strict=True)]
-            outcomes.append(Outcome(portion, portion.entry(portion.name.topic, copied)))
+            outcomes.append(Outcome(portion, portion.entry(copied)))
         entries = [one.entry for one in outcomes if one.entry is not None]
         self._writer.write({self._ledger: list(ledger_batches(entries, self._clock.now_ms()))})
         self._writer.commit()
