@@ -6,19 +6,16 @@ committed), the warehouse's files through duckdb. `make test-kafka` runs this; o
 
 import signal
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-import duckdb
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyiceberg.catalog.sql import SqlCatalog
 
-from tests.support.access_logs import WINDOW_MS, generate, window_counts
+from tests.kafka.oracle import in_cluster, in_warehouse
+from tests.support.access_logs import generate, window_counts
 from tests.support.platform import Platform, free_shift
 from tests.support.processes import eventually
 
@@ -38,42 +35,6 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log of 2015: Kafka's own retention would delete it within minutes."""
     return generate(tmp_path_factory.mktemp("raw") / "access.log", lines=3_000, hours=6, seed=31)
-
-
-def in_cluster(bootstrap: str, topic: str) -> Counter[int]:
-    """Return the committed records by window."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "oracle",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-    counts: Counter[int] = Counter()
-    ended = 0
-    while ended < len(partitions):
-        message = consumer.poll(30)
-        assert message is not None, f"{bootstrap} does not answer"
-        if message.error():
-            ended += 1
-            continue
-        counts[message.timestamp()[1] // WINDOW_MS * WINDOW_MS] += 1
-    consumer.close()
-    return counts
-
-
-def in_warehouse(platform: Platform, topic: str) -> Counter[int]:
-    """Return the rows that readers see, by window."""
-    catalog = SqlCatalog("warehouse", uri=f"sqlite:///{quote(str(platform.layout.warehouse / 'catalog.db'))}")
-    scan = catalog.load_table(("warehouse", topic)).scan()
-    files = [task.file.file_path.removeprefix("file://") for task in scan.plan_files()]
-    at = "epoch_ms(_timestamp)"
-    sql = f"SELECT {at} - {at} % {WINDOW_MS}, count(*) FROM read_parquet(?) GROUP BY 1"
-    return Counter(dict(duckdb.connect().execute(sql, [files]).fetchall()))
 
 
 def assert_equal_everywhere(platform: Platform, raw: Path) -> None:

@@ -5,8 +5,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from bench.harness.cache import cache_folder
 from bench.harness.unavailable import Unavailable
 from bench.peers import kafka as peer
+from bench.peers import maven
 from tests.support.processes import Process, accepts, eventually, free_port
 
 FLAGS = ("-Xmx512M", "-Xms256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -16,10 +18,10 @@ FLAGS = ("-Xmx512M", "-Xms256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", 
 def lacking() -> str | None:
     """Return what this machine lacks to run Apache Kafka; None if nothing. Fetches nothing."""
     try:
-        peer.java()
+        maven.java()
     except Unavailable as error:
         return str(error)
-    folder = peer.cache_folder() / f"kafka-{peer.VERSION}"
+    folder = cache_folder() / f"kafka-{peer.VERSION}"
     if (folder / "complete").exists() or shutil.which("mvn") is not None:
         return None
     return f"Apache Kafka {peer.VERSION} is not in the bench's cache ({folder}), and there is no Maven to fetch it"

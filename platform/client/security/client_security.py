@@ -90,6 +90,10 @@ class ClientSecurity:
     def settings(self) -> SecuritySettings:
         return self._read.settings
 
+    def look_again(self) -> None:
+        """Read the files again if one has changed. What cannot be used is told in the log; what was read last stays."""
+        self._present()
+
     @property
     def mechanism(self) -> str | None:
         """Return the SASL mechanism; None: no login."""
