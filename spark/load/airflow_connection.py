@@ -1,8 +1,9 @@
 """The client configuration of a load that runs as an Airflow task: from an Airflow Connection, handed on without a trace.
 
 `HEADRACE_KAFKA_CONN_ID` names the Connection (type `kafka`, as Airflow's Kafka provider has it: the settings are its extra; its
-login and password stand for sasl.username and sasl.password), or several with commas between them: one for each cluster. The task's
-process writes each into a file in memory, which only this user can open and which ends with the task. So the secrets are in no template field, no argument, no variable and on no disk.
+login and password stand for sasl.username and sasl.password), or several with commas between them: one for each cluster. The
+task's process writes each into a file in memory, which only this user can open and which ends with the task. So the secrets are
+in no template field, no argument, no variable and on no disk.
 """
 
 import os

@@ -87,9 +87,12 @@ class Node:
 class SecuredPlatform(Platform):
     """`up` starts it as a user would: `headrace up`, with the client configurations in the environment."""
 
-    def __init__(self, home: Path, outside: Path) -> None:
+    def __init__(self, home: Path, outside: Path, *, has_airflow: bool = True) -> None:
         """`outside`: a folder for what belongs to the user: client configurations, keys, the clusters' own settings."""
         super().__init__(home, free_shift(22_000), engine="kafka")
+        self._has_airflow = has_airflow
+        self.password = SCRAM_PASSWORD
+        """The one in the client configuration of the live cluster."""
         outside.mkdir(parents=True)
         self.outside = outside
         self.authority = Authority(outside / "certificates")
@@ -126,11 +129,13 @@ class SecuredPlatform(Platform):
         self.write_live(SCRAM_PASSWORD)
         self.write_offline()
         self._write_table()
-        self._add_connections()
+        if self._has_airflow:
+            self._add_connections()
         self.headrace("up")
         return self
 
     def write_live(self, password: str) -> None:
+        self.password = password
         _write(self.live_file, self.live_words(password))
 
     def write_offline(self) -> None:
@@ -185,7 +190,7 @@ class SecuredPlatform(Platform):
         for entry in entries:
             words = tomllib.loads(entry)
             name = words["name"]
-            if words.get("engine", "kafka") != "kafka":
+            if words.get("engine", "kafka") != "kafka" or (name.startswith("airflow-") and not self._has_airflow):
                 continue
             if name in commands:
                 entry = re.sub(r"(?m)^command = .*$", lambda _, name=name: f"command = {json.dumps(commands[name])}", entry)
