@@ -14,10 +14,12 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.kafka.oracle import in_cluster, in_warehouse
 from tests.support.access_logs import generate, window_counts
 from tests.support.platform import Platform, free_shift
 from tests.support.processes import eventually
+from tests.support.tier_counts import in_cluster, in_warehouse
+
+pytestmark = pytest.mark.whole
 
 TOPIC = "access_log"
 

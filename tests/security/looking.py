@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-EVERY_S = 0.2
+EVERY_S = 0.5
 _SHOWN = ("cmdline", "comm", "environ")
 
 

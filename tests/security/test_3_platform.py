@@ -16,11 +16,13 @@ import pytest
 
 from headrace.local.airflow.runs import _ask, dag_runs
 from headrace.sdk import ACCESS_LOG_SCHEMA, EventLogger
-from tests.kafka.oracle import in_cluster, in_warehouse
 from tests.security.looking import Watch, in_files, in_text
 from tests.security.secured_platform import LIVE, OFFLINE, SecuredPlatform
 from tests.support.access_logs import WINDOW_MS, generate, window_counts
 from tests.support.processes import eventually
+from tests.support.tier_counts import in_cluster, in_warehouse
+
+pytestmark = pytest.mark.whole
 
 TOPIC = "access_log"
 
@@ -83,8 +85,9 @@ def test_what_the_agent_ships_is_complete(platform: SecuredPlatform, tmp_path: P
 
     for topic in expected:
         eventually(lambda topic=topic: shipped(topic), within_ms=120_000, what=f"{topic} in the live cluster")  # type: ignore[misc]
-        platform.headrace("load", topic)
-        platform.headrace("audit", "report", "--topic", topic, "--wait", "COMPLETE", "180")
+    platform.headrace("load", "journaled")
+    for topic in expected:
+        platform.headrace("audit", "report", "--topic", topic, "--wait", "COMPLETE", "900")
         offline = in_cluster(platform.layout.offline_bootstrap, topic, platform.offline_words())
         assert offline == expected[topic]
         assert in_warehouse(platform, topic) == expected[topic]

@@ -13,17 +13,19 @@ from pathlib import Path
 import pytest
 
 from headrace.local.supervisor.state import ProcessState
-from tests.kafka.oracle import in_cluster
 from tests.security.looking import in_text
 from tests.security.secured_platform import SCRAM_PASSWORD, SECOND_PASSWORD, SecuredPlatform
 from tests.support.access_logs import generate, window_counts
 from tests.support.processes import accepts, eventually
+from tests.support.tier_counts import in_cluster
+
+pytestmark = pytest.mark.whole
 
 CLIENTS_OF_LIVE = ("registry", "audit", "mirror", "consumer-1", "consumer-2", "agent")
 CLIENTS_OF_OFFLINE = ("audit", "mirror")
 MEASURED_S = 60
 MOST_A_MINUTE = 10
-"""Refused logins of one process in its first minute: pauses of 1, 2, 4, 8, 16 and 32 s, and what several threads began at once."""
+"""Refused logins of one process in its first minute: pauses of 1, 2, 4, 8, 16 and 32 s, and what threads began together."""
 
 
 @pytest.fixture(scope="module")

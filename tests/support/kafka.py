@@ -1,6 +1,6 @@
 """A real Apache Kafka for tests: one KRaft node, the bench's jars, a small heap; killed and started again on folder and port."""
 
-import shutil
+import fcntl
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,15 +16,15 @@ FLAGS = ("-Xmx512M", "-Xms256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", 
 
 
 def lacking() -> str | None:
-    """Return what this machine lacks to run Apache Kafka; None if nothing. Fetches nothing."""
+    """Return what this machine lacks to run Apache Kafka; None if nothing. Fetches its jars the first time, if that is possible."""
     try:
         maven.java()
+        with (cache_folder() / f"kafka-{peer.VERSION}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # several workers ask at once
+            peer.jars()
     except Unavailable as error:
-        return str(error)
-    folder = cache_folder() / f"kafka-{peer.VERSION}"
-    if (folder / "complete").exists() or shutil.which("mvn") is not None:
-        return None
-    return f"Apache Kafka {peer.VERSION} is not in the bench's cache ({folder}), and there is no Maven to fetch it"
+        return f"wants Apache Kafka: {error}"
+    return None
 
 
 class _Node(peer.Kafka):
