@@ -16,7 +16,7 @@ FLAGS = ("-Xmx512M", "-Xms256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", 
 
 
 def lacking() -> str | None:
-    """Return what this machine lacks to run Apache Kafka; None if nothing. Fetches its jars the first time, if that is possible."""
+    """Return what this machine lacks to run Apache Kafka; None if nothing. Fetches its jars the first time."""
     try:
         maven.java()
         with (cache_folder() / f"kafka-{peer.VERSION}.lock").open("w") as lock:
