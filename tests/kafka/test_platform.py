@@ -88,16 +88,15 @@ def test_an_event_of_the_day_after_tomorrow_is_taken(platform: Platform, tmp_pat
     )
 
 
-def _is_untold(window: dict[str, Any]) -> bool:
-    assert window["verdict"] == "UNKNOWN", window
-    assert window["tiers"]["warehouse"] is None, window
-    assert any("warehouse" in who for who in window["silent"]), window
+def _is_named(window: dict[str, Any], count: int) -> bool:
+    assert (window["verdict"], window["accounted"], window["missing"]) == ("ACCOUNTED", {"expired": count}, 0), window
     return True
 
 
-def test_what_is_deleted_from_the_offline_log_before_it_is_loaded_never_counts_as_complete(
+def test_what_is_deleted_from_the_offline_log_before_it_is_loaded_is_named_with_its_number(
     platform: Platform, tmp_path: Path
 ) -> None:
+    """Fault: of a topic that was never loaded it was UNKNOWN, the warehouse silent, though `docs/AUDIT.md` promises the number."""
     platform.signal("airflow-scheduler", signal.SIGSTOP)  # nobody else loads now
     try:
         few = generate(tmp_path / "few.log", lines=200, hours=1, seed=33)
@@ -113,8 +112,8 @@ def test_what_is_deleted_from_the_offline_log_before_it_is_loaded_never_counts_a
         gone = admin.delete_records([TopicPartition("lost", partition, end) for partition, end in ends.items() if end])
         for future in gone.values():
             future.result(30)
-        platform.headrace("load", "lost", exit_code=None)
-        eventually(lambda: _is_untold(platform.windows("lost")[start]), within_ms=240_000, what="the warehouse named as silent")
+        platform.headrace("load", "lost")
+        eventually(lambda: _is_named(platform.windows("lost")[start], count), within_ms=240_000, what="the loss named")
     finally:
         platform.signal("airflow-scheduler", signal.SIGCONT)
 

@@ -179,7 +179,7 @@ class SecuredPlatform(Platform):
         """Return what must be found nowhere: in words, and lines of the private keys."""
         found = {"password": SCRAM_PASSWORD, "second password": SECOND_PASSWORD, "key's password": KEY_PASSWORD}
         found |= {f"{name} in base64": base64.b64encode(text.encode()).decode() for name, text in list(found.items())}
-        for path in (self._key, self._inline_key):
+        for path in filter(Path.exists, (self._key, self._inline_key)):
             found[f"{path.name}: its key"] = path.read_text().splitlines()[2]
         return {name: text.encode() for name, text in found.items()}
 
