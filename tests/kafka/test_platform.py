@@ -96,7 +96,7 @@ def _is_named(window: dict[str, Any], count: int) -> bool:
 def test_what_is_deleted_from_the_offline_log_before_it_is_loaded_is_named_with_its_number(
     platform: Platform, tmp_path: Path
 ) -> None:
-    """Fault: of a topic that was never loaded it was UNKNOWN, the warehouse silent, though `docs/AUDIT.md` promises the number."""
+    """Fault: of a topic that was never loaded it was UNKNOWN, although `docs/AUDIT.md` promises the number."""
     platform.signal("airflow-scheduler", signal.SIGSTOP)  # nobody else loads now
     try:
         few = generate(tmp_path / "few.log", lines=200, hours=1, seed=33)
