@@ -79,17 +79,20 @@ def test_what_the_agent_ships_is_complete(platform: SecuredPlatform, tmp_path: P
     logger.close()
     expected = {"tailed_access_log": window_counts(lines), "journaled": {at_ms - at_ms % WINDOW_MS: 200}}
 
-    def shipped(topic: str) -> bool:
-        found = platform.topics(platform.layout.live_bootstrap, platform.live_words())
-        return topic in found and in_cluster(platform.layout.live_bootstrap, topic, platform.live_words()) == expected[topic]
+    ends = (
+        (platform.layout.live_bootstrap, platform.live_words()),
+        (platform.layout.offline_bootstrap, platform.offline_words()),
+    )
+
+    def is_in_both(topic: str) -> bool:
+        found = [topic in platform.topics(*end) and in_cluster(end[0], topic, end[1]) for end in ends]
+        return found == [expected[topic]] * 2
 
     for topic in expected:
-        eventually(lambda topic=topic: shipped(topic), within_ms=120_000, what=f"{topic} in the live cluster")  # type: ignore[misc]
-    platform.headrace("load", "journaled")
+        eventually(lambda topic=topic: is_in_both(topic), within_ms=180_000, what=f"{topic} in both clusters")  # type: ignore[misc]
     for topic in expected:
-        platform.headrace("audit", "report", "--topic", topic, "--wait", "COMPLETE", "900")
-        offline = in_cluster(platform.layout.offline_bootstrap, topic, platform.offline_words())
-        assert offline == expected[topic]
+        platform.headrace("load", topic)
+        platform.headrace("audit", "report", "--topic", topic, "--wait", "COMPLETE", "300")
         assert in_warehouse(platform, topic) == expected[topic]
 
 
