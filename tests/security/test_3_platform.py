@@ -93,6 +93,7 @@ def test_what_the_agent_ships_is_complete(platform: SecuredPlatform, tmp_path: P
     for topic in expected:
         platform.headrace("load", topic)
         platform.headrace("audit", "report", "--topic", topic, "--wait", "COMPLETE", "300")
+        platform.headrace("load", topic, "--step", "publish")
         assert in_warehouse(platform, topic) == expected[topic]
 
 
