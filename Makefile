@@ -21,7 +21,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
-.PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e \
+.PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
 	audit-search audit-faults audit-scale chaos-sdk test-clients test-security test-kafka test-openapi packages bench
 .DEFAULT_GOAL := install
 
@@ -58,7 +58,7 @@ test-fast: install ## Formats, types, layers, and the unit tests with few exampl
 test-root: install ## The tests that need root: power cuts of a real disk, full disks (sudo make test-root)
 	@$(RUN) --as-root
 
-lint unit contract search fuzz integration crash power e2e: install ## One folder of the tests
+lint unit contract search fuzz integration crash power e2e kafka security: install ## One folder of the tests
 	@$(RUN) $@
 
 audit-search: install ## Search on for a history in which the audit is wrong, to a million; resumes where it stopped (SEED=n plays one)
@@ -70,8 +70,8 @@ audit-faults: install ## Plant faults in a running platform and check that the a
 test-clients: install ## Clients of other languages (needs a JDK with Maven, Go, and Node with npm; downloads from their registries)
 	$(BIN)/pytest tests/clients
 
-test-security: install ## Our clients on Apache Kafka with TLS and each SASL mechanism (needs Java, and Maven for its first run)
-	$(BIN)/pytest tests/security
+test-security: install ## All of our clients on Apache Kafka with TLS and each SASL mechanism (needs Java, and Maven for its first run; fifteen minutes)
+	$(BIN)/pytest -rs tests/security
 
 test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (needs Java, and Maven or KAFKA_HOME; ten minutes)
 	$(BIN)/pytest -rs tests/kafka

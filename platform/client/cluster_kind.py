@@ -1,12 +1,12 @@
 """Tells what a cluster's offsets are: positions in bytes (our broker), or numbers of records (Apache Kafka).
 
-Asked, not configured: Kafka and what speaks all of its protocol serve transactions; our broker does not.
+Asked, not configured: Kafka and what speaks all of its protocol serve transactions; our broker does not (decision 30).
 """
 
 from .connection.cluster import Cluster
 from .errors import UnsupportedApi
+from .transactions.requests import ADD_PARTITIONS_TO_TXN
 
-ADD_PARTITIONS_TO_TXN = 24
 _ANY_VERSION = (0, 32_767)
 
 

@@ -63,6 +63,10 @@ class TlsFailed(ClientError):
         super().__init__(f"TLS to {address} failed: {reason}; {advice}")
 
 
+LOGIN_REFUSALS = (AuthenticationFailed, TlsFailed)
+"""They end by themselves only when somebody mends a file or the broker: who was served before waits for that."""
+
+
 class TokenUnavailable(ClientError):
     """The token endpoint does not answer now."""
 

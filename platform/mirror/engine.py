@@ -1,13 +1,9 @@
-"""Recognises what a cluster is: our broker, which keeps offsets as they are copied, or Apache Kafka, which gives its own.
-
-Asked, not configured: Kafka and what speaks its protocol serve transactions, our broker does not (decision 30).
-"""
+"""What a cluster is to the mirror: our broker, which keeps offsets as they are copied, or Apache Kafka, which gives its own."""
 
 from enum import Enum
 
+from ..client.cluster_kind import counts_records
 from ..client.connection.cluster import Cluster
-from ..client.errors import UnsupportedApi
-from ..client.transactions.requests import ADD_PARTITIONS_TO_TXN
 
 
 class Engine(Enum):
@@ -28,11 +24,7 @@ class Mode(Enum):
 
 def engine_of(cluster: Cluster) -> Engine:
     """Return what the cluster is. Raises ClientError if it does not answer."""
-    try:
-        cluster.controller().version(ADD_PARTITIONS_TO_TXN, 0, 32_767)
-    except UnsupportedApi:
-        return Engine.HEADRACE
-    return Engine.KAFKA
+    return Engine.KAFKA if counts_records(cluster) else Engine.HEADRACE
 
 
 def mode_for(source: Engine, destination: Engine) -> Mode:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ..audit.model.tiers import MIRROR
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..client.connection.cluster import Cluster
+from ..client.consumer.group_positions import GroupPositions
 from ..client.fetch.fetched import TopicPartition
 from ..client.producer.producer import Producer
 from ..coordination.brokers import BrokerRegistry
@@ -36,7 +37,6 @@ from .forwarder import Forwarder
 from .quarantine import CorruptRanges
 from .restamped.destination_topics import DestinationTopics
 from .restamped.forwarder import RestampedForwarder
-from .restamped.group_positions import GroupPositions
 from .restamped.placed_sink import PlacedSink
 from .restamped.sink import Sink
 from .restamped.transactional_sink import TransactionalSink
@@ -163,7 +163,9 @@ class Mirror:
             tier=MIRROR,
             instance=f"{socket.gethostname()}/mirror/{os.getpid()}",
             sender=producer,
-            positions=AuditPositions(session) if session is not None else GroupPositions(target, f"headrace.{settings.name}"),
+            positions=GroupPositions(target, f"headrace.{settings.name}", is_sole_writer=True)
+            if session is None
+            else AuditPositions(session),
             clock=self._clock,
         )
         quarantine = CorruptRanges(producer, self._clock, cluster=settings.source_name)

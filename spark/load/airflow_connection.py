@@ -1,13 +1,14 @@
 """The client configuration of a load that runs as an Airflow task: from an Airflow Connection, handed on without a trace.
 
 `HEADRACE_KAFKA_CONN_ID` names the Connection (type `kafka`, as Airflow's Kafka provider has it: the settings are its extra; its
-login and password stand for sasl.username and sasl.password). The task's process writes it into a file in memory, which only this
-user can open and which ends with the task. So the secrets are in no template field, no argument, no variable and on no disk.
+login and password stand for sasl.username and sasl.password), or several with commas between them: one for each cluster. The
+task's process writes each into a file in memory, which only this user can open and which ends with the task. So the secrets are
+in no template field, no argument, no variable and on no disk.
 """
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from ...client.security.chosen import VARIABLE as CLIENT_CONFIG
 from ..errors import WarehouseError
@@ -23,23 +24,24 @@ def client_config() -> Iterator[dict[str, str]]:
 
     Raises WarehouseError, and Airflow's error for a Connection that it does not have.
     """
-    name = os.environ.get(VARIABLE)
-    if not name:
+    names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    if not names:
         yield {}
         return
     from airflow.sdk import Connection
 
-    found = Connection.get(name)
-    text = properties_of(found.extra_dejson, found.login, found.password, name)
-    descriptor = os.memfd_create("headrace-client-config", os.MFD_CLOEXEC)
-    try:
-        os.fchmod(descriptor, 0o600)
-        os.write(descriptor, text.encode())
-        # The process's own number, not `self`: its children open the file too.
-        paths = [f"/proc/{os.getpid()}/fd/{descriptor}", *filter(None, [os.environ.get(CLIENT_CONFIG)])]
+    with ExitStack() as opened:
+        paths: list[str] = []
+        for name in names:
+            found = Connection.get(name)
+            descriptor = os.memfd_create("headrace-client-config", os.MFD_CLOEXEC)
+            opened.callback(os.close, descriptor)
+            os.fchmod(descriptor, 0o600)
+            os.write(descriptor, properties_of(found.extra_dejson, found.login, found.password, name).encode())
+            # The process's own number, not `self`: its children open the file too.
+            paths.append(f"/proc/{os.getpid()}/fd/{descriptor}")
+        paths += filter(None, [os.environ.get(CLIENT_CONFIG)])
         yield {CLIENT_CONFIG: os.pathsep.join(paths)}
-    finally:
-        os.close(descriptor)
 
 
 def properties_of(extra: Mapping[str, object], login: str | None, password: str | None, name: str) -> str:

@@ -11,7 +11,7 @@ Works on any Kafka-wire cluster.
 | `ranges` | `[[partition, from, to], ...]`, one task each; default: all that the log holds now |
 | `pieces`, `max_piece_span` | about how many splits (tasks), and the most offsets of one (bytes, in a byte-addressed log) |
 | `quarantine` | bootstrap of the cluster with `<topic>.quarantine`, for records that are no row; without it they are an error |
-| `client_config` | path of the properties file with TLS and SASL, there on each executor; default: `HEADRACE_CLIENT_CONFIG` |
+| `client_config` | path of the properties files (TLS, SASL) on each executor, `:` between; default: `HEADRACE_CLIENT_CONFIG` |
 | `cluster` | name of the source cluster in the quarantine's origins; default `offline` |
 | `receipts` | folder in which each task writes its report (see `task_reports`) |
 
@@ -28,6 +28,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ...client.connection.cluster import Cluster
+from ...client.security.chosen import named_for
 from ...runtime.clock import SystemClock
 from ...schema_registry.client.registry_client import RegistryClient
 from ...schema_registry.errors import UnknownSchemaId
@@ -125,7 +126,7 @@ class TopicReader(DataSourceReader):
         else:
             splits = log_ends(options.bootstrap, options.topic, options.client_config).whole()
         if options.ranges is None or options.splits is not None:
-            density = bytes_per_offset(options.bootstrap, options.topic, splits)
+            density = bytes_per_offset(options.bootstrap, options.topic, splits, options.client_config)
             wanted = options.splits or DEFAULT_SPLITS
             splits = split_ranges(splits, splits=wanted, max_span=options.max_split_span, bytes_per_offset=density)
         found = [Split(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in splits]
@@ -136,8 +137,9 @@ class TopicReader(DataSourceReader):
         options = self._options
         split = OffsetRange(partition=partition.partition, from_offset=partition.from_offset, to_offset=partition.to_offset)
         target = to_arrow_schema(self._schema, timezone="UTC")
-        cluster = Cluster(options.bootstrap, client_id="headrace-load", security=options.client_config)
-        quarantine = ClusterQuarantine(options.quarantine) if options.quarantine else None
+        security = named_for(options.bootstrap, options.client_config)
+        cluster = Cluster(options.bootstrap, client_id="headrace-load", security=security)
+        quarantine = ClusterQuarantine(options.quarantine, options.client_config) if options.quarantine else None
         try:
             yield from SplitReader(
                 topic=options.topic,

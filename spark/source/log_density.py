@@ -5,17 +5,18 @@ from collections.abc import Sequence
 from ...client.cluster_kind import counts_records
 from ...client.connection.cluster import Cluster
 from ...client.fetch.read_range import read_range
+from ...client.security.chosen import named_for
 from .offset_ranges import OffsetRange
 
 GUESS_BYTES = 200
 """Of a record, where the log holds none that could be looked at."""
 
 
-def bytes_per_offset(bootstrap: str, topic: str, ranges: Sequence[OffsetRange]) -> int:
+def bytes_per_offset(bootstrap: str, topic: str, ranges: Sequence[OffsetRange], client_config: str | None = None) -> int:
     """Return 1 for a byte-addressed log; for one that counts records, about the bytes of a record, by the first batch of the
     longest range. At least 1. Raises the client's errors.
     """
-    cluster = Cluster(bootstrap, client_id="headrace-load")
+    cluster = Cluster(bootstrap, client_id="headrace-load", security=named_for(bootstrap, client_config))
     try:
         if not counts_records(cluster):
             return 1

@@ -79,19 +79,19 @@ def new_ranges(
     """Return the offsets of the log that are not loaded yet, by partition; a partition with nothing new has no range, one whose
     new records have all expired an empty one.
 
-    If the log starts after the loaded offset (records expired before they were loaded), the range begins at the log's start: the
-    gap stays visible in the ranges. Raises WarehouseError if the table has offsets that the log has not reached: then it is
-    another log, or one that lost its tail.
+    If the log starts after the loaded offset (records expired before they were loaded; before the first load, too), the range
+    begins at the log's start: the gap stays visible in the ranges. Raises WarehouseError if the table has offsets that the log
+    has not reached: then it is another log, or one that lost its tail.
     """
     found = []
     for partition in sorted(log_end):
-        begin = max(loaded.get(partition, 0), log_start[partition])
-        if loaded.get(partition, 0) > log_end[partition]:
+        known = loaded.get(partition, 0)
+        begin = max(known, log_start[partition])
+        if known > log_end[partition]:
             raise WarehouseError(
-                f"the table of {topic!r} has loaded partition {partition} up to {loaded[partition]} and the log ends at "
+                f"the table of {topic!r} has loaded partition {partition} up to {known} and the log ends at "
                 f"{log_end[partition]}: wait until the mirror has refilled it; if this is another cluster, use another warehouse"
             )
-        has_expired = partition in loaded and loaded[partition] < begin
-        if begin < log_end[partition] or has_expired:
+        if begin < log_end[partition] or known < begin:
             found.append(OffsetRange(partition=partition, from_offset=begin, to_offset=log_end[partition]))
     return found

@@ -10,6 +10,8 @@ from tests.kafka.kills import rounds
 from tests.support.broker import BrokerProcess
 from tests.support.kafka import KafkaProcess
 
+pytestmark = pytest.mark.whole
+
 ROUNDS = 4
 PAIRS = ("ours-kafka", "kafka-kafka", "kafka-ours")
 

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.unavailable import Unavailable
-from bench.peers import kafka
 from tests.security.secured_kafka import CLIENT, CLIENT_SECRET, PASSWORD, SCRAM_PASSWORD, USER, SecuredKafka
 from tests.support.certificates import Authority
 from tests.support.token_endpoint import TokenEndpoint
@@ -28,11 +26,6 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory, authority: Authority, endpoint: TokenEndpoint) -> Iterator[SecuredKafka]:
-    try:
-        kafka.java()
-        kafka.jars()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
     made = SecuredKafka(tmp_path_factory.mktemp("kafka") / "server", authority, endpoint)
     try:
         made.start()
@@ -86,3 +79,9 @@ def written(tmp_path: Path) -> Config:
         return path
 
     return write
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/security/" in str(item.path):
+            item.add_marker(pytest.mark.needs("kafka"))

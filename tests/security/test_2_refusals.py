@@ -8,10 +8,13 @@ from collections.abc import Callable
 
 import pytest
 
+from headrace.client.admin import create_topic
 from headrace.client.connection.cluster import Cluster
+from headrace.client.consumer.group_consumer import GroupConsumer
 from headrace.client.errors import AuthenticationFailed, BrokerUnreachable, ClientError, DeliveryFailed, TlsFailed
 from headrace.client.producer.delivery import Delivery, DeliveryEnd
 from headrace.client.producer.producer import Producer
+from headrace.client.security.chosen import VARIABLE
 from tests.security.conftest import Config
 from tests.security.secured_kafka import CLIENT_SECRET, PASSWORD, SCRAM_PASSWORD, SecuredKafka
 from tests.support.certificates import Authority
@@ -202,3 +205,41 @@ def test_a_session_whose_renewal_is_refused_ends(server: SecuredKafka, words: Wo
     written(settings)
     assert isinstance(cluster.topics(), list)
     cluster.close()
+
+
+def test_a_consumer_waits_for_credentials_that_were_good_and_reads_on_with_new_ones(
+    server: SecuredKafka, words: Words, written: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault: a member of a group ended when its login was refused, though the file had a good password again a minute later."""
+    settings = words("SHORT", "PLAIN")
+    monkeypatch.setenv(VARIABLE, str(written(settings)))
+    topic = f"t-{uuid.uuid4().hex[:8]}"
+    cluster = Cluster(server.address("SHORT"), request_timeout_ms=15_000)
+    create_topic(cluster, topic, partitions=1)
+    producer = Producer(cluster, linger_ms=0)
+    consumer = GroupConsumer(server.address("SHORT"), topic, [topic], session_timeout_ms=10_000)
+
+    def is_read(value: bytes) -> bool:
+        message = consumer.poll(200)
+        return message is not None and message.value == value
+
+    def is_troubled() -> bool:
+        assert consumer.poll(200) is None
+        return isinstance(consumer.trouble, AuthenticationFailed)
+
+    try:
+        consumer.start()
+        producer.send(topic, b"before", timestamp_ms=1)
+        producer.flush(30_000)
+        eventually(lambda: is_read(b"before"), within_ms=60_000)
+        written(settings | {"sasl.password": "wrong-secret"})
+        eventually(is_troubled, within_ms=60_000, what="the refusal told")
+        written(settings)
+        producer.send(topic, b"after", timestamp_ms=2)
+        producer.flush(30_000)
+        eventually(lambda: is_read(b"after"), within_ms=60_000)
+        eventually(lambda: consumer.poll(200) is None and consumer.trouble is None, within_ms=60_000)
+    finally:
+        consumer.close()
+        producer.close(5_000)
+        cluster.close()

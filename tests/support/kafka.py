@@ -4,11 +4,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.harness.cache import cache_folder
 from bench.harness.unavailable import Unavailable
 from bench.peers import kafka as peer
-from bench.peers.maven import java
-from headrace.local.kafka import jars, maven
+from bench.peers import maven
 from tests.support.processes import Process, accepts, eventually, free_port
 
 FLAGS = ("-Xmx512M", "-Xms256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -16,12 +14,13 @@ FLAGS = ("-Xmx512M", "-Xms256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", 
 
 
 def lacking() -> str | None:
-    """Return what this machine lacks to run Apache Kafka; None if nothing. Fetches nothing."""
+    """Return what this machine lacks to run Apache Kafka; None if nothing. Fetches its jars the first time."""
     try:
-        java()
+        maven.java()
+        peer.jars()
     except Unavailable as error:
-        return str(error)
-    return maven.lacking(cache_folder() / f"kafka-{jars.VERSION}", f"Apache Kafka {jars.VERSION}")
+        return f"wants Apache Kafka: {error}"
+    return None
 
 
 class _Node(peer.Kafka):

@@ -15,7 +15,7 @@ from ...audit.publisher import RangeReporter, see_to_audit_topic
 from ...client.connection.cluster import Cluster
 from ...client.consumer.message_stream import Callbacks
 from ...client.consumer.stream_message import Message
-from ...client.errors import ClientError
+from ...client.errors import LOGIN_REFUSALS, ClientError
 from ...client.fetch.fetched import CorruptRange, TopicPartition
 from ...client.producer.producer import Producer
 from ...errors import HeadraceError
@@ -36,6 +36,8 @@ log = get_logger(__name__)
 
 MOST_STRETCHES = 50_000
 """Stretches of records that may wait to be reported. With more, and reporting impossible, reading pauses."""
+STALLED_AFTER_MS = 60_000
+"""A broker's restart and a registry's are over by then; the mirror says so after the same time."""
 SEND_TIMEOUT_MS = 5_000
 """The longest wait of one step of a flush. All steps together stay well below the time a member has to hand partitions over."""
 
@@ -71,7 +73,9 @@ class RequestRate:
         self._partitions: dict[TopicPartition, PartitionCounts] = {}
         self._has_audit_topic = False
         self._flush_due_ms = 0
-        self._is_waiting = False
+        self._waits_for: HeadraceError | None = None
+        """Why records or counts are not got rid of now."""
+        self._trouble_since_ms: int | None = None
 
     def run(self, stop: StopSignal) -> None:
         """Serve until `stop`; then flush, give the partitions back, leave the group. Raises an error that is not retriable."""
@@ -180,10 +184,11 @@ class RequestRate:
             if not error.retriable and not isinstance(error, ClientError | StateError):
                 raise
             self._wait_because("flush_postponed", error)
+            self._write_status()
             return False
-        if self._is_waiting:
+        if self._waits_for is not None:
             log.info("going_on")
-            self._is_waiting = False
+            self._waits_for = None
         self._write_status()
         return True
 
@@ -221,13 +226,26 @@ class RequestRate:
             moved[name].saved_to = position
 
     def _wait_because(self, event: str, error: HeadraceError) -> None:
-        if not self._is_waiting:  # once for a series of failures, not for each attempt
+        if self._waits_for is None:  # once for a series of failures, not for each attempt
             log.warning(event, error=str(error))
-        self._is_waiting = True
+        self._waits_for = error
+
+    def _trouble(self) -> HeadraceError | None:
+        """Return what the service waits for, if it should be told: a refused login at once, the rest after a restart's time."""
+        found = self._consumer.trouble or self._waits_for
+        if found is None:
+            self._trouble_since_ms = None
+            return None
+        now_ms = self._clock.monotonic_ms()
+        self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
+        is_told = isinstance(found, LOGIN_REFUSALS) or now_ms - self._trouble_since_ms >= STALLED_AFTER_MS
+        return found if is_told else None
 
     def _write_status(self) -> None:
+        trouble = self._trouble()
         self._status.write(
-            "ready",
+            "ready" if trouble is None else "stalled",
+            **({} if trouble is None else {"reason": str(trouble)}),
             group=self._settings.group,
             consumer_id=self._settings.consumer_id,
             topic=self._settings.topic,

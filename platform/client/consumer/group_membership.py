@@ -17,7 +17,7 @@ from ...runtime.logs import get_logger
 from ...wire.errors import ErrorCode
 from ..connection.cluster import Cluster
 from ..connection.connection import Connection
-from ..errors import BrokerError, ClientError
+from ..errors import LOGIN_REFUSALS, BrokerError, ClientError
 from ..fetch.fetched import TopicPartition
 from . import group_requests
 from .group_requests import NO_GENERATION
@@ -116,6 +116,7 @@ class GroupMembership:
             try:
                 self._turn()
                 attempt = 0
+                self._state.waits_for("group", None)
             except HeadraceError as error:
                 if self._stop.is_set():
                     return
@@ -125,6 +126,7 @@ class GroupMembership:
                 if not attempt:
                     log.info("group_not_reached", group=self._group, consumer=self._consumer_id, reason=str(error))
                 self._coordinator = None
+                self._state.waits_for("group", error)
                 self._stop.wait(self._backoff.wait_ms(attempt) / 1000)
                 attempt += 1
             except Exception as error:  # a fault of ours must reach the application, not end in a silent thread
@@ -133,6 +135,8 @@ class GroupMembership:
                 return
 
     def _is_passing(self, error: HeadraceError) -> bool:
+        if isinstance(error, LOGIN_REFUSALS):
+            return self.rebalance_count > 0  # a member once: its credentials have expired or were replaced, and are waited for
         return isinstance(error, BrokerError) and ErrorCode.of(error.code) in _REJOIN | _THROWN_OUT
 
     def _turn(self) -> None:

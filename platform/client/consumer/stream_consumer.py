@@ -160,6 +160,11 @@ class StreamConsumer(ABC):
         return self._state.queued_bytes
 
     @property
+    def trouble(self) -> HeadraceError | None:
+        """Return why nothing can be read now, or the group is not reached; None: all is well. It is tried again by itself."""
+        return self._state.trouble
+
+    @property
     def may_act(self) -> bool:
         """Whether this member provably owns its assigned partitions at this moment. Only then act on messages in a way that
         others see.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from ...runtime.backoff import Backoff
 from ...runtime.logs import get_logger
-from ..errors import ClientError, OffsetOutOfRange
+from ..errors import LOGIN_REFUSALS, ClientError, OffsetOutOfRange
 from ..fetch.fetched import CorruptRange, FetchedPartition, TopicPartition
 from ..fetch.fetcher import Fetcher
 from ..fetch.log_offsets import EARLIEST, LATEST
@@ -38,6 +38,8 @@ class FetchLoop:
         self._thread = threading.Thread(target=self._run, name=f"fetch-{name}", daemon=True)
         self._backoff = Backoff()
         self._failures = 0
+        self._was_served = False
+        """Then credentials that are refused have expired or were replaced: they are waited for."""
 
     def start(self) -> None:
         self._thread.start()
@@ -57,7 +59,7 @@ class FetchLoop:
             except ClientError as error:
                 if self._stop.is_set():
                     return
-                if not error.retriable:
+                if not error.retriable and not (self._was_served and isinstance(error, LOGIN_REFUSALS)):
                     self._state.fail(error)
                     return
                 self._pause(error)
@@ -69,6 +71,7 @@ class FetchLoop:
     def _round(self) -> None:
         wanted = self._state.wanted(IDLE_MS)
         if not wanted:
+            self._state.waits_for("fetch", None)
             return
         try:
             answers = self._fetcher.fetch({partition: offset for partition, (_, offset) in wanted.items()})
@@ -86,11 +89,13 @@ class FetchLoop:
             return
         if self._failures:
             log.info("fetching_again", after_failures=self._failures)
-        self._failures = 0
+        self._failures, self._was_served = 0, True
+        self._state.waits_for("fetch", None)
 
     def _pause(self, error: ClientError) -> None:
         if not self._failures:  # once for a series of failures, not for each attempt
             log.warning("fetching_failed", error=str(error))
+        self._state.waits_for("fetch", error)
         self._stop.wait(self._backoff.wait_ms(self._failures) / 1000)
         self._failures += 1
 

@@ -6,6 +6,7 @@ Without the variable clients speak in the clear, as they always did.
 """
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,6 +21,12 @@ VARIABLE = "HEADRACE_CLIENT_CONFIG"
 _given_for: dict[str, Path] = {}
 """Bootstrap → the file that a command's flag, or a process's settings, named for it."""
 
+MOST_SHARED = 64
+_shared: "dict[Path, ClientSecurity]" = {}
+"""The files that are in use in this process. Shared, so that what a broker refused one client no other client tries at once, and
+so that all of them see a rotation at the same time."""
+_shared_lock = threading.Lock()
+
 ClientConfig: TypeAlias = "ClientSecurity | Path | str | Mapping[str, str]"
 """What a program may hand over: a file's path, or a file's names and values."""
 
@@ -29,18 +36,14 @@ def give(bootstrap: str, path: Path) -> None:
 
     Raises `ClientConfigRefused`.
     """
-    from .client_security import ClientSecurity
-
-    ClientSecurity(path)
+    _of_file(path)
     _given_for[bootstrap] = path
 
 
 def check(paths: Sequence[Path]) -> None:
     """Raise `ClientConfigRefused` if one of the files cannot be used."""
-    from .client_security import ClientSecurity
-
     for path in paths:
-        ClientSecurity(path)
+        _of_file(path)
 
 
 def security_for(
@@ -51,25 +54,54 @@ def security_for(
     What `given` holds comes first, then a file that `give` has named, then the environment.
     """
     given = _given_for.get(bootstrap) if given is None else given
-    environment = os.environ if environment is None else environment
     if given is None:
-        paths = [Path(word) for word in environment.get(VARIABLE, "").split(os.pathsep) if word]
-        if not paths:
-            return None
-        return _chosen(bootstrap, paths)
+        return named_for(bootstrap, (os.environ if environment is None else environment).get(VARIABLE))
     # Imported only here: who speaks in the clear needs no `ssl`.
     from .client_security import ClientSecurity
 
     if isinstance(given, ClientSecurity):
         return given
-    return ClientSecurity(Path(given) if isinstance(given, str) else given)
+    return _of_file(Path(given)) if isinstance(given, str | Path) else ClientSecurity(given)
+
+
+def named_for(bootstrap: str, files: str | None) -> "ClientSecurity | None":
+    """Return how to speak to this cluster by what the variable, or an option like it, holds; None: it names no file. Raises
+    `ClientConfigRefused`.
+    """
+    paths = [Path(word) for word in (files or "").split(os.pathsep) if word]
+    return _chosen(bootstrap, paths) if paths else None
+
+
+def _of_file(path: Path) -> "ClientSecurity":
+    """Return this process's one security of the file. Raises `ClientConfigRefused` if the file was never usable."""
+    from .client_security import ClientSecurity
+
+    path = path.absolute()
+    with _shared_lock:
+        found = _shared.get(path)
+    if found is not None:
+        found.look_again()
+        return found
+    made = ClientSecurity(path)
+    with _shared_lock:
+        if len(_shared) >= MOST_SHARED:
+            _shared.clear()
+        return _shared.setdefault(path, made)
+
+
+def _forget_shared() -> None:
+    """In the child of a fork: another thread of the parent may have held one of the locks."""
+    global _shared_lock
+    _shared_lock = threading.Lock()
+    _shared.clear()
+
+
+os.register_at_fork(after_in_child=_forget_shared)
 
 
 def _chosen(bootstrap: str, paths: Sequence[Path]) -> "ClientSecurity":
-    from .client_security import ClientSecurity
-
     wanted = {word.strip() for word in bootstrap.split(",")}
-    read = [ClientSecurity(path) for path in paths]
+    read = [_of_file(path) for path in paths]
     own = [one for one in read if wanted & set(one.settings.bootstrap_servers)]
     general = [one for one in read if not one.settings.bootstrap_servers]
     for found in (own, general):

@@ -90,6 +90,10 @@ class ClientSecurity:
     def settings(self) -> SecuritySettings:
         return self._read.settings
 
+    def look_again(self) -> None:
+        """Read the files again if one has changed. What cannot be used is told in the log; what was read last stays."""
+        self._present()
+
     @property
     def mechanism(self) -> str | None:
         """Return the SASL mechanism; None: no login."""
@@ -148,7 +152,9 @@ class ClientSecurity:
             count = self._refusals[address].count + 1 if address in self._refusals else 0
             if len(self._refusals) >= _MOST_REFUSALS:
                 self._refusals.clear()
-            self._refusals[address] = _Refusal(error, self._monotonic_ms() + self._pause.wait_ms(count), count)
+            pause_ms = self._pause.wait_ms(count)
+            self._refusals[address] = _Refusal(error, self._monotonic_ms() + pause_ms, count)
+        log.warning("refused_by_broker", address=address, file=self.where, times=count + 1, pause_ms=pause_ms, reason=str(error))
 
     def refusal_in(self, address: str, error: BaseException) -> TlsFailed | None:
         """Return the peer's refusal if that is why the first answer did not come. In TLS 1.3 a client learns only then that its

@@ -3,6 +3,9 @@
 Used by the offline reader's thread: `refresh` before each of its fetches.
 """
 
+import sqlite3
+from itertools import islice
+
 from ....client.cluster_kind import counts_records
 from ....client.connection.cluster import Cluster
 from ....client.mirror_ledger import LedgerReader
@@ -42,9 +45,15 @@ class OriginReader:
             return
         asked_ms = self._clock.now_ms()
         try:
-            self._ledger.take_origins(list(self._reader.read()), asked_ms)
+            entries = self._reader.read()
+            while len(some := list(islice(entries, AT_ONCE))) == AT_ONCE:
+                self._ledger.take_origins(some, None)
+            self._ledger.take_origins(some, asked_ms)
         except WireError as error:
             raise LedgerUnreadable(self._mirror, self._offline.bootstrap, str(error)) from error
+        except sqlite3.Error as error:
+            self._reader = LedgerReader(self._offline, self._mirror)  # from its beginning: what was read was not kept
+            raise LedgerUnreadable(self._mirror, self._offline.bootstrap, f"no room to keep it ({error})") from error
         self._refresh_at_ms = now_ms + REFRESH_MS
 
     def _learn(self) -> None:

@@ -89,8 +89,8 @@ class LogBooks(OpenBooks):
             self._database.put_fact(NUMBERS_ALIKE, int(is_alike))
             self.origins.is_needed = not is_alike
 
-    def take_origins(self, entries: Iterable[LedgerEntry], asked_ms: int) -> None:
-        """Take in what the mirror's ledger said up to its end at `asked_ms`."""
+    def take_origins(self, entries: Iterable[LedgerEntry], asked_ms: int | None) -> None:
+        """Take in what the mirror's ledger says: up to its end at `asked_ms`, or, with None, a part before that."""
         with self._lock:
             self.origins.take(entries, asked_ms)
 

@@ -17,6 +17,7 @@ from ...model.books import TopicBook
 from ...model.messages import ProducerReport
 from ...model.tier_reports import LogKey, News, TierReports
 from ..errors import StoreError
+from ..origins.origins import Origins
 from ..settings import AuditSettings
 from .audit_log import AuditLog
 from .chunks import Chunks
@@ -24,7 +25,6 @@ from .database import Database, Reading
 from .journal import BooksJournal
 from .latencies import Latencies
 from .loading import load_runs, load_topic, see_window_ms
-from .origins import Origins
 from .verdicts import Verdicts
 
 T = TypeVar("T")

@@ -76,6 +76,26 @@ def test_a_certificate_of_an_unknown_authority_is_refused_once_and_not_knocked_a
     assert one.connections == 1
 
 
+def test_who_makes_a_new_cluster_for_each_try_does_not_knock_again_until_the_file_changes(
+    front: Front, authority: Authority, tmp_path: Path
+) -> None:
+    """Fault: refusals were remembered by each `Cluster`, so that a probe that makes one each time asked each time."""
+    one = front(tls=authority.issue("broker", hosts=("127.0.0.1",)))
+    file, ca = tmp_path / "client.properties", Authority(tmp_path / "other", "other").file
+    file.write_text(f"security.protocol=SSL\nssl.cafile={ca}\n")
+    for _ in range(20):
+        cluster = Cluster(f"127.0.0.1:{one.port}", security=str(file))
+        with pytest.raises(TlsFailed, match=r"ssl\.cafile"):
+            cluster.topics()
+        cluster.close()
+    assert one.connections == 1
+    ca.write_bytes(authority.file.read_bytes())
+    cluster = Cluster(f"127.0.0.1:{one.port}", security=file)
+    cluster.topics()
+    cluster.close()
+    assert one.connections == 2
+
+
 def test_a_rotated_client_certificate_is_used_by_the_next_connection(front: Front, authority: Authority) -> None:
     one = front(tls=authority.issue("broker", hosts=("127.0.0.1",)), client_ca=authority.file)
     certificate, key = authority.issue("first")

@@ -9,20 +9,23 @@ verdict is made of is translated here, so that records are compared by the live 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ....wire.mirror_ledger import CopiedBatch, LedgerEntry, OriginMap
+from ....wire.mirror_ledger import CopiedBatch, LedgerEntry
 from ...model.books import Found
 from ...model.facts import TopicFacts, WindowFacts
 from ...model.messages import Skipped
 from ...model.packed_rows import Row
 from ...model.tier_log import TierLog
 from ...model.tiers import OFFLINE, WAREHOUSE
+from .stored_batches import StoredBatches, Walk
 
 TRANSLATED = (OFFLINE, WAREHOUSE)
 """The tiers behind the mirror."""
 SOON_MS = 10_000
+NO_PARTITION = 0
+"""The number of the partitions of which the ledger says nothing."""
 NOWHERE = 1 << 61
 """Added to the offset of a record that nobody copied."""
 
@@ -31,29 +34,35 @@ NOWHERE = 1 << 61
 class PartitionOrigins:
     """Where the records of one partition of the offline cluster came from."""
 
-    batches: OriginMap = field(default_factory=OriginMap)
+    number: int
+    """Among `batches`."""
+    batches: StoredBatches
     copied_to: int = 0
     """Up to which offset of the live log all is copied."""
     destination_to: int = 0
     """Behind the last record copied, in the offline log."""
 
     def take(self, entry: LedgerEntry) -> None:
-        for batch in entry.batches:
-            self.batches.add(batch)
+        self.batches.add(self.number, entry.batches)
         self.copied_to, self.destination_to = entry.to_offset, entry.destination_end
 
     def position(self, destination_offset: int) -> int:
         """Return up to where the live log is accounted for by who accounts for the offline one up to this offset. Never falls."""
         if destination_offset >= self.destination_to:
             return self.copied_to
-        return self.batches.source_position(destination_offset)
+        one = self.batches.at_or_below(self.number, destination_offset - 1)
+        if one is None:
+            first = self.batches.first(self.number)
+            return 0 if first is None else first.source_base
+        return one.source_offset(destination_offset) if destination_offset < one.destination_next else one.source_next
 
     def rows(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows at their offsets in the live log, cut at the borders of batches; those of no batch at `NOWHERE`."""
+        walk = Walk(self.batches, self.number)
         for first, count, crc, *_ in rows:
             at, end = first, first + count
             while at < end:
-                batch = self.batches.at(at)
+                batch = walk.at(at)
                 if batch is None:
                     yield at + NOWHERE, 1, crc
                     at += 1
@@ -87,13 +96,18 @@ class Origins:
         """None: not known yet which clusters these are; then nobody knows what stands behind the mirror."""
         self.refreshed_ms = 0
         """When the mirror's ledger was last read to its end."""
+        self._batches = StoredBatches()
         self._partitions: dict[tuple[str, int], PartitionOrigins] = {}
 
-    def take(self, entries: Iterable[LedgerEntry], now_ms: int) -> None:
-        """Take in what the mirror's ledger said until now."""
+    def take(self, entries: Iterable[LedgerEntry], ended_ms: int | None) -> None:
+        """Take in what the mirror's ledger says. `ended_ms`: when its end was asked for that is now reached; None: it goes on."""
         for entry in entries:
-            self._partitions.setdefault((entry.destination_topic, entry.partition), PartitionOrigins()).take(entry)
-        self.refreshed_ms = now_ms
+            key = (entry.destination_topic, entry.partition)
+            if key not in self._partitions:
+                self._partitions[key] = PartitionOrigins(len(self._partitions) + 1, self._batches)
+            self._partitions[key].take(entry)
+        if ended_ms is not None:
+            self.refreshed_ms = ended_ms
 
     def position(self, tier: str, topic: str, partition: int, offset: int) -> int:
         """Return the offset of a tier's log as one of the live log."""
@@ -132,7 +146,7 @@ class Origins:
         return Translated(replace(topic, logs=logs), replace(window, found=found))
 
     def _of(self, topic: str, partition: int) -> PartitionOrigins:
-        return self._partitions.get((topic, partition)) or PartitionOrigins()
+        return self._partitions.get((topic, partition)) or PartitionOrigins(NO_PARTITION, self._batches)
 
     def _log(self, topic: str, partition: int, log: TierLog) -> TierLog:
         origins = self._of(topic, partition)

@@ -5,7 +5,7 @@ from headrace.audit.model.facts import TopicFacts, WindowFacts
 from headrace.audit.model.packed_rows import Row
 from headrace.audit.model.tier_log import TierLog
 from headrace.audit.model.tiers import OFFLINE, WAREHOUSE
-from headrace.audit.service.store.origins import NOWHERE, SOON_MS, Origins
+from headrace.audit.service.origins.origins import NOWHERE, SOON_MS, Origins
 from headrace.wire.mirror_ledger import CopiedBatch, LedgerEntry
 
 ENTRY = LedgerEntry(
