@@ -47,7 +47,7 @@ class TaskReport:
             row_count=words["row_count"],
             digests={int(start): digest for start, digest in words["digests"].items()},
             quarantined={int(start): [Stretch(*one) for one in some] for start, some in words["quarantined"].items()},
-            skipped=[Skipped(*one) for one in words["skipped"]],
+            skipped=tuple(Skipped(*one) for one in words["skipped"]),
             quarantined_by_code=words["quarantined_by_code"],
             missing_schema_ids=tuple(words["missing_schema_ids"]),
         )

@@ -186,7 +186,7 @@ def test_reports_of_all_splits_add_up_in_the_order_of_offsets_and_survive_their_
             to_offset=9,
             row_count=4,
             quarantined={0: [Stretch(7, 1)]},
-            skipped=[Skipped(5, 6, "corrupt")],
+            skipped=(Skipped(5, 6, "corrupt"),),
         ),
         TaskReport(
             partition=0,
