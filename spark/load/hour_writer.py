@@ -23,6 +23,8 @@ BUFFER_BYTES = 96 << 20
 MOST_OPEN_FILES = 32
 MOST_FILE_ROWS = 2_000_000
 HOUR_US = 3_600_000_000
+ZSTD_LEVEL = 3
+"""As Spark's: a tenth smaller than at 1, for no more time."""
 
 
 @dataclass(slots=True)
@@ -49,6 +51,7 @@ class HourWriter:
         """Files become `<folder>/_timestamp-hour=<hour>/<name>-<random>.parquet`. `hours`: rows of others are left out."""
         self._folder = folder
         self._schema = schema
+        self._with_dictionary = [one.name for one in schema if one.name != "_offset" and not pa.types.is_timestamp(one.type)]
         self._name = name
         self._hours = hours
         self._buffer_bytes = buffer_bytes
@@ -103,8 +106,15 @@ class HourWriter:
         # A name of its own for each attempt: a task that runs twice never writes into the other's file.
         path = self._folder / f"{HOUR_FIELD}={hour}" / f"{self._name}-{os.urandom(8).hex()}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        # As pyiceberg writes: readers know decimals as integers, and names of items as the Parquet standard has them.
-        writer = pq.ParquetWriter(path, self._schema, compression="zstd", store_decimal_as_integer=True)
+        # Decimals as pyiceberg writes them. Times and offsets hardly repeat: without a dictionary they are smaller, and sooner written.
+        writer = pq.ParquetWriter(
+            path,
+            self._schema,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            store_decimal_as_integer=True,
+            use_dictionary=self._with_dictionary,
+        )
         self._paths.append(path)
         self._open[hour] = found = _File(path, writer)
         return found
