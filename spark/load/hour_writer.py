@@ -106,7 +106,7 @@ class HourWriter:
         # A name of its own for each attempt: a task that runs twice never writes into the other's file.
         path = self._folder / f"{HOUR_FIELD}={hour}" / f"{self._name}-{os.urandom(8).hex()}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Decimals as pyiceberg writes them. Times and offsets hardly repeat: without a dictionary they are smaller, and sooner written.
+        # Decimals as pyiceberg writes them. Times and offsets hardly repeat: they are smaller, and sooner written, as they are.
         writer = pq.ParquetWriter(
             path,
             self._schema,

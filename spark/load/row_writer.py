@@ -14,11 +14,11 @@ from ..errors import LoadUnproven, SparkFailed
 from ..source import task_reports
 from ..source.columns import SYSTEM_COLUMNS
 from ..source.log_density import bytes_per_offset
-from ..source.offset_ranges import OffsetRange, split_ranges
+from ..source.offset_ranges import OffsetRange, packed, split_ranges
 from ..source.split_source import SplitSource
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
 from .settings import LoadSettings
-from .split_task import ANSWER, ANSWER_TYPE, SplitDone, SplitTask
+from .split_task import ANSWER, ANSWER_TYPE, SplitsDone, SplitTask
 from .staging import SCRATCH
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ class RowWriter:
         columns = event_columns(columns, subject_schemas(registry, settings.topic).values())
         density = bytes_per_offset(settings.bootstrap, settings.topic, ranges)
         splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span, bytes_per_offset=density)
+        groups = packed(splits, tasks=settings.splits, bytes_per_offset=density)
         for number in range(SCHEMA_ROUNDS):
             target = folder / f"rows-{number}"
-            done = self._spark_writes(columns, splits, target, hours)
-            if sorted(one.report.split for one in done) != sorted(splits):
-                raise LoadUnproven(settings.topic, f"{len(splits)} splits were to be read, and {len(done)} answered")
-            total = task_reports.total_of(one.report for one in done)
+            done = self._spark_writes(columns, groups, target, hours)
+            reports = [report for one in done for report in one.reports]
+            if sorted(report.split for report in reports) != sorted(splits):
+                raise LoadUnproven(settings.topic, f"{len(splits)} splits were to be read, and {len(reports)} are reported")
+            total = task_reports.total_of(reports)
             if not total.missing_schema_ids:
                 files = sorted(Path(path) for one in done for path in one.files)
                 _delete_others(target, set(files))
@@ -81,15 +83,15 @@ class RowWriter:
         raise LoadUnproven(settings.topic, f"new schemas were met in {SCHEMA_ROUNDS} readings, each time others")
 
     def _spark_writes(
-        self, columns: pa.Schema, splits: Sequence[OffsetRange], target: Path, only_hours: Collection[int] | None
-    ) -> list[SplitDone]:
+        self, columns: pa.Schema, groups: Sequence[Sequence[OffsetRange]], target: Path, only_hours: Collection[int] | None
+    ) -> list[SplitsDone]:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         from .session import start_session
 
         settings = self._settings
-        if not splits:
+        if not groups:
             return []
         if self._session is None:
             self._session = start_session(f"headrace load {settings.topic}", target.with_name(SCRATCH), master=settings.master)
@@ -103,14 +105,14 @@ class RowWriter:
                 cluster="offline",
             ),
             target=pa.schema([*columns, *SYSTEM_COLUMNS]),
-            splits=splits,
+            groups=groups,
             folder=str(target),
             hours=None if only_hours is None else frozenset(only_hours),
         )
         try:
-            # One number a partition: each split is a task of its own.
-            numbers = self._session.range(0, len(splits), 1, len(splits))
-            return [SplitDone.of_json(row[ANSWER]) for row in numbers.mapInArrow(task, ANSWER_TYPE).collect()]
+            # One number a partition: a task for each group.
+            numbers = self._session.range(0, len(groups), 1, len(groups))
+            return [SplitsDone.of_json(row[ANSWER]) for row in numbers.mapInArrow(task, ANSWER_TYPE).collect()]
         except PySparkException as error:
             raise SparkFailed(settings.topic, _first_lines(error)) from error
         except (Py4JError, OSError, EOFError) as error:

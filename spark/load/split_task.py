@@ -1,4 +1,4 @@
-"""What a Spark task of a load does: reads a split and writes its rows as files. The rows never leave its process; Spark brings
+"""What a Spark task of a load does: reads splits and writes their rows as files. The rows never leave its process; Spark brings
 the task to its machine, repeats it where that dies, and carries its answer back.
 """
 
@@ -20,47 +20,50 @@ ANSWER_TYPE = f"{ANSWER} string"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SplitDone:
-    """A split's answer."""
+class SplitsDone:
+    """A task's answer."""
 
-    report: TaskReport
+    reports: tuple[TaskReport, ...]
+    """One for each split."""
     files: tuple[str, ...]
     """Paths; those of an attempt that was repeated are named by nobody."""
 
     def as_json(self) -> str:
-        return json.dumps({"report": self.report.as_json(), "files": self.files})
+        return json.dumps({"reports": [one.as_json() for one in self.reports], "files": self.files})
 
     @classmethod
-    def of_json(cls, text: str) -> "SplitDone":
+    def of_json(cls, text: str) -> "SplitsDone":
         words = json.loads(text)
-        return cls(report=TaskReport.of_json(words["report"]), files=tuple(words["files"]))
+        return cls(reports=tuple(map(TaskReport.of_json, words["reports"])), files=tuple(words["files"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitTask:
-    """Called by Spark with numbers of splits; goes to the executors as it is."""
+    """Called by Spark with numbers of tasks; goes to the executors as it is."""
 
     source: SplitSource
     target: pa.Schema
-    splits: Sequence[OffsetRange]
+    groups: Sequence[Sequence[OffsetRange]]
+    """The splits of each task."""
     folder: str
     hours: frozenset[int] | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({ANSWER: [self.run(self.splits[number]).as_json()]})
+                yield pa.RecordBatch.from_pydict({ANSWER: [self.run(self.groups[number]).as_json()]})
 
-    def run(self, split: OffsetRange) -> SplitDone:
-        """Read one split to its end and write its files."""
+    def run(self, splits: Sequence[OffsetRange]) -> SplitsDone:
+        """Read the splits to their ends and write their files."""
         reports: list[TaskReport] = []
-        files = HourWriter(Path(self.folder), self.target, name=f"part-{split.partition}-{split.from_offset}", hours=self.hours)
+        name = f"part-{splits[0].partition}-{splits[0].from_offset}"
+        writer = HourWriter(Path(self.folder), self.target, name=name, hours=self.hours)
         try:
-            for rows in self.source.rows(split, self.target, on_report=reports.append, wants_digest=True):
-                files.add(rows)
-            written = files.finish()
+            for split in splits:
+                for rows in self.source.rows(split, self.target, on_report=reports.append, wants_digest=True):
+                    writer.add(rows)
+            files = writer.finish()
         except BaseException:
-            files.abandon()
+            writer.abandon()
             raise
-        (report,) = reports
-        return SplitDone(report=report, files=tuple(map(str, written)))
+        return SplitsDone(reports=tuple(reports), files=tuple(map(str, files)))
