@@ -55,8 +55,8 @@ def split_ranges(
 def packed(
     splits: Sequence[OffsetRange], *, tasks: int, min_span: int = 1 << 20, bytes_per_offset: int = 1
 ) -> list[list[OffsetRange]]:
-    """Return the splits in about `tasks` groups of neighbours, so that small ones share a task and its files. No group but one of a
-    single split spans more than `min_span` bytes, or than its share of them all.
+    """Return the splits in about `tasks` groups of neighbours, so that small ones share a task and its files. No group but one of
+    a single split spans more than `min_span` bytes, or than its share of them all.
     """
     most = max(min_span // bytes_per_offset, -(-sum(one.span for one in splits) // max(1, tasks)))
     found: list[list[OffsetRange]] = []
