@@ -1,14 +1,16 @@
-/* headrace_native: the hot paths of headrace's SDK and agent. */
+/* headrace_native: the hot paths of headrace's SDK, agent and load. */
+#include "avro_columns.h"
 #include "crc32c.h"
 #include "event_writer.h"
 #include "events.h"
 
 /* The version of these functions' parameters: headrace uses no other than it knows. */
-#define SHAPE 2
+#define SHAPE 3
 
 static PyMethodDef methods[] = {
     {"frame_record", (PyCFunction)(void (*)(void))frame_record, METH_FASTCALL, "Return a record of a Kafka batch, without headers."},
     {"journal_record", (PyCFunction)(void (*)(void))journal_record, METH_FASTCALL, "Return a record of a journal."},
+    {"avro_columns", (PyCFunction)(void (*)(void))avro_columns, METH_FASTCALL, "Return the columns of Avro bodies."},
     {NULL},
 };
 
@@ -38,7 +40,7 @@ static PyModuleDef_Slot slots[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "headrace_native",
-    .m_doc = "The hot paths of headrace's SDK and agent in C.",
+    .m_doc = "The hot paths of headrace's SDK, agent and load in C.",
     .m_methods = methods,
     .m_slots = slots,
 };

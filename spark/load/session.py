@@ -23,16 +23,6 @@ SETTINGS = {
     f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").resolve()}"',
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    # The older INT96 has no statistics, and Iceberg takes each file's hour from them.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Dates of before 1582 are stored as they are: the other setting stops the load at the first of them.
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
-    "spark.sql.files.maxRecordsPerFile": "2000000",
-    # Here a file of this name has another meaning: the proof of a published hour.
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 
 

@@ -13,35 +13,25 @@ Works on any Kafka-wire cluster.
 | `quarantine` | bootstrap of the cluster with `<topic>.quarantine`, for records that are no row; without it they are an error |
 | `client_config` | path of the properties files (TLS, SASL) on each executor, `:` between; default: `HEADRACE_CLIENT_CONFIG` |
 | `cluster` | name of the source cluster in the quarantine's origins; default `offline` |
-| `receipts` | folder in which each task writes its report (see `task_reports`) |
 
 The schema is the union of the subject's versions unless `.schema()` gives one. Source: PySpark 4's Python Data Source API.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...client.connection.cluster import Cluster
-from ...client.security.chosen import named_for
-from ...runtime.clock import SystemClock
 from ...schema_registry.client.registry_client import RegistryClient
-from ...schema_registry.errors import UnknownSchemaId
 from ..errors import WarehouseError
-from . import task_reports
-from .cluster_batches import cluster_batches
 from .columns import SYSTEM_COLUMNS
-from .decoding import BlockDecoder
 from .log_density import bytes_per_offset
 from .log_ends import log_ends
 from .offset_ranges import OffsetRange, ranges_from_json, split_ranges
-from .quarantine import ClusterQuarantine
-from .split_reader import Quarantine, SplitReader
+from .split_source import SplitSource
 from .subject_schemas import event_columns, subject_schemas
 
 DEFAULT_SPLITS = 4
@@ -68,7 +58,6 @@ class _Options:
     quarantine: str | None
     client_config: str | None
     cluster: str
-    task_reports: str | None
 
     @classmethod
     def of(cls, given: dict[str, str]) -> "_Options":
@@ -87,10 +76,20 @@ class _Options:
                 quarantine=words.get("quarantine"),
                 client_config=words.get("client_config"),
                 cluster=words.get("cluster", "offline"),
-                task_reports=words.get("receipts"),
             )
         except ValueError as error:
             raise WarehouseError(f"format headrace: pieces and max_piece_span are whole numbers: {error}") from error
+
+    @property
+    def source(self) -> SplitSource:
+        return SplitSource(
+            bootstrap=self.bootstrap,
+            topic=self.topic,
+            registry=self.registry,
+            quarantine=self.quarantine,
+            client_config=self.client_config,
+            cluster=self.cluster,
+        )
 
 
 class TopicDataSource(DataSource):
@@ -134,43 +133,6 @@ class TopicReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)
-        options = self._options
         split = OffsetRange(partition=partition.partition, from_offset=partition.from_offset, to_offset=partition.to_offset)
         target = to_arrow_schema(self._schema, timezone="UTC")
-        security = named_for(options.bootstrap, options.client_config)
-        cluster = Cluster(options.bootstrap, client_id="headrace-load", security=security)
-        quarantine = ClusterQuarantine(options.quarantine, options.client_config) if options.quarantine else None
-        try:
-            yield from SplitReader(
-                topic=options.topic,
-                cluster=options.cluster,
-                split=split,
-                batches=cluster_batches(cluster, options.topic),
-                decoder=BlockDecoder(target, split.partition, schema_of(RegistryClient(options.registry))),
-                quarantine=quarantine,
-                on_report=_report_writer(options.task_reports),
-                clock=SystemClock(),
-                wants_digest=options.task_reports is not None,
-            ).rows()
-        finally:
-            _close(quarantine)
-            cluster.close()
-
-
-def schema_of(registry: RegistryClient) -> Callable[[int], str | None]:
-    def schema_of(schema_id: int) -> str | None:
-        try:
-            return registry.schema(schema_id)
-        except UnknownSchemaId:
-            return None
-
-    return schema_of
-
-
-def _report_writer(folder: str | None) -> Callable[[task_reports.TaskReport], None]:
-    return (lambda report: None) if folder is None else (lambda report: task_reports.write(Path(folder), report))
-
-
-def _close(quarantine: Quarantine | None) -> None:
-    if isinstance(quarantine, ClusterQuarantine):
-        quarantine.close()
+        yield from self._options.source.rows(split, target, on_report=lambda report: None, wants_digest=False)

@@ -52,6 +52,24 @@ def split_ranges(
     return found
 
 
+def packed(
+    splits: Sequence[OffsetRange], *, tasks: int, min_span: int = 1 << 20, bytes_per_offset: int = 1
+) -> list[list[OffsetRange]]:
+    """Return the splits in about `tasks` groups of neighbours, so that small ones share a task and its files. No group but one of
+    a single split spans more than `min_span` bytes, or than its share of them all.
+    """
+    most = max(min_span // bytes_per_offset, -(-sum(one.span for one in splits) // max(1, tasks)))
+    found: list[list[OffsetRange]] = []
+    span = 0
+    for one in splits:
+        if not found or span + one.span > most:
+            found.append([])
+            span = 0
+        found[-1].append(one)
+        span += one.span
+    return found
+
+
 def ranges_to_json(ranges: Sequence[OffsetRange]) -> str:
     """Return `[[partition, from, to], ...]`, the form of the Data Source's option `ranges`."""
     return json.dumps([[one.partition, one.from_offset, one.to_offset] for one in ranges], separators=(",", ":"))
