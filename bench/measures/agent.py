@@ -35,7 +35,6 @@ _FIRST_LINES = 20_000
 _LINES = 400_000
 _EVENTS = 400_000
 _IDLE_FILES = 10_000
-_IDLE_PARTITIONS = 16
 _SETTLED_S = 40
 _WATCHED_S = 30
 _LONGEST_S = 300
@@ -176,9 +175,9 @@ def _shipped(journal: Path, root: Path, agent: AgentProcess, server: Headrace, t
     return agent.cpu_s()
 
 
-def _wait_for(server: Headrace, topic: str, records: int, partitions: int = 1) -> None:
+def _wait_for(server: Headrace, topic: str, records: int) -> None:
     deadline = time.monotonic() + _LONGEST_S
-    while (shipped := sum(kafka_clients.on_disk(server, topic, one).records for one in range(partitions))) < records:
+    while (shipped := kafka_clients.on_disk(server, topic).records) < records:
         if time.monotonic() > deadline:
             raise BenchFault(f"{shipped} of {records} records were shipped in {_LONGEST_S} s")
         time.sleep(0.1)
@@ -187,16 +186,19 @@ def _wait_for(server: Headrace, topic: str, records: int, partitions: int = 1) -
 def _idle(server: Headrace, registry: Registry, folder: Path) -> Case:
     def run(turn: int) -> Figures:
         topic = f"agent-idle-{turn}"
-        # A file's first line is a batch of its own, and a partition takes one a turn: not what is measured here.
-        kafka_clients.make_topic(server, topic, _IDLE_PARTITIONS)
+        kafka_clients.make_topic(server, topic)
         files = folder / topic / "files"
         files.mkdir(parents=True)
         for number in range(_IDLE_FILES):
             (files / f"{number}.log").write_text(f"one line of file {number}\n")
-        agent = _agent(folder / f"{topic}-agent", topic, [f"{files}/*.log"], "raw", server, registry)
+        # Not from their beginning: a file's first line is a batch of its own, and a partition takes one a turn.
+        more = 'start = "end"\n'
+        agent = _agent(folder / f"{topic}-agent", topic, [f"{files}/*.log"], "raw", server, registry, more)
         agent.start()
         try:
-            _wait_for(server, topic, _IDLE_FILES, _IDLE_PARTITIONS)
+            with (files / "0.log").open("a") as file:
+                file.write("it is at work\n")
+            _wait_for(server, topic, 1)
             time.sleep(_SETTLED_S)
             before = agent.cpu_s()
             time.sleep(_WATCHED_S)
@@ -208,8 +210,10 @@ def _idle(server: Headrace, registry: Registry, folder: Path) -> Case:
     return Case(subject="headrace agent", shape=IDLE, run=run)
 
 
-def _agent(folder: Path, topic: str, paths: list[str], parser: str, server: Headrace, registry: Registry) -> AgentProcess:
-    section = f'[[tail]]\npaths = {paths!r}\ntopic = "{topic}"\nparser = "{parser}"\n'
+def _agent(
+    folder: Path, topic: str, paths: list[str], parser: str, server: Headrace, registry: Registry, more: str = ""
+) -> AgentProcess:
+    section = f'[[tail]]\npaths = {paths!r}\ntopic = "{topic}"\nparser = "{parser}"\n{more}'
     return AgentProcess(
         folder, journals=folder / "journals", bootstrap=server.bootstrap, registry_url=registry.url, topic=topic, more=section
     )

@@ -121,7 +121,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if found["source_count"] > _MOST_LINES:
         lines.append(f"    … and {found['source_count'] - _MOST_LINES} more: --json")
     lines += [f"  cannot open {what}: {why}" for what, why in found["unopened"].items()]
-    for group, events in sorted(found["events"].items()):
+    for group, events in sorted(found.get("events", {}).items()):  # one that still runs may be of an older version
         lines += [f"  {group}: {event} {count} times since its start" for event, count in sorted(events.items()) if count]
     lines += [f"  waits: {why}" for why in found["trouble"]]
     return lines

@@ -167,6 +167,8 @@ class Intake:
 
     def _settle_missing(self) -> None:
         """Give up the sources of the state that a whole scan has not found."""
+        if len(self._rows) == len(self._open):
+            return
         for name in [name for name in self._rows if name not in self._open]:
             row = self._rows[name]
             chunks = self._restored.get(row.id, [])

@@ -317,7 +317,7 @@ class TailGroup:
         """Return whether there may be something to read, or the file has ended."""
         content = self._section.open_files.of(file)
         if file.gone_since_ms is not None and content is None:
-            return file.is_ended(file.place.to_position()) or file.is_behind()
+            return file.is_behind() or (file.is_given_up and file.is_ended(file.place.to_position()))
         try:
             stat = os.stat(file.path) if content is None else content.stat()
         except FileNotFoundError:
@@ -341,7 +341,7 @@ class TailGroup:
                 file.is_drained = False
                 self._refresh_head(file)  # it may be another one, with a recycled inode
             file.grew(stat.st_size, stat.st_mtime_ns)
-        return file.is_behind() or file.is_ended(file.place.to_position())
+        return file.is_behind() or (file.is_given_up and file.is_ended(file.place.to_position()))
 
     def _verify(self, file: TailedFile, stat: os.stat_result) -> None:
         """Look whether a file that did not grow, and yet was written, is another one now."""

@@ -59,7 +59,7 @@ class TailedFile:
         """The agent knows it."""
         self.is_drained = False
         """The last read came to the end."""
-        self._last = (self.start, start)
+        self._last = self._parsed = (self.start, start)
 
     @property
     def topic(self) -> str:
@@ -150,9 +150,7 @@ class TailedFile:
 
     def is_ended(self, position: Position) -> bool:
         """Return whether the file is gone, read to its end, and was waited for in vain to turn up compressed."""
-        if not self.is_drained or self._place(position).offset < self.place.offset:
-            return False
-        return self.is_given_up
+        return self.is_drained and self._place(position).offset >= self.place.offset and self.is_given_up
 
     @property
     def is_given_up(self) -> bool:
@@ -224,7 +222,9 @@ class TailedFile:
     def _place(self, position: Position) -> Place:
         if position == self._last[0]:
             return self._last[1]
-        return Place.from_position(position)
+        if position != self._parsed[0]:
+            self._parsed = position, Place.from_position(position)
+        return self._parsed[1]
 
     def _content(self) -> OpenContent | None:
         """Return the open file; None if its name leads to another file now, or to none."""
