@@ -284,7 +284,9 @@ class Forwarder:
         for one in fetched:
             if one.error is not None:
                 self._trouble([TopicPartition(one.topic, one.partition)], one.error)
-        return [one for one in fetched if one.error is None]
+        # What was on its way when a pause was ordered is fetched again later.
+        orders = self.governor.orders
+        return [one for one in fetched if one.error is None and orders.pause_of(one.topic) is None]
 
     def _take(self, one: FetchedPartition) -> Append | None:
         """Carry out the plan for one fetched partition; return the append, if there is one."""

@@ -21,7 +21,7 @@ from ..restamped.ledger_walk import LedgerFacts, LedgerWalk
 from . import by_ledger, identical
 from .by_ledger import Bounds
 from .findings import Finding, Findings, Kind
-from .read_ahead import Job, ReadAhead
+from .read_ahead import TIMEOUT_MS, Job, ReadAhead
 
 SETTLE_MS = 10_000
 _POLL_S = 0.2
@@ -86,6 +86,7 @@ class Verification:
     def run(self) -> Report:
         """Return what differs. Raises ClientError, MirrorError, `NotALedgerEntry`."""
         began = time.monotonic()
+        _await_answers(self._source, self._destination)
         engines = engine_of(self._source), engine_of(self._destination)
         report = Report(mode_for(*engines))
         names, report.only_in_destination = self._topics()
@@ -268,3 +269,17 @@ class _reading:
 
     def __exit__(self, *_: object) -> None:
         self._reader.stop()
+
+
+def _await_answers(*clusters: Cluster) -> None:
+    """Return once each cluster has answered; a broker that restarts is waited for as while reading. Raises ClientError."""
+    deadline = time.monotonic() + TIMEOUT_MS / 1000
+    for cluster in clusters:
+        while True:
+            try:
+                cluster.topics()
+                break
+            except HeadraceError as error:
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_S)

@@ -7,6 +7,7 @@ from headrace.client import admin
 from headrace.client.fetch.fetched import TopicPartition
 from headrace.client.fetch.log_offsets import EARLIEST
 from headrace.client.record_deletion import delete_records
+from headrace.mirror.control.orders import Orders, Pause
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
 from tests.integration.mirror.pair import Pair
 from tests.support.processes import eventually
@@ -135,6 +136,11 @@ def test_a_source_topic_that_was_made_anew_and_has_the_same_borders_is_told_and_
     send(fresh, 20)
     fresh.await_level(TOPIC)
     kept = fresh.content(fresh.offline, TOPIC, 0)
+    # Paused, so that no fetch is in flight that would be answered with the topic's end.
+    orders = fresh._status.with_suffix(".orders")
+    orders.write_bytes(Orders().pausing([], Pause(since_ms=0)).to_json())
+    eventually(lambda: fresh.status()["orders"]["number"] == 1, what="paused")
+    eventually(lambda: fresh.status()["partitions"][0]["held"], what="the pause followed")
     fresh.freeze_mirror()
     administrator = AdminClient({"bootstrap.servers": fresh.live.address})
     administrator.delete_topics([TOPIC])[TOPIC].result(20)
@@ -143,6 +149,7 @@ def test_a_source_topic_that_was_made_anew_and_has_the_same_borders_is_told_and_
     send(fresh, 40, b"other")
     borders = [header.next_offset for header, _ in fresh.batches(fresh.live, TOPIC, 0)]
     assert fresh.offset(fresh.offline, TOPIC, 0) in borders, "the case that is tested: a border where the copy ends"
+    orders.unlink()
     fresh.thaw_mirror()
 
     def state() -> list[str]:
