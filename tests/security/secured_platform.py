@@ -89,7 +89,7 @@ class SecuredPlatform(Platform):
 
     def __init__(self, home: Path, outside: Path, *, has_airflow: bool = True) -> None:
         """`outside`: a folder for what belongs to the user: client configurations, keys, the clusters' own settings."""
-        super().__init__(home, free_shift(22_000), engine="kafka")
+        super().__init__(home, free_shift(26_000 if has_airflow else 22_000), engine="kafka")
         self._has_airflow = has_airflow
         self.password = SCRAM_PASSWORD
         """The one in the client configuration of the live cluster."""
