@@ -5,6 +5,7 @@ with these addresses only, a file without is for every other one. So the credent
 Without the variable clients speak in the clear, as they always did.
 """
 
+import functools
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -83,10 +84,17 @@ def _of_file(path: Path) -> "ClientSecurity":
         found.look_again()
         return found
     made = ClientSecurity(path)
+    _see_to_forks()
     with _shared_lock:
         if len(_shared) >= MOST_SHARED:
             _shared.clear()
         return _shared.setdefault(path, made)
+
+
+@functools.cache
+def _see_to_forks() -> None:
+    """Not at the import: importing the SDK changes nothing in an application."""
+    os.register_at_fork(after_in_child=_forget_shared)
 
 
 def _forget_shared() -> None:
@@ -94,9 +102,6 @@ def _forget_shared() -> None:
     global _shared_lock
     _shared_lock = threading.Lock()
     _shared.clear()
-
-
-os.register_at_fork(after_in_child=_forget_shared)
 
 
 def _chosen(bootstrap: str, paths: Sequence[Path]) -> "ClientSecurity":

@@ -315,6 +315,7 @@ def test_a_tier_that_a_person_has_paused_is_named_with_that_and_not_as_silent_wi
     paused = decode(encode(replace(empty, note="paused since noon by anna: disk full")))
     assert isinstance(paused, RangeReport)
     story.books.take_range(paused, story.now_ms, story.journal)
+    assert story.verdict().kind is Kind.OPEN
     verdict = story.wait(LONG_MS).verdict()
     assert (verdict.kind, list(verdict.silent)) == (Kind.UNKNOWN, ["mirror"])
     assert "paused since noon by anna: disk full" in verdict.reason

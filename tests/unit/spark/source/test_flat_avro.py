@@ -73,11 +73,20 @@ def decoder(schema: Any, *, is_flat: bool) -> BlockDecoder:
 
 
 def meaning(decoded: Decoded) -> tuple[list[Any], list[Any]]:
-    """Return rows and rejects as values that are equal to themselves."""
-    rows = [{name: _itself(value) for name, value in row.items()} for batch in decoded.rows for row in batch.to_pylist()]
+    """Return rows and rejects as values that are equal to themselves; times as numbers, which Python's own cannot hold."""
+    rows = []
     for batch in decoded.rows:
         batch.validate(full=True)
+        numbers = [_as_number(column) for column in batch.columns]
+        plain = pa.RecordBatch.from_arrays(numbers, names=batch.schema.names)
+        rows += [{name: _itself(value) for name, value in row.items()} for row in plain.to_pylist()]
     return rows, [(one.record.offset, one.code) for one in decoded.rejected]
+
+
+def _as_number(column: pa.Array) -> pa.Array:
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32())
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 def _itself(value: Any) -> Any:
