@@ -6,10 +6,13 @@ STAMP  := $(VENV)/.installed
 
 PORT_SHIFT    ?= 0
 HEADRACE_HOME ?= .headrace
+ENGINE        ?=
 LOG           ?=
 KEEP          ?=
 RESULTS       ?=
 export PORT_SHIFT HEADRACE_HOME KEEP LOG
+# What the live and the offline cluster are: headrace (our broker) or kafka. Without it, what the home was made with.
+export HEADRACE_ENGINE := $(or $(ENGINE),$(HEADRACE_ENGINE))
 
 # Prints what this machine lacks, one line each, before anything is installed or started.
 preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
@@ -18,8 +21,8 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
-.PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e \
-	audit-search audit-faults audit-scale chaos-sdk test-clients test-openapi packages bench
+.PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
+	audit-search audit-faults audit-scale chaos-sdk test-clients test-security test-kafka test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -31,7 +34,7 @@ $(STAMP): requirements.lock pyproject.toml native/pyproject.toml $(wildcard nati
 	$(preflight) install
 	@$(PYTHON) -I platform/local/environment.py
 
-demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, PORT_SHIFT=n, HEADRACE_HOME=dir)
+demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, ENGINE=kafka, PORT_SHIFT=n, HEADRACE_HOME=dir)
 	$(preflight) demo
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
@@ -55,7 +58,7 @@ test-fast: install ## Formats, types, layers, and the unit tests with few exampl
 test-root: install ## The tests that need root: power cuts of a real disk, full disks (sudo make test-root)
 	@$(RUN) --as-root
 
-lint unit contract search fuzz integration crash power e2e: install ## One folder of the tests
+lint unit contract search fuzz integration crash power e2e kafka security: install ## One folder of the tests
 	@$(RUN) $@
 
 audit-search: install ## Search on for a history in which the audit is wrong, to a million; resumes where it stopped (SEED=n plays one)
@@ -66,6 +69,12 @@ audit-faults: install ## Plant faults in a running platform and check that the a
 
 test-clients: install ## Clients of other languages (needs a JDK with Maven, Go, and Node with npm; downloads from their registries)
 	$(BIN)/pytest tests/clients
+
+test-security: install ## All of our clients on Apache Kafka with TLS and each SASL mechanism (needs Java, and Maven for its first run; fifteen minutes)
+	$(BIN)/pytest -rs tests/security
+
+test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (needs Java, and Maven or KAFKA_HOME; ten minutes)
+	$(BIN)/pytest -rs tests/kafka
 
 test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }

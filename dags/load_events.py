@@ -5,7 +5,9 @@ was killed. Each step can be repeated at any time. Each published hour is then e
 `headrace://warehouse/<topic>`, with the hour in UTC as its key: `2015-05-17T10`. DAGs that are scheduled on it start.
 """
 
+import os
 from datetime import timedelta
+from typing import Any
 
 from airflow.providers.standard.operators.bash import BashOperator
 from airflow.sdk import Asset, CronTriggerTimetable, dag, get_current_context, task, task_group
@@ -16,14 +18,33 @@ RETRIED = {"retries": 5, "retry_delay": timedelta(seconds=3)}
 @task(**RETRIED, execution_timeout=timedelta(minutes=2))
 def topics() -> list[str]:
     """Return the topics of the offline cluster that can be loaded now."""
+    from headrace.spark.load.airflow_connection import client_config
     from headrace.spark.load.offline_topics import loadable_topics
 
-    return loadable_topics()
+    with client_config() as variables:
+        os.environ.update(variables)  # of this task's own process
+        return loadable_topics()
+
+
+class LoadStep(BashOperator):
+    """A step of the load, with the client configuration of an Airflow Connection if `HEADRACE_KAFKA_CONN_ID` names one.
+
+    It is added to the process's environment only when the task runs, as a path: rendered templates show neither.
+    """
+
+    def execute(self, context: Any) -> Any:
+        from headrace.spark.load.airflow_connection import client_config
+
+        with client_config() as self._client_config:
+            return super().execute(context)
+
+    def get_env(self, context: Any) -> dict[str, str]:
+        return {**super().get_env(context), **self._client_config}
 
 
 def step(name: str, topic: str, *, timeout: timedelta) -> BashOperator:
     """Return a task that runs one step of `headrace load`. `exec`: a kill of the task kills the step itself."""
-    return BashOperator(
+    return LoadStep(
         task_id=name,
         bash_command=f'exec headrace load "$TOPIC" --step {name}',
         env={"TOPIC": topic},

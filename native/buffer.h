@@ -2,6 +2,7 @@
 #ifndef HEADRACE_BUFFER_H
 #define HEADRACE_BUFFER_H
 
+#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>

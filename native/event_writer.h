@@ -69,6 +69,5 @@ PyObject *event_writer_type(PyObject *module);
 
 PyObject *frame_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
 PyObject *journal_record(PyObject *module, PyObject *const *arguments, Py_ssize_t count);
-void records_init(void);
 
 #endif

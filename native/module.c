@@ -1,24 +1,35 @@
-/* headrace_native: the hot paths of headrace's SDK. */
+/* headrace_native: the hot paths of headrace's SDK, agent and load. */
+#include "avro_columns.h"
+#include "crc32c.h"
 #include "event_writer.h"
+#include "events.h"
 
 /* The version of these functions' parameters: headrace uses no other than it knows. */
-#define SHAPE 1
+#define SHAPE 3
 
 static PyMethodDef methods[] = {
     {"frame_record", (PyCFunction)(void (*)(void))frame_record, METH_FASTCALL, "Return a record of a Kafka batch, without headers."},
     {"journal_record", (PyCFunction)(void (*)(void))journal_record, METH_FASTCALL, "Return a record of a journal."},
+    {"avro_columns", (PyCFunction)(void (*)(void))avro_columns, METH_FASTCALL, "Return the columns of Avro bodies."},
     {NULL},
 };
 
-static int fill(PyObject *module) {
-    records_init();
-    PyObject *type = event_writer_type(module);
+/* Takes over the reference to `type`, which may be NULL. */
+static int add_type(PyObject *module, const char *name, PyObject *type) {
     if (type == NULL) {
         return -1;
     }
-    int added = PyModule_AddObjectRef(module, "EventWriter", type);
+    int added = PyModule_AddObjectRef(module, name, type);
     Py_DECREF(type);
-    return added < 0 ? -1 : PyModule_AddIntConstant(module, "SHAPE", SHAPE);
+    return added;
+}
+
+static int fill(PyObject *module) {
+    crc32c_init();
+    if (add_type(module, "EventWriter", event_writer_type(module)) < 0 || add_type(module, "Events", events_type(module)) < 0) {
+        return -1;
+    }
+    return PyModule_AddIntConstant(module, "SHAPE", SHAPE);
 }
 
 static PyModuleDef_Slot slots[] = {
@@ -29,7 +40,7 @@ static PyModuleDef_Slot slots[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "headrace_native",
-    .m_doc = "The hot paths of headrace's SDK in C.",
+    .m_doc = "The hot paths of headrace's SDK, agent and load in C.",
     .m_methods = methods,
     .m_slots = slots,
 };

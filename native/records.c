@@ -1,75 +1,10 @@
 /* Records around encoded events: of a Kafka batch (v2), and of headrace's journal. */
+#include "crc32c.h"
 #include "event_writer.h"
+#include "varint.h"
 
 #define JOURNAL_HEAD 32
 #define ALIGNMENT 8
-
-static uint32_t crc_table[8][256];
-
-static void make_table(void) {
-    for (uint32_t at = 0; at < 256; at++) {
-        uint32_t crc = at;
-        for (int bit = 0; bit < 8; bit++) {
-            crc = (crc >> 1) ^ (crc & 1 ? 0x82F63B78u : 0);
-        }
-        crc_table[0][at] = crc;
-    }
-    for (uint32_t at = 0; at < 256; at++) {
-        for (int row = 1; row < 8; row++) {
-            uint32_t before = crc_table[row - 1][at];
-            crc_table[row][at] = (before >> 8) ^ crc_table[0][before & 0xFF];
-        }
-    }
-}
-
-static uint64_t read_u64(const unsigned char *data) {
-    uint64_t value = 0;
-    for (int at = 7; at >= 0; at--) {
-        value = value << 8 | data[at];
-    }
-    return value;
-}
-
-static uint32_t crc_by_table(uint32_t crc, const unsigned char *data, size_t size) {
-    for (; size >= 8; size -= 8, data += 8) {
-        uint64_t word = read_u64(data) ^ crc;
-        crc = 0;
-        for (int row = 0; row < 8; row++) {
-            crc ^= crc_table[7 - row][(word >> (8 * row)) & 0xFF];
-        }
-    }
-    while (size-- > 0) {
-        crc = (crc >> 8) ^ crc_table[0][(crc ^ *data++) & 0xFF];
-    }
-    return crc;
-}
-
-static uint32_t (*crc_update)(uint32_t, const unsigned char *, size_t) = crc_by_table;
-
-#if defined(__GNUC__) && defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const unsigned char *data, size_t size) {
-    uint64_t wide = crc;
-    for (; size >= 8; size -= 8, data += 8) {
-        uint64_t word;
-        memcpy(&word, data, 8);
-        wide = __builtin_ia32_crc32di(wide, word);
-    }
-    crc = (uint32_t)wide;
-    while (size-- > 0) {
-        crc = __builtin_ia32_crc32qi(crc, *data++);
-    }
-    return crc;
-}
-#endif
-
-void records_init(void) {
-    make_table();
-#if defined(__GNUC__) && defined(__x86_64__)
-    if (__builtin_cpu_supports("sse4.2")) {
-        crc_update = crc_by_instruction;
-    }
-#endif
-}
 
 /* The bytes of `value`, which is bytes or None. 0, or -1 with TypeError; then *data is NULL for None. */
 static int bytes_of(PyObject *value, const char **data, Py_ssize_t *size) {
@@ -85,29 +20,6 @@ static int bytes_of(PyObject *value, const char **data, Py_ssize_t *size) {
     *data = PyBytes_AsString(value);
     *size = PyBytes_Size(value);
     return 0;
-}
-
-static size_t size_of_varint(uint64_t value) {
-    size_t size = 1;
-    while (value > 0x7F) {
-        value >>= 7;
-        size++;
-    }
-    return size;
-}
-
-static unsigned char *put_varint(unsigned char *at, uint64_t value) {
-    while (value > 0x7F) {
-        *at++ = (unsigned char)(value & 0x7F) | 0x80;
-        value >>= 7;
-    }
-    *at++ = (unsigned char)value;
-    return at;
-}
-
-static unsigned char *put_data(unsigned char *at, const char *data, Py_ssize_t size) {
-    memcpy(at, data, (size_t)size);
-    return at + size;
 }
 
 static size_t size_of_nullable(const char *data, Py_ssize_t size) {
@@ -215,7 +127,7 @@ PyObject *journal_record(PyObject *module, PyObject *const *arguments, Py_ssize_
     }
     memcpy(at, body, (size_t)body_size);
     memset(data + length, 0, (size_t)padding);
-    uint32_t crc = ~crc_update(~(uint32_t)salt, data + 4, (size_t)length - 4);
+    uint32_t crc = crc32c(data + 4, (size_t)length - 4, (uint32_t)salt);
     put_little(data, crc, 4);
     return record;
 }

@@ -24,10 +24,12 @@ LINT = {
     "mypy": ["mypy"],
     "lint-imports": ["lint-imports"],
 }
-ROOMS = ("lint", "unit", "contract", "search", "fuzz", "integration", "crash", "chaos_sdk", "power", "e2e")
+ROOMS = ("lint", "unit", "contract", "search", "fuzz", "integration", "crash", "chaos_sdk", "power", "e2e", "kafka", "security")
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
+SHARED_ROOMS = ("kafka", "security")
+"""Rooms of which only a share runs here: all but those marked `whole`, which `make test-kafka` and `make test-security` add."""
 WORKERS = ["-n", "2", "--dist", "loadfile"]
 """One worker for each core, each with its own ZooKeeper and brokers."""
 ONE_BY_ONE = ("power", "e2e")
@@ -118,7 +120,8 @@ def _pytest(result: Result, extra: Iterable[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-tests-") as folder:
         report = Path(folder) / "report.xml"
         spread = [] if result.room in ONE_BY_ONE else WORKERS
-        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *spread, f"--junitxml={report}", *extra]
+        share = ["-m", "not whole"] if result.room in SHARED_ROOMS else []
+        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *spread, f"--junitxml={report}", *share, *extra]
         if result.room == "power" and os.geteuid() == 0:
             command = ["unshare", "--mount", *command]  # its mounts end with the last process of its namespace
         done = subprocess.run(command, cwd=TOP, check=False)

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import service, store
+from . import checkpoints, service, store
 
 FEW_TOPICS = 100
 """Up to so many, a report of all is measured, too."""
@@ -38,7 +38,10 @@ def main() -> int:
                 by_window_days=arguments.window_days, days=arguments.days, losing_every=100, progress=_say,
             )  # fmt: skip
         made_s = time.monotonic() - began
-        print(service.as_json({"made_s": round(made_s, 1), **measure(folder, address, arguments.topics, arguments.idle_s)}))
+        found = {"made_s": round(made_s, 1), **measure(folder, address, arguments.topics, arguments.idle_s)}
+        # Last, for it goes on with the store's history.
+        found["checkpoints"] = checkpoints.measure(address, arguments.topics, progress=_say)
+        print(service.as_json(found))
     return 0
 
 

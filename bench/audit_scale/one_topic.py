@@ -37,23 +37,30 @@ def tell(database: Database, topic: str, number: int, *, first_hour_ms: int, hou
     judge = Judge(ledger, clock)
     judge.open()
     ledger.see_topic_ids(LIVE, {topic: f"id-{topic}"}, first_hour_ms)
-    position = ledger.collector_positions().get(0, 0)
     for hour in range(hours):
         clock.advance(HOUR_MS)
-        batches = list(_batches(first_hour_ms + hour * HOUR_MS, hour))
-        for report in _reports(topic, number, hour, batches, loses=loses):
-            ledger.take_reports([Message(0, position, encode(report), None)], {}, {0: position + 1})
-            position += 1
-        generation, _ = ledger.positions(LIVE)
-        for tier in (LIVE, OFFLINE):
-            clock.advance(1)
-            read = LogRead(found=_read(tier, topic, batches))
-            assert ledger.take_reads(tier, generation, [read], {TopicPartition(topic, 0): clock.now_ms()})
-        clock.advance(1)
-        ledger.heard_all(clock.now_ms(), {})
-        judge.bring_up_to_date(topic)
+        tell_hour(ledger, judge, clock, topic, number, hour, first_hour_ms + hour * HOUR_MS, loses=loses)
         judge.roll_up()
-        clock.advance(-3)
+
+
+def tell_hour(
+    ledger: Ledger, judge: Judge, clock: ManualClock, topic: str, number: int, hour: int, hour_ms: int, *, loses: bool
+) -> None:
+    """Let every tier tell the topic's hour number `hour`, which begins at `hour_ms`, and judge it."""
+    position = ledger.collector_positions().get(0, 0)
+    batches = list(_batches(hour_ms, hour))
+    for report in _reports(topic, number, hour, batches, loses=loses):
+        ledger.take_reports([Message(0, position, encode(report), None)], {}, {0: position + 1})
+        position += 1
+    generation, _ = ledger.positions(LIVE)
+    for tier in (LIVE, OFFLINE):
+        clock.advance(1)
+        read = LogRead(found=_read(tier, topic, batches))
+        assert ledger.take_reads(tier, generation, [read], {TopicPartition(topic, 0): clock.now_ms()})
+    clock.advance(1)
+    ledger.heard_all(clock.now_ms(), {})
+    judge.bring_up_to_date(topic)
+    clock.advance(-3)
 
 
 def _batches(hour_ms: int, hour: int) -> Iterator[tuple[int, int, int]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import headrace
 
 WITH, WITHOUT = "with", "without"
-_LINE = "wants_digest=options.task_reports is not None,"
+_LINE = "on_report=reports.append, wants_digest=True)"
 
 
 def make(folder: Path) -> dict[str, Path]:
@@ -20,9 +20,9 @@ def make(folder: Path) -> dict[str, Path]:
         package = found[side] / "headrace"
         shutil.copytree(Path(headrace.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
         if side == WITHOUT:
-            source = package / "spark" / "source" / "data_source.py"
+            source = package / "spark" / "load" / "split_task.py"
             text = source.read_text()
             if text.count(_LINE) != 1:
                 raise RuntimeError(f"{source} has no line {_LINE!r} (any more): nothing to compare")
-            source.write_text(text.replace(_LINE, "wants_digest=False,"))
+            source.write_text(text.replace(_LINE, "on_report=reports.append, wants_digest=False)"))
     return found

@@ -9,6 +9,8 @@ from .durable import Durable
 from .footprint import Footprint
 from .growth import Growth
 from .latency import Latency
+from .mirror import Mirror
+from .mirror_verify import MirrorVerify
 from .produce import Produce
 from .python_view import PythonView
 from .restart import Restart
@@ -20,6 +22,8 @@ ALL: tuple[Measure, ...] = (
     PythonView(),
     Sdk(),
     Agent(),
+    Mirror(),
+    MirrorVerify(),
     Ceiling(),
     Latency(),
     Bare(),

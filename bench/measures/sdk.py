@@ -105,7 +105,7 @@ def _case(subject: str, shape: str, server: Headrace, registry: Registry, count:
         if kind.kills:
             words |= {"kill_pid": server.broker.pid, "kill_at": kind.words["kill_at"] * count // kind.count}
         try:
-            return figures_of_calls(_drive(words), is_whole=not kind.kills)
+            return figures_of_calls(drive_events(words), is_whole=not kind.kills)
         finally:
             if kind.kills:
                 server.broker.kill()
@@ -121,7 +121,7 @@ def _with_journal(words: dict[str, Any], server: Headrace, registry: Registry, f
     agent.start()
     try:
         before = agent.cpu_s()
-        driven = _drive({**words, "journal": str(journals)})
+        driven = drive_events({**words, "journal": str(journals)})
         deadline = time.monotonic() + _SHIPPED_S
         while (shipped := kafka_clients.on_disk(server, topic).records) < driven.more["logged"]:
             if time.monotonic() > deadline:
@@ -137,7 +137,8 @@ def _with_journal(words: dict[str, Any], server: Headrace, registry: Registry, f
     return figures
 
 
-def _drive(words: dict[str, Any]) -> Driven:
+def drive_events(words: dict[str, Any]) -> Driven:
+    """Have a driver log events; `words` are its."""
     driven = drive([sys.executable, "-m", "bench.drivers.python.events", json.dumps(words)], lambda: [])
     return replace(driven, more={**driven.more, "is_paced": "per_s" in words})
 

@@ -17,8 +17,8 @@ from ..harness.child import BenchFault
 from ..harness.proc_meters import cpu_s
 from ..harness.unavailable import Unavailable, program_path
 from .disk_bytes import allocated_bytes_of
-from .kafka import java
 from .lifecycle import LoopbackServer
+from .maven import java
 from .way import MESSAGE_BYTES, Way
 
 _JARS = Path("/usr/share/java")

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.runtime.status import read_status
@@ -15,7 +16,17 @@ _READY_S = 60.0
 class Agent:
     """One agent; `start` returns when it is ready."""
 
-    def __init__(self, folder: Path, *, journals: Path, bootstrap: str, registry_url: str, topic: str, more: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        journals: Path,
+        bootstrap: str,
+        registry_url: str,
+        topic: str,
+        more: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """`more`: further tables of the settings."""
         folder.mkdir(parents=True)
         settings = folder / "agent.toml"
@@ -25,7 +36,7 @@ class Agent:
         )
         self._status = folder / "state" / "status.json"
         command = [sys.executable, "-m", "headrace.cli.main", "agent", "run", str(settings)]
-        self._child = Child(command, folder / "agent.log", port=free_port())
+        self._child = Child(command, folder / "agent.log", port=free_port(), environment=environment)
 
     def start(self) -> None:
         self._child.launch()

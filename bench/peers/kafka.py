@@ -10,14 +10,13 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..harness.cache import cache_folder
-from ..harness.child import BenchFault, free_port
-from ..harness.unavailable import Unavailable, program_path
-from . import kafka_clients
-from .lifecycle import LoopbackServer
+from headrace.local.kafka.jars import COORDINATES, VERSION
 
-VERSION = "4.3.1"
-"""The newest version whose jars were complete on Maven Central when this was written (4.4.0 lacked kafka-tools-api)."""
+from ..harness.child import BenchFault, free_port
+from . import kafka_clients, maven
+from .lifecycle import LoopbackServer
+from .maven import Artifact
+
 FLAGS = {
     "default": (
         "-Xmx1G",
@@ -39,42 +38,11 @@ TUNED_SETTINGS = {
     "socket.receive.buffer.bytes": "1048576",
     "socket.request.max.bytes": "104857600",
 }
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
-<groupId>headrace</groupId><artifactId>bench</artifactId><version>1</version><dependencies>{dependencies}</dependencies></project>
-"""
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 
 
 def jars() -> Path:
-    """Return the folder of Kafka's jars, fetched once with Maven into the bench's cache. Raises Unavailable."""
-    folder = cache_folder() / f"kafka-{VERSION}"
-    if (folder / "complete").exists():
-        return folder
-    maven = program_path(
-        "mvn", otherwise=f"Apache Kafka {VERSION}: its jars are not in {folder} and there is no Maven (mvn) to fetch them"
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = [
-        ("org.apache.kafka", "kafka_2.13", VERSION),
-        ("org.apache.kafka", "kafka-tools", VERSION),
-        ("org.slf4j", "slf4j-simple", "1.7.36"),
-    ]
-    pom = folder / "pom.xml"
-    pom.write_text(_POM.format(dependencies="".join(_DEPENDENCY.format(*one) for one in wanted)))
-    done = subprocess.run(
-        [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode:
-        raise Unavailable(f"Apache Kafka {VERSION}: Maven could not fetch it: {(done.stdout + done.stderr).strip()[-500:]}")
-    (folder / "complete").touch()
-    return folder
-
-
-def java() -> str:
-    """Return the java program. Raises Unavailable."""
-    return program_path("java", otherwise="Java: there is no `java` on the path (17 or newer is needed)")
+    """Return the folder of Kafka's jars. Raises Unavailable."""
+    return maven.jars(f"kafka-{VERSION}", [Artifact(*one) for one in COORDINATES], what=f"Apache Kafka {VERSION}")
 
 
 class Kafka(LoopbackServer):
@@ -122,7 +90,7 @@ class Kafka(LoopbackServer):
 
     def _java(self, main: str, *words: str) -> list[str]:
         flags = [word for word in words if word.startswith("-X") or word.startswith("-D") or word == "-server"]
-        return [java(), *flags, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars()}/*", main] + [
+        return [maven.java(), *flags, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{jars()}/*", main] + [
             word for word in words if word not in flags
         ]
 

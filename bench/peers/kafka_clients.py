@@ -19,12 +19,13 @@ from .way import MESSAGE_BYTES
 
 SHAPES: Mapping[str, Sequence[str]] = {
     "1": ("batch.num.messages=1", "linger.ms=0"),
+    "25": ("batch.num.messages=25", "linger.ms=1000"),
     "50": ("batch.num.messages=50", "linger.ms=1000"),
     "default": (),
 }
 """Messages a batch → librdkafka's settings.
 
-By default librdkafka closes a batch at 1 MB or after 5 ms. At 50 it waits until there are 50, so that every batch is full.
+By default librdkafka closes a batch at 1 MB or after 5 ms. At 25 and 50 it waits for as many: every batch is full.
 """
 _LONGEST_S = 400
 _PRODUCER = ("queue.buffering.max.messages=1000000",)

@@ -107,6 +107,8 @@ def _number(digits: int, unit: str = "") -> Any:
 _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "messages_per_s": ("messages/s", rate),
     "mb_per_s": ("MB/s", _number(0)),
+    "mb_per_cpu_s": ("MB a CPU second", _number(1)),
+    "mb_per_broker_cpu_s": ("MB a CPU second of both brokers", _number(0)),
     "server_cpu_s_per_million": ("server CPU s/M", _number(3)),
     "server_cpu_s_per_gb": ("server CPU s/GB", _number(3)),
     "client_busy": ("client", lambda value: f"{value:.0%}"),

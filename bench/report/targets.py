@@ -36,7 +36,7 @@ def medians_of(measures: Mapping[str, Any]) -> dict[tuple[str, str, str], Mappin
 def verdicts(found: Medians) -> list[TargetOutcome]:
     """Return every row of the table in its order."""
     judges = Judges(found)
-    rows = [*_throughput(judges), *_machine(judges), *_size_and_growth(judges), *_logging(judges)]
+    rows = [*_throughput(judges), *_machine(judges), *_size_and_growth(judges), *_logging(judges), *_mirroring(judges)]
     return [_outcome(what, wanted, judge) for what, wanted, judge in rows]
 
 
@@ -114,6 +114,15 @@ def _logging(judges: Judges) -> Iterator[_Row]:
     for name, label, most_us in (("p50_us", "p50", 4), ("p99_us", "p99", 20), ("p999_us", "p99.9", 1_000)):
         judge = judges.within("sdk", (native, paced), name, most_us, "µs")
         yield f"an event logged at 1,000 a second, the caller's {label}: {native}", f"≤ {most_us:,} µs", judge
+
+
+def _mirroring(judges: Judges) -> Iterator[_Row]:
+    for shape, least in (("librdkafka's own batches", "10"), ("batches of 5 KB", "20")):
+        judge = judges.share("mirror", "mb_per_cpu_s", ("headrace mirror", shape), ("MirrorMaker 2", shape), least)
+        yield f"mirroring, MB a processor second, {shape}", f"≥ {least} × MirrorMaker 2", judge
+    for shape in ("librdkafka's own batches", "batches of 5 KB"):
+        judge = judges.share("verify", "mb_per_s", ("headrace mirror verify", shape), ("bare fetch of both", shape), "0.8")
+        yield f"comparing two clusters, MB/s, {shape}", "≥ 0.8 × a bare fetch of both", judge
 
 
 def _outcome(what: str, wanted: str, judge: Judge) -> TargetOutcome:

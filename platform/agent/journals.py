@@ -1,18 +1,27 @@
 """The journals below a folder as sources: what `sdk.journal` reads, in the agent's words."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..audit.model.messages import DAMAGED_IN_JOURNAL
 from ..audit.model.windows import window_start_ms
-from ..sdk.journal import START, Journal, JournalChunk, Kind
+from ..runtime.clock import Clock
+from ..runtime.logs import get_logger
+from ..sdk.journal import START, Journal, JournalChunk, Kind, journal_folders, remove_abandoned_below
 from ..sdk.journal import Position as Place
 from ..sdk.journal.enrolment import enrol, mark_announced
 from ..sdk.journal.errors import JournalError
+from ..sdk.journal.files.plain_records import JournalRecord, PlainRun, plain_records
 from ..wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord
-from .source import AuditRun, Chunk, Lag, Position, Scan, SourceRecord
+from .plan.events import NativeEvents, new_events
+from .source import AuditRun, Chunk, Lag, Position, Scan
 
+log = get_logger(__name__)
+
+CLEAR_EVERY_MS = 60_000
+"""How often folders are cleared of journals that were never finished."""
 _WHOLE = 1 << 62
 """No bound but the range's end."""
 
@@ -38,12 +47,13 @@ class JournalSource:
 
     def read(self, position: Position, most_bytes: int) -> Chunk | None:
         place = _place(position)
-        chunk = self.journal.read(place, most_bytes)
-        return None if chunk.end == place else _chunk(chunk)
+        records = _Records()
+        chunk = self.journal.read(place, most_bytes, into=records)
+        return None if chunk.end == place else records.chunk(chunk)
 
     def read_again(self, start: Position, end: Position) -> Chunk:
-        chunk = self.journal.read(_place(start), _WHOLE, until=_place(end))
-        return _chunk(chunk)
+        records = _Records()
+        return records.chunk(self.journal.read(_place(start), _WHOLE, until=_place(end), into=records))
 
     def hold(self, start: Position, end: Position) -> None:
         first, last = _place(start), _place(end)
@@ -86,14 +96,18 @@ class JournalGroup:
     name = "journals"
     run = None
 
-    def __init__(self, root: Path, topics: Sequence[str], *, agent: str) -> None:
+    def __init__(self, root: Path, topics: Sequence[str], *, agent: str, clock: Clock) -> None:
         self.topics = tuple(topics)
+        self._clock = clock
+        self._clear_at_ms = 0
         self._root = root
         self._agent = agent
         self._open: dict[Path, JournalSource] = {}
+        self.events: Counter[str] = Counter()
 
     def scan(self, known: Mapping[str, Position]) -> Scan:
-        folders = self._folders()
+        self._clear()
+        folders = journal_folders(self._root)
         unopened: dict[str, str] = {}
         for folder in folders:
             if folder in self._open:
@@ -110,6 +124,14 @@ class JournalGroup:
             del self._open[gone]
         return Scan(changed=list(self._open.values()), unopened=unopened)
 
+    def _clear(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._clear_at_ms:
+            self._clear_at_ms = now_ms + CLEAR_EVERY_MS
+            if count := remove_abandoned_below(self._root):
+                self.events["unfinished_journals_removed"] += count
+                log.warning("unfinished_journals_removed", root=str(self._root), count=count)
+
     def enrolled(self, topics: Sequence[str]) -> None:
         enrol(self._root, self._agent, topics)
 
@@ -118,29 +140,44 @@ class JournalGroup:
             one.close()
         self._open.clear()
 
-    def _folders(self) -> list[Path]:
-        try:
-            applications = [one for one in self._root.iterdir() if not one.name.startswith(".") and one.is_dir()]
-            return sorted(one for path in applications for one in path.iterdir() if not one.name.startswith(".") and one.is_dir())
-        except FileNotFoundError:
-            return []
 
+class _Records:
+    """A sink of a journal's reader: events, and those that their logger has refused."""
 
-def _chunk(chunk: JournalChunk) -> Chunk:
-    losses: dict[tuple[int, str], int] = {}
-    events: list[SourceRecord] = []
-    refused: list[QuarantineRecord] = []
-    for kind, timestamp_ms, key, body in chunk.records:
+    def __init__(self) -> None:
+        self._events = new_events()
+        self._refused: list[QuarantineRecord] = []
+        self._losses: dict[tuple[int, str], int] = {}
+
+    def take_plain(self, memory: bytes, at: int, salt: int, most_bytes: int, until: int) -> PlainRun:
+        if isinstance(self._events, NativeEvents):
+            count, end, largest, last_ms, refused = self._events.native.take_journal(memory, at, salt, most_bytes, until)
+            for timestamp_ms, _, body in refused:
+                self._refuse(timestamp_ms, body)
+            return PlainRun(count, end, largest + 1 if count else 0, last_ms)
+        found, run = plain_records(memory, at, salt, most_bytes, until)
+        for one in found:
+            self.append(one)
+        return run
+
+    def append(self, record: JournalRecord) -> None:
+        kind, timestamp_ms, key, body = record
         if kind == Kind.EVENT:
-            events.append(SourceRecord(timestamp_ms, key, body))
-            continue
+            self._events.append(timestamp_ms, key, body)
+        else:
+            self._refuse(timestamp_ms, body)
+
+    def chunk(self, read: JournalChunk) -> Chunk:
+        """Return what was taken, as a chunk; `read`: what else the reader says."""
+        for gap in read.unreadable:
+            _count(self._losses, gap.timestamp_ms, gap.records)
+        return Chunk(end=_position(read.end), records=self._events, quarantined=self._refused, losses=self._losses)
+
+    def _refuse(self, timestamp_ms: int, body: bytes) -> None:
         try:
-            refused.append(QuarantineRecord.from_json(body))
+            self._refused.append(QuarantineRecord.from_json(body))
         except NotAQuarantineRecord:
-            _count(losses, timestamp_ms, 1)
-    for gap in chunk.unreadable:
-        _count(losses, gap.timestamp_ms, gap.records)
-    return Chunk(end=_position(chunk.end), records=events, quarantined=refused, losses=losses)
+            _count(self._losses, timestamp_ms, 1)
 
 
 def _count(losses: dict[tuple[int, str], int], timestamp_ms: int, count: int) -> None:

@@ -35,6 +35,8 @@ class AgentSettings:
     """The folder of `agent.sqlite`: positions, batches under way, reports. Losing it is sending twice what the sources hold."""
     brokers: str = f"{LOOPBACK}:9092"
     """The live cluster, `host:port[,host:port…]`."""
+    client_config: str | None = None
+    """The properties file with TLS and SASL for `brokers`; None: what HEADRACE_CLIENT_CONFIG names, else in the clear."""
     registry: str = f"http://{LOOPBACK}:8081"
     host: str = field(default_factory=socket.gethostname)
     """Names this machine in the audit."""

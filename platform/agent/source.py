@@ -4,7 +4,7 @@ The agent stores, per source, up to which position every record is settled. It r
 same ranges again, and a source answers with the same records. A group may be scanned, and a source read, from one thread only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, NewType, Protocol
 
@@ -23,12 +23,22 @@ class SourceRecord(NamedTuple):
     """The Avro body in the source's schema, without the envelope of the schema id."""
 
 
+class SourceRecords(Protocol):
+    """Events in order: a sequence of them, or what `plan.events` holds without making an object of each."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[SourceRecord]: ...
+
+    def __getitem__(self, at: int, /) -> SourceRecord: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
     """What stands in [the position asked for, `end`) of a source. The same range holds the same content whenever it is read."""
 
     end: Position
-    records: Sequence[SourceRecord] = ()
+    records: SourceRecords = ()
     quarantined: Sequence[QuarantineRecord] = ()
     """What stands there and can be no event. Their topic is the source's."""
     losses: Mapping[tuple[int, str], int] = field(default_factory=dict)
@@ -147,8 +157,14 @@ class SourceGroup(Protocol):
     def run(self) -> AuditRun | None:
         """The run that its sources share, announced before any is found; None: each source has its own."""
 
+    @property
+    def events(self) -> Mapping[str, int]:
+        """Return what happened to its sources since the agent's start, and how often, by name."""
+
     def scan(self, known: Mapping[str, Position]) -> Scan:
-        """Look for sources. `known`: the agent's sources (name → position up to which they are settled)."""
+        """Look for sources. `known`: the agent's sources (name → position up to which they are planned: what was read tells a
+        source from others).
+        """
 
     def enrolled(self, topics: Sequence[str]) -> None:
         """Take note that the audit waits for this agent before it closes a window of these topics."""

@@ -17,7 +17,7 @@ def groups_of(settings: AgentSettings, clock: Clock) -> Sequence[SourceGroup]:
     faults: list[str] = []
     groups: list[SourceGroup] = []
     if settings.journals is not None:
-        groups.append(JournalGroup(Path(settings.journals.root), settings.journals.topics, agent=settings.name))
+        groups.append(JournalGroup(Path(settings.journals.root), settings.journals.topics, agent=settings.name, clock=clock))
     for section in sections_from(settings.sections, faults):
         groups.append(tail_group(section, host=settings.host, agent_name=settings.name, clock=clock))
     if faults:

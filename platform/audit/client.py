@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlencode
 
+from ..runtime import http_credentials
 from .model.errors import AuditError
 
 ASK_MS = 30_000
@@ -92,8 +93,12 @@ def _list(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> 
 
 def _ask(method: str, url: str, path: str, query: dict[str, str], timeout_ms: int) -> Any:
     address = url.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
+    request = urllib.request.Request(address, method=method)
+    for name, value in http_credentials.headers("AUDIT").items():
+        request.add_unredirected_header(name, value)
+    context = http_credentials.tls_context("AUDIT") if address.startswith("https:") else None
     try:
-        with urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=timeout_ms / 1000) as answer:
+        with urllib.request.urlopen(request, timeout=timeout_ms / 1000, context=context) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

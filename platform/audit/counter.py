@@ -7,7 +7,7 @@ in O(1). Any other is opened for its timestamps. Nothing is rewritten. Source: D
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ..wire.batch.record_batch import BatchHeader, iter_records, iter_timestamps
+from ..wire.batch.record_batch import BatchHeader, is_surely_between, iter_records, iter_timestamps
 from ..wire.errors import WireError
 from .model.messages import Stretch
 from .model.windows import WINDOW_MS, window_start_ms
@@ -68,6 +68,8 @@ class WindowCounter:
         if header.is_dense and header.timestamps_bounded and window_start_ms(header.first_timestamp_ms, window_ms) == last:
             return self._add_run(header, last, header.base_offset, header.record_count, from_offset, to_offset)
         self.opened_batches += 1
+        if header.is_dense and is_surely_between(header, batch, last, last + window_ms):
+            return self._add_run(header, last, header.base_offset, header.record_count, from_offset, to_offset)
         times = _times(header, batch)
         if times is None:
             self.unreadable_batches += 1

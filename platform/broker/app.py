@@ -122,7 +122,7 @@ class BrokerProcess:
         started("folder lock", lock.release)
         identity = identify(settings.data, settings.broker_id)
         if settings.http_port is not None:
-            http = HttpServer(settings.http_host, settings.http_port, pages.pages())
+            http = HttpServer(settings.http_host, settings.http_port, pages.pages(), token_file=settings.http_token_file)
             http.start()
             started("metrics and health", http.stop)
             self.http_port = http.port

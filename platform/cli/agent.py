@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..agent.settings import load
+from ..agent.settings import AgentSettings
+from ..agent.settings import load as load_settings
+from ..client.security import chosen
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..runtime.logs import log_thread_faults
@@ -66,6 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
         return WRONG_SETTINGS
 
 
+def load(path: Path, **overrides: Any) -> AgentSettings:
+    """Return the settings, with their client configuration given for the cluster."""
+    settings = load_settings(path, **overrides)
+    if settings.client_config is not None:
+        chosen.give(settings.brokers, Path(settings.client_config))
+    return settings
+
+
 def _run(arguments: argparse.Namespace) -> int:
     from ..agent.process.agent import Agent
 
@@ -111,6 +121,8 @@ def _lines(found: dict[str, Any]) -> list[str]:
     if found["source_count"] > _MOST_LINES:
         lines.append(f"    … and {found['source_count'] - _MOST_LINES} more: --json")
     lines += [f"  cannot open {what}: {why}" for what, why in found["unopened"].items()]
+    for group, events in sorted(found.get("events", {}).items()):  # one that still runs may be of an older version
+        lines += [f"  {group}: {event} {count} times since its start" for event, count in sorted(events.items()) if count]
     lines += [f"  waits: {why}" for why in found["trouble"]]
     return lines
 

@@ -11,6 +11,7 @@ from ..errors import HeadraceError
 from ..runtime.layout import LOOPBACK, Layout
 from . import audit_drill, audit_producers, audit_records, audit_restate, audit_warehouse, audit_words
 from .audited_topics import why_nothing
+from .foreground import access_of, add_access
 
 HELP = """Count every tier's records per window, show whether the counts agree, and prove that the alarm works.
 
@@ -26,7 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar=f"{names}|drill")
 
     run_ = actions.add_parser("run", help="run the audit service", description="Run the audit service until SIGTERM.")
-    run_.add_argument("--host", default=LOOPBACK, help="address to listen on (default %(default)s)")
+    run_.add_argument("--host", default=LOOPBACK, help="address (default %(default)s; another one wants --token-file or mTLS)")
+    add_access(run_)
     run_.add_argument("--port", type=int, default=layout.port(8090), help="HTTP port (default %(default)s)")
     run_.add_argument("--live", default=layout.live_bootstrap, help="bootstrap of the live cluster (default %(default)s)")
     run_.add_argument(
@@ -115,6 +117,7 @@ def _run(arguments: argparse.Namespace) -> int:
     stop = StopSignal().install()
     process = AuditProcess(
         host=arguments.host,
+        access=access_of(arguments),
         port=arguments.port,
         live=arguments.live,
         offline=arguments.offline or None,

@@ -24,7 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--group", default="request-rate", help="group whose members share the partitions (default: %(default)s)")
     run.add_argument("--consumer-id", help="this member's own name in the group (default: made from host and process id)")
     run.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
-    run.add_argument("--zookeeper", default=layout.live_zookeeper, metavar="HOST:PORT[/CHROOT]", help="(default: %(default)s)")
+    run.add_argument(
+        "--zookeeper",
+        default=layout.live_zookeeper,
+        metavar="HOST:PORT[/CHROOT]",
+        help="where the group coordinates; '' for a cluster without ZooKeeper: by Kafka's group protocol (default: %(default)r)",
+    )
     run.add_argument("--registry", default=layout.registry_url, metavar="URL", help="schema registry (default: %(default)s)")
     run.add_argument("--audit-bootstrap", metavar="HOST:PORT", help="cluster of the audit topic (default: that of --bootstrap)")
     run.add_argument("--home", type=Path, default=layout.home, help="folder of the state files (default: %(default)s)")
@@ -44,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         group=arguments.group,
         consumer_id=consumer_id,
         bootstrap=arguments.bootstrap,
-        zookeeper=arguments.zookeeper,
+        zookeeper=arguments.zookeeper or None,
         registry=arguments.registry,
         audit_bootstrap=arguments.audit_bootstrap or arguments.bootstrap,
         home=arguments.home,

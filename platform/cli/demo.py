@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ..local.demo.demo import Demo
-from ..runtime.layout import Layout
+from .engine import add_engine, layout_of
 
 HELP = """Send real events through the whole pipeline and print the audited result.
 
@@ -20,13 +20,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log", type=Path, help="a web server's access log, combined format; without it the sample frontend gets requests"
     )
+    add_engine(parser)
     parser.add_argument("--topic", default="access_log", help="default: access_log")
     parser.add_argument("--keep", action="store_true", default=os.environ.get("KEEP", "") not in ("", "0"), help="as KEEP=1")
 
 
 def run(arguments: argparse.Namespace) -> int:
     demo = Demo(
-        Layout.from_environment(),
+        layout_of(arguments),
         log=arguments.log,
         topic=arguments.topic,
         keep=arguments.keep,

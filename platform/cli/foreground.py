@@ -5,6 +5,8 @@ SIGTERM.
 import argparse
 from pathlib import Path
 
+from ..runtime.http_access import HttpAccess
+
 
 def run_parser(parser: argparse.ArgumentParser, *, what: str, example: str) -> argparse.ArgumentParser:
     """Return the parser of the sub-command `run`, with `--status-file`. The caller adds the command's own options."""
@@ -18,3 +20,26 @@ def run_parser(parser: argparse.ArgumentParser, *, what: str, example: str) -> a
     )
     run.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     return run
+
+
+def add_access(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of an HTTP service that say who may use it."""
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="its first line is wanted as bearer token by every page but /healthz, /readyz",
+    )
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate (PEM)")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key (PEM)")
+    parser.add_argument("--tls-client-ca", type=Path, metavar="FILE", help="want a certificate that these CAs signed (PEM, mTLS)")
+
+
+def access_of(arguments: argparse.Namespace) -> HttpAccess:
+    """Return what the flags of `add_access` say."""
+    return HttpAccess(
+        token_file=arguments.token_file,
+        certificate=arguments.tls_cert,
+        key=arguments.tls_key,
+        client_authorities=arguments.tls_client_ca,
+    )

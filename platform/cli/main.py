@@ -7,8 +7,10 @@ import argparse
 import difflib
 import importlib
 import importlib.metadata
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 from .. import __version__
@@ -61,7 +63,41 @@ def _overview() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"  {name:<{width}}  {what}" for name, what in COMMANDS.items()]
     usage = ["usage: headrace COMMAND [OPTIONS]", "       headrace --version", ""]
-    return "\n".join([*usage, *lines, "", "example: headrace audit report --topic access_log"])
+    return "\n".join([*usage, *lines, "", *_CLIENT_CONFIG_HELP, "", "example: headrace audit report --topic access_log"])
+
+
+_CLIENT_CONFIG = "--client-config"
+_CLIENT_CONFIG_HELP = (
+    f"every command: {_CLIENT_CONFIG} FILE  properties file with security.protocol, sasl.…, ssl.… for the clusters it speaks to;",
+    "                                      repeatable; also HEADRACE_CLIENT_CONFIG (docs/SECURITY_OF_CLIENTS.md)",
+)
+
+
+def _take_client_config(words: Sequence[str]) -> list[str]:
+    """Take the flag out of a command's words, check its files, and put them where each `Cluster`, and each child process, looks.
+
+    Only paths are on the command line and in the environment, no secret is.
+    """
+    left: list[str] = []
+    files: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        flag, equals, value = word.partition("=")
+        if word == "--":
+            left += [word, *rest]
+        elif flag != _CLIENT_CONFIG:
+            left.append(word)
+        elif not (file := value if equals else next(rest, "")):
+            raise AskedWrongly(f"{_CLIENT_CONFIG} wants a FILE behind it")
+        else:
+            files.append(str(Path(file).absolute()))
+    if files:
+        # Imported only here: most commands run without it.
+        from ..client.security import chosen
+
+        chosen.check([Path(file) for file in files])
+        os.environ[chosen.VARIABLE] = os.pathsep.join(files)
+    return left
 
 
 def version() -> str:
@@ -98,6 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     command.configure(parser)
     try:
+        rest = _take_client_config(rest)
         return command.run(parser.parse_args(rest))
     except AskedWrongly as error:
         print(f"headrace {name}: {error}", file=sys.stderr)

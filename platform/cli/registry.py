@@ -5,7 +5,7 @@ import argparse
 from ..runtime.layout import LOOPBACK, SCHEMAS_TOPIC, Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
-from .foreground import run_parser
+from .foreground import access_of, add_access, run_parser
 
 HELP = "Run the schema registry: the Confluent REST API's core, its state in a topic of the live cluster."
 
@@ -18,7 +18,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         example="headrace registry run --port 8081 --bootstrap 127.0.0.1:9092",
     )
     run.add_argument("--port", type=int, default=layout.port(8081), help="port to listen on (default %(default)s)")
-    run.add_argument("--host", default=LOOPBACK, help="address to listen on (default %(default)s; there is no login)")
+    run.add_argument(
+        "--host", default=LOOPBACK, help="address to listen on (default %(default)s; another one wants --token-file or mTLS)"
+    )
+    add_access(run)
     run.add_argument("--bootstrap", default=layout.live_bootstrap, help="the live cluster (default %(default)s)")
     run.add_argument("--topic", default=SCHEMAS_TOPIC, help="where the schemas are kept (default %(default)s)")
     run.add_argument(
@@ -40,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         bootstrap=arguments.bootstrap,
         port=arguments.port,
         host=arguments.host,
+        access=access_of(arguments),
         topic=arguments.topic,
         status_file=arguments.status_file,
         request_timeout_ms=arguments.request_timeout_ms,

@@ -11,6 +11,7 @@ from ..apps.replay.replay import Replay, ReplayResult
 from ..apps.replay.time_range import time_range
 from ..client.connection.cluster import Cluster
 from ..client.errors import BrokerUnreachable, ClientError
+from ..client.producer.topic_creation import partitions_of
 from ..runtime.backoff import Backoff
 from ..runtime.clock import SystemClock
 from ..runtime.layout import Layout
@@ -160,7 +161,7 @@ def _see_topic(bootstrap: str, topic: str) -> None:
     try:
         while True:
             try:
-                cluster.partitions(topic, may_create=True)
+                partitions_of(cluster, topic)
                 return
             except BrokerUnreachable:
                 raise  # at once, instead of waiting for the buffer to fill

@@ -3,6 +3,7 @@
 Holds no I/O and no policy on how often to retry: that is the caller's.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ..errors import HeadraceError
@@ -31,6 +32,49 @@ class BrokerUnreachable(ClientError):
 
 class RequestTimedOut(BrokerUnreachable):
     """The broker did not respond in time. It is unknown whether the request was carried out."""
+
+
+class ClientConfigRefused(ClientError):
+    """A client configuration (properties file) cannot be used. `faults` names every fault; no fault holds a secret."""
+
+    def __init__(self, where: str, faults: Sequence[str]) -> None:
+        self.where = where
+        self.faults = tuple(faults)
+        super().__init__(f"client configuration {where}: " + "; ".join(faults))
+
+
+class AuthenticationFailed(ClientError):
+    """The broker refused the credentials, or the token endpoint did. The same credentials will be refused again."""
+
+    def __init__(self, address: str, mechanism: str, reason: str) -> None:
+        self.address = address
+        self.mechanism = mechanism
+        super().__init__(
+            f"login to {address} with {mechanism} failed: {reason}; check the credentials in the client configuration "
+            f"(wrong or expired?), and that the broker knows them"
+        )
+
+
+class TlsFailed(ClientError):
+    """No TLS connection that can be trusted: the broker's certificate, its name, or ours is not accepted, or it speaks no TLS."""
+
+    def __init__(self, address: str, reason: str, advice: str) -> None:
+        self.address = address
+        super().__init__(f"TLS to {address} failed: {reason}; {advice}")
+
+
+LOGIN_REFUSALS = (AuthenticationFailed, TlsFailed)
+"""They end by themselves only when somebody mends a file or the broker: who was served before waits for that."""
+
+
+class TokenUnavailable(ClientError):
+    """The token endpoint does not answer now."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        super().__init__(f"no token from {url}: {reason}; it is asked again later")
 
 
 class BadAnswer(ClientError):

@@ -14,8 +14,14 @@ from .connection.cluster import Cluster
 from .connection.connection import Connection
 from .errors import BadAnswer, RequestTimedOut, UnknownTopic, broker_error
 
-METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 44
-_VERSIONS = {METADATA: (4, 4), DELETE_TOPICS: (1, 5), DESCRIBE_CONFIGS: (1, 1), INCREMENTAL_ALTER_CONFIGS: (0, 0)}
+METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 37, 44
+_VERSIONS = {
+    METADATA: (4, 4),
+    DELETE_TOPICS: (1, 5),
+    DESCRIBE_CONFIGS: (1, 1),
+    CREATE_PARTITIONS: (0, 1),
+    INCREMENTAL_ALTER_CONFIGS: (0, 0),
+}
 """API key → the lowest and the highest version spoken; a higher version of DeleteTopics returns the reason as text."""
 
 _TOPIC = 2
@@ -107,6 +113,16 @@ def delete_topic(cluster: Cluster, topic: str, *, timeout_ms: int = 30_000) -> N
     cluster.forget(topic)
 
 
+def add_partitions(cluster: Cluster, topic: str, partition_count: int, *, timeout_ms: int = 30_000) -> None:
+    """Let the topic have this many partitions, placed by the cluster. Raises the broker's refusal."""
+    controller = cluster.controller()
+    wanted = {"name": topic, "count": partition_count, "assignments": None}
+    message = {"topics": [wanted], "timeout_ms": timeout_ms, "validate_only": False}
+    (result,) = _ask(controller, CREATE_PARTITIONS, message, timeout_ms=2 * timeout_ms).results
+    _check(result, "CreatePartitions", controller, cluster, topic)
+    cluster.forget(topic)
+
+
 def topic_settings(cluster: Cluster, topic: str) -> list[TopicSettingInForce]:
     """Return the topic's settings in force, by name. Raises `UnknownTopic`, the broker's refusal."""
     controller = cluster.controller()
@@ -156,6 +172,7 @@ __all__ = [
     "PartitionPlace",
     "TopicDescription",
     "TopicSettingInForce",
+    "add_partitions",
     "change_topic_settings",
     "delete_topic",
     "describe_topics",

@@ -7,6 +7,7 @@
     /consumers/{group}/offsets/{topic}/{part}    persistent  decimal: the next offset; then maybe a client's notes, JSON
     /audit/positions/{tier}/{topic}/{part}       persistent  decimal: how far the tier has reported
     /audit/restate/{tier}/{topic}/{part}         persistent  decimal: the tier is to report again from there on
+    /mirror/sources/{topic}/{part}               persistent  id of the source's topic of which this is a copy
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
 
@@ -132,3 +133,7 @@ def restate_requests(tier: str) -> str:
 
 def restate_request(tier: str, topic: str, partition: int) -> str:
     return f"{restate_requests(tier)}/{topic_step(topic)}/{partition_step(partition)}"
+
+
+def mirror_source(topic: str, partition: int) -> str:
+    return f"/mirror/sources/{topic_step(topic)}/{partition_step(partition)}"

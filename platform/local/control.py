@@ -8,9 +8,11 @@ import time
 from collections.abc import Callable
 
 from ..errors import HeadraceError
-from ..runtime.layout import Layout
+from ..runtime.layout import ENGINE_FILE, Layout
+from ..runtime.whole_file import replace_file
 from . import preflight
 from .interrupts import held
+from .kafka import jars
 from .supervisor.state import PlatformState, ProcessState, is_supervisor, read_held, read_platform, write_held
 
 TURN_S = 0.05
@@ -51,10 +53,13 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
     if read_platform(layout) is not None:
         _await_ready(layout, None, deadline, progress)
         return False
-    lacking = preflight.platform_faults(layout.home, layout.port_shift, os.environ)
+    lacking = preflight.platform_faults(layout.home, layout.port_shift, {**os.environ, **layout.environment()})
     if lacking:
         raise PlatformError(preflight.in_lines(lacking))
+    if layout.engine == "kafka":
+        jars.fetched(progress)
     layout.logs.mkdir(parents=True, exist_ok=True)
+    replace_file(layout.home / ENGINE_FILE, f"{layout.engine}\n".encode())
     supervisor: subprocess.Popen[bytes] | None = None
     try:
         with held(), (layout.logs / "supervisor.log").open("ab") as output:

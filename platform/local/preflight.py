@@ -26,6 +26,7 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 the two.
 """
 OLDEST_JAVA = 17
+ENGINES = ("headrace", "kafka")
 INSTALLED_BYTES = 1_600_000_000
 """The size of `.venv`."""
 HOME_BYTES = 300_000_000
@@ -34,6 +35,7 @@ FRONTEND_PORT = 8000
 JAVA_MS = 30_000
 _PORT_IN_WORDS = re.compile(r"\{port\[(\d+)\]\}")
 _PORT_OF_ENTRY = re.compile(r"^port *= *(\d+)", re.MULTILINE)
+_ENGINE_OF_ENTRY = re.compile(r'^engine *= *"([^"]*)"', re.MULTILINE)
 _NAME_OF_ENTRY = re.compile(r'^name *= *"([^"]*)"', re.MULTILINE)
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -120,12 +122,12 @@ def is_free(port: int) -> bool:
     return True
 
 
-def ports_of(table: str, shift: int) -> dict[int, str]:
-    """Return every port of a process table, shifted, with the process that listens there.
+def ports_of(table: str, shift: int, engine: str = "headrace") -> dict[int, str]:
+    """Return every port of an engine's processes, shifted, with the process that listens there.
 
     A port that no entry has as its `port` (a broker's metrics) belongs to the first entry that mentions it.
     """
-    entries = table.split("[[process]]")[1:]
+    entries = [one for one in table.split("[[process]]")[1:] if _first(_ENGINE_OF_ENTRY, one, engine) == engine]
     named = [(_first(_NAME_OF_ENTRY, entry, "?"), entry) for entry in entries]
     ports: dict[int, str] = {}
     for name, entry in named:
@@ -157,9 +159,41 @@ def platform_faults(home: Path, shift: int, environment: Mapping[str, str]) -> l
     if is_running(home):
         return []
     table = Path(environment.get("HEADRACE_PROCESS_TABLE") or TABLE)
-    ports = ports_of(table.read_text(encoding="utf-8"), shift) if table.exists() else {}
+    engine, wrong = engine_faults(home, environment)
+    ports = ports_of(table.read_text(encoding="utf-8"), shift, engine) if table.exists() else {}
     remedy = "name another folder with HEADRACE_HOME=..."
-    return [*java_faults(environment), *folder_faults(home, HOME_BYTES, remedy), *port_faults(ports)]
+    lacking = [*wrong, *java_faults(environment), *folder_faults(home, HOME_BYTES, remedy)]
+    return [*lacking, *(kafka_faults(environment) if engine == "kafka" else []), *port_faults(ports)]
+
+
+def engine_faults(home: Path, environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the engine of a platform in `home`, and what is wrong with it: unknown, or not the one that the data is of."""
+    try:
+        made_with = (home / "engine").read_text(encoding="utf-8").strip()
+    except OSError:
+        made_with = ""
+    engine = environment.get("HEADRACE_ENGINE") or made_with or ENGINES[0]
+    if engine not in ENGINES:
+        return engine, [f"ENGINE={engine} is no engine: {' or '.join(ENGINES)}"]
+    if made_with and made_with != engine:
+        remedy = f"name another folder with HEADRACE_HOME=..., or ENGINE={made_with}"
+        return engine, [f"{home} holds a platform of the engine {made_with}, {engine} cannot go on with its data: {remedy}"]
+    return engine, []
+
+
+def kafka_faults(environment: Mapping[str, str]) -> list[str]:
+    """Return what prevents Apache Kafka from being run: its jars are not here and cannot be fetched."""
+    home = environment.get("KAFKA_HOME")
+    if home:
+        if any((Path(home) / "libs").glob("kafka_2.*.jar")):
+            return []
+        return [f"KAFKA_HOME={home} is no Apache Kafka, there is no libs/kafka_2.*.jar: name the folder it was unpacked into"]
+    caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(environment.get("HEADRACE_BENCH_CACHE") or caches / "headrace-bench")
+    if any(cache.glob("kafka-*/complete")) or shutil.which("mvn", path=environment.get("PATH")):
+        return []
+    remedy = "sudo apt install maven, or name an unpacked Apache Kafka with KAFKA_HOME"
+    return [f"Apache Kafka's jars are not in {cache}, and there is no Maven to fetch them: {remedy}"]
 
 
 def installing_faults(environment: Mapping[str, str]) -> list[str]:

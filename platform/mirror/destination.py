@@ -20,6 +20,7 @@ from ..wire.batch.record_batch import BatchHeader
 from ..wire.errors import ErrorCode, WireError
 from ..wire.messages import produce
 from .errors import FewerPartitions
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
@@ -68,8 +69,10 @@ class _InFlight:
 class Destination:
     """One destination cluster; used by the forwarder's thread alone."""
 
-    def __init__(self, cluster: Cluster, topics: TopicRegistry, brokers: BrokerRegistry) -> None:
+    def __init__(self, cluster: Cluster, topics: TopicRegistry, brokers: BrokerRegistry, naming: Naming | None = None) -> None:
+        """`naming`: what topics of the source are called here. Callers speak of the source's names alone."""
         self.cluster = cluster
+        self._naming = naming or Naming()
         self._topics = topics
         self._brokers = brokers
         self._in_flight: list[_InFlight] = []
@@ -81,7 +84,8 @@ class Destination:
         return bool(self._in_flight or self._failed)
 
     def prepare(self, topic: str, partition_count: int) -> None:
-        """Ensure that the topic exists, is a mirror, and has at least this many partitions. Raises HeadraceError."""
+        """Ensure that the topic's copy exists, is a mirror, and has at least this many partitions. Raises HeadraceError."""
+        topic = self._naming.destination_name(topic)
         try:
             present = len(self.cluster.partitions(topic))
         except UnknownTopic:
@@ -108,7 +112,7 @@ class Destination:
         by_leader: dict[Connection, dict[TopicPartition, Append]] = {}
         for append in appends:
             try:
-                by_leader.setdefault(self.cluster.leader(*append.name, lane=LANE), {})[append.name] = append
+                by_leader.setdefault(self.cluster.leader(*self._there(append), lane=LANE), {})[self._there(append)] = append
             except ClientError as error:
                 self._failed.append(self._not_now(append, error))
         for leader, mine in by_leader.items():
@@ -143,7 +147,7 @@ class Destination:
     def _result(self, append: Append, answer: produce.ProduceResponsePartition | None) -> Appended:
         if answer is not None and not answer.error_code:
             return Appended(append=append)
-        topic, partition = append.name
+        topic, partition = self._there(append)
         what = f"append of {topic}-{partition} at {append.batches[0][0].position} to {self.cluster.bootstrap}"
         if answer is None:
             return self._not_now(append, broker_error(what, ErrorCode.UNKNOWN_SERVER_ERROR, "the answer leaves it out"))
@@ -152,8 +156,11 @@ class Destination:
             return self._not_now(append, error)
         return Appended(append=append, error=error, is_passing=False)
 
+    def _there(self, append: Append) -> TopicPartition:
+        return TopicPartition(self._naming.destination_name(append.name.topic), append.name.partition)
+
     def _not_now(self, append: Append, error: HeadraceError) -> Appended:
-        self.cluster.forget(append.name.topic)
+        self.cluster.forget(self._there(append).topic)
         return Appended(append=append, error=error)
 
 

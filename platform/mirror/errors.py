@@ -1,5 +1,7 @@
 """Errors of the mirror as a whole. An error of one partition is a phase of its copy (see the status file)."""
 
+from collections.abc import Callable, Mapping
+
 from ..errors import HeadraceError
 
 
@@ -26,3 +28,55 @@ class FewerPartitions(MirrorError):
         self.topic = topic
         self.source_count = source_count
         self.destination_count = destination_count
+
+
+class UnfitTopic(MirrorError):
+    """A topic of the destination has settings under which a copy would not stay a copy."""
+
+    def __init__(self, topic: str, where: str, faults: list[str]) -> None:
+        super().__init__(
+            f"topic {topic!r} on {where} cannot hold a copy: {'; '.join(faults)}; or delete it to let it be made anew"
+        )
+        self.topic = topic
+        self.faults = faults
+
+
+class InvalidPattern(MirrorError):
+    """A pattern of topics is no regular expression."""
+
+    def __init__(self, pattern: str, why: str) -> None:
+        super().__init__(f"topic pattern {pattern!r} is no regular expression: {why}; give names or patterns with commas between")
+        self.pattern = pattern
+
+
+class InvalidRename(MirrorError):
+    """A renaming of topics cannot be carried out."""
+
+    def __init__(self, words: str, why: str) -> None:
+        super().__init__(f"renaming {words!r}: {why}; give FROM=TO, FROM a regular expression for the whole name")
+        self.words = words
+
+
+class NameTaken(MirrorError):
+    """Two topics of the source would be one in the destination."""
+
+    def __init__(self, taken: Mapping[str, str], destination_name: Callable[[str], str]) -> None:
+        words = (f"{topic!r} and {first!r} would both be {destination_name(topic)!r}" for topic, first in sorted(taken.items()))
+        super().__init__(f"not copied, because {'; '.join(words)} in the destination: change --rename or --topics-exclude")
+        self.taken = dict(taken)
+
+
+class ZookeeperNeeded(MirrorError):
+    """Both clusters are our brokers, and nobody said where the destination's ZooKeeper is."""
+
+    def __init__(self, destination: str) -> None:
+        super().__init__(f"{destination} is a Headrace broker: give the address of its ZooKeeper (--destination-zookeeper)")
+
+
+class CopyDiffers(MirrorError):
+    """The destination's log does not end with batches of the source: whatever stands there, this mirror must not go on."""
+
+    def __init__(self, topic: str, partition: int, why: str) -> None:
+        super().__init__(f"the copy of {topic}-{partition} is not one of this source: {why}; delete it to copy anew")
+        self.topic = topic
+        self.partition = partition

@@ -5,7 +5,7 @@ no decision about offsets. A failure makes a copy `troubled`; reading both logs'
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..audit.model.messages import EXPIRED
 from ..audit.publisher import RangeReporter, UnreportedBacklog
@@ -18,10 +18,14 @@ from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from . import partition_copy, tail_comparison
+from .control.governor import Governor
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
-from .partition_copy import Ends, PartitionCopy, Phase
+from .errors import MirrorError
+from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
+from .topics.identity import Identity, KeepsIds
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
@@ -53,6 +57,8 @@ class Forwarder:
         quarantine: CorruptRanges,
         clock: Clock,
         limits: Limits | None = None,
+        naming: Naming | None = None,
+        kept_ids: KeepsIds | None = None,
     ) -> None:
         limits = limits or Limits()
         self._source = source
@@ -60,13 +66,18 @@ class Forwarder:
         self._reporter = reporter
         self._quarantine = quarantine
         self._clock = clock
+        self._limits = limits
+        self.governor = Governor()
+        """What an operator wishes: pauses and bounds."""
         self._fetcher = Fetcher(
             source, max_wait_ms=FETCH_WAIT_MS, max_bytes=limits.fetch_bytes, partition_max_bytes=limits.partition_bytes
         )
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
-        self.discovery = Discovery(source, destination, clock)
+        self._naming = naming or Naming()
+        self._identity = Identity(kept_ids)
+        self.discovery = Discovery(source, destination, clock, self._naming)
 
     def copies(self) -> Mapping[TopicPartition, PartitionCopy]:
         """Return every partition's current state. From any thread."""
@@ -94,12 +105,22 @@ class Forwarder:
         """Close the connections, from any thread: a waiting fetch fails."""
         self._fetcher.close()
 
+    def _there(self, name: TopicPartition) -> TopicPartition:
+        """Return a partition's name in the destination."""
+        return TopicPartition(self._naming.destination_name(name.topic), name.partition)
+
     # -- find partitions
 
     def _discover(self) -> None:
+        # Read before the ids are asked: what was copied by then was copied of the topic that has them.
+        copied_to = {name: copy.copied_to for name, copy in self._copies.items()}
         found = self.discovery.look()
         if found is None:
             return
+        for name in self._identity.confirm(copied_to, self.discovery.source_ids):
+            # One that resumes or has stopped compares anyway; to put it off at each look would be to put it off for ever.
+            if self._copies[name].phase in (Phase.COPYING, Phase.SKIPPING):
+                self._trouble([name], MirrorError("the source's topic has another id: comparing with what was copied"))
         for topic, names in found.items():
             new = names - self._copies.keys()
             if new and self.discovery.prepare(topic, len(names)):
@@ -136,26 +157,30 @@ class Forwarder:
 
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
         source, destination = self._source, self._destination.cluster
+        self.discovery.source_ids = source.topic_ids()
         # The destination first. A late request of a dead mirror may append meanwhile; in the other order that would look like a
         # source that lost its tail.
-        destination_end = log_offsets(destination, dict.fromkeys(names, LATEST))
-        destination_start = log_offsets(destination, dict.fromkeys(names, EARLIEST))
+        there = {name: self._there(name) for name in names}
+        destination_end = log_offsets(destination, dict.fromkeys(there.values(), LATEST))
+        destination_start = log_offsets(destination, dict.fromkeys(there.values(), EARLIEST))
         source_start = log_offsets(source, dict.fromkeys(names, EARLIEST))
         source_end = log_offsets(source, dict.fromkeys(names, LATEST))
         return {
             name: Ends(
                 source_start=source_start[name],
                 source_end=source_end[name],
-                destination_start=destination_start[name],
-                destination_end=destination_end[name],
+                destination_start=destination_start[there[name]],
+                destination_end=destination_end[there[name]],
             )
             for name in names
         }
 
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
-        seen = tail_comparison.compare(
-            self._source, self._destination.cluster, *name, start=ends.destination_start, end=ends.destination_end
-        )
+        if (fault := self._other_topic(name, ends)) is not None:
+            copy = replace(self._copies[name], copied_to=ends.destination_end, source_end=ends.source_end)
+            self._move(name, partition_copy.in_error(copy, Phase.DIVERGED, fault, self._clock.monotonic_ms()))
+            return
+        seen = self._compare(name, ends)
         position = self._reporter.position(*name)
         is_new = position is None
         counted_to = self._reporter.reported(*name) if position is None else position
@@ -168,6 +193,30 @@ class Forwarder:
             log.info(
                 "copying", topic=name.topic, partition=name.partition, from_offset=copy.copied_to, counted_to=copy.counted_to
             )
+
+    def _other_topic(self, name: TopicPartition, ends: Ends) -> str | None:
+        """Return why copying must not go on: the source's topic was made anew, and holds something else where it was copied."""
+        present, there = self.discovery.source_ids.get(name.topic, ""), self._there(name)
+        is_other, confirmed_to = self._identity.is_other(name, there, present)
+        if is_other and ends.destination_start < ends.destination_end:
+            end = ends.destination_end if confirmed_to is None else min(confirmed_to, ends.destination_end)
+            if self._compare(name, replace(ends, destination_end=end)) is not TailComparison.SAME:
+                return (
+                    f"the source's topic was deleted and made anew since offset {end} was copied, and does not hold the same "
+                    f"there; delete the destination's topic to copy the new one"
+                )
+        self._identity.take(name, there, present, ends.destination_end)
+        return None
+
+    def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
+        return tail_comparison.compare(
+            self._source,
+            self._destination.cluster,
+            name,
+            self._there(name),
+            start=ends.destination_start,
+            end=ends.destination_end,
+        )
 
     def _skip(self) -> None:
         for name, copy in self._copies.items():
@@ -201,11 +250,12 @@ class Forwarder:
                 by_topic.setdefault(name.topic, []).append(name)
         for names in by_topic.values():
             try:
-                ends = log_offsets(self._destination.cluster, dict.fromkeys(names, LATEST))
+                ends = log_offsets(self._destination.cluster, {self._there(name): LATEST for name in names})
             except HeadraceError as error:
                 self._trouble(names, error)
                 continue
-            for name, end in ends.items():
+            for name in names:
+                end = ends[self._there(name)]
                 self._move(name, partition_copy.destination_seen(self._copies[name], end, now_ms))
 
     # -- copy
@@ -213,8 +263,11 @@ class Forwarder:
     def _fetch(self) -> list[FetchedPartition]:
         now_ms = self._clock.monotonic_ms()
         wanted = {name: copy.fetch_offset for name, copy in self._copies.items() if partition_copy.is_due_to_fetch(copy, now_ms)}
+        wanted = self.governor.admitted(wanted, now_ms)
         if not wanted:
             return []
+        self._fetcher.max_bytes = self.governor.fetch_bytes(wanted, self._limits.fetch_bytes)
+        self._fetcher.partition_max_bytes = min(self._fetcher.max_bytes, self._limits.partition_bytes)
         self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
         try:
             fetched = self._fetcher.fetch(wanted)
@@ -225,10 +278,15 @@ class Forwarder:
         except HeadraceError as error:
             self._trouble(list(wanted), error)
             return []
+        self.governor.fetched(
+            {TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches) for one in fetched}
+        )
         for one in fetched:
             if one.error is not None:
                 self._trouble([TopicPartition(one.topic, one.partition)], one.error)
-        return [one for one in fetched if one.error is None]
+        # What was on its way when a pause was ordered is fetched again later.
+        orders = self.governor.orders
+        return [one for one in fetched if one.error is None and orders.pause_of(one.topic) is None]
 
     def _take(self, one: FetchedPartition) -> Append | None:
         """Carry out the plan for one fetched partition; return the append, if there is one."""

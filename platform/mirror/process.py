@@ -8,14 +8,17 @@ still, writes the status file and waits for the stop. They share the range repor
 import os
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..audit.model.tiers import MIRROR
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..client.connection.cluster import Cluster
+from ..client.consumer.group_positions import GroupPositions
+from ..client.fetch.fetched import TopicPartition
 from ..client.producer.producer import Producer
 from ..coordination.brokers import BrokerRegistry
+from ..coordination.mirror_sources import MirrorSources
 from ..coordination.positions import AuditPositions
 from ..coordination.restate_requests import RestateRequests
 from ..coordination.session import Session
@@ -26,20 +29,34 @@ from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from . import stall
+from .control.orders_file import OrdersFile, orders_path
 from .destination import Destination
-from .errors import SameCluster
+from .engine import Engine, Mode, engine_of, mode_for
+from .errors import MirrorError, SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
 from .quarantine import CorruptRanges
+from .restamped.destination_topics import DestinationTopics
+from .restamped.forwarder import RestampedForwarder
+from .restamped.placed_sink import PlacedSink
+from .restamped.sink import Sink
+from .restamped.transactional_sink import TransactionalSink
 from .restatement import Restatement
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
-from .status_facts import facts
+from .status_facts import facts, orders_facts
+from .syncing.sync import Sync, SyncSettings
+from .syncing.translation import ByLedger, SameOffsets
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
 REPORT_EVERY_MS = 1_000
 STATUS_EVERY_MS = 1_000
+SAY_AGAIN_MS = 60_000
+"""An audit that was restarted hears again of what is paused."""
 IDLE_MS = 50
+ENGINE_RETRY_MS = 500
+"""Between attempts to learn what the clusters are, at the start."""
 REQUEST_TIMEOUT_MS = 15_000
 REPORT_TIMEOUT_MS = 10_000
 LAST_REPORT_TIMEOUT_MS = 4_000
@@ -54,10 +71,23 @@ class MirrorSettings:
 
     source: str
     destination: str
-    destination_zookeeper: str
-    """`host:port[,…][/chroot]`. It holds how far this tier has reported, and the destination's topics."""
+    destination_zookeeper: str | None
+    """`host:port[,…][/chroot]`. It holds how far this tier has reported, and the destination's topics. Used for identical copies
+    only: with Apache Kafka at either end a group's offsets in the destination say how far it has reported.
+    """
     audit_bootstrap: str
     """The cluster with the audit's topic and the quarantine."""
+    name: str = "mirror"
+    """The name of the ledger and of the transactional id: two mirrors to one Kafka cluster need two names."""
+    naming: Naming = field(default_factory=Naming)
+    """Which topics are copied, and their names in the destination."""
+    sync: SyncSettings = field(default_factory=SyncSettings)
+    """What is copied besides records."""
+    replication_factor: int = -1
+    """Of topics that are made in Apache Kafka; -1: as the cluster is set."""
+    allows_retention: bool = False
+    """Copy to topics of Apache Kafka from which retention by event time deletes."""
+    transaction_timeout_ms: int = 60_000
     source_name: str = "live"
     """The source's name in quarantine records."""
     status_file: Path | None = None
@@ -83,17 +113,23 @@ class Mirror:
         self._reporter: RangeReporter | None = None
         self._audit: Cluster | None = None
         self._source_ends: SourceEnds | None = None
+        self._orders = OrdersFile(None if settings.status_file is None else orders_path(settings.status_file))
+        self._sync: Sync | None = None
         self._progress = Progress()
         self._stalled: str | None = None
         self._report_failure: tuple[int, str] | None = None
         """Since when reports have failed (wall clock, ms), and the last error."""
         self._died: BaseException | None = None
         self._knows_audit_topic = False
+        self._said_paused: dict[TopicPartition, str] = {}
+        """What the audit was told of paused partitions."""
+        self._say_again_ms = 0
+        self._mode: Mode | None = None
 
     def run(self, stop: StopSignal) -> None:
         """Mirror until `stop` is set. Raises the error that prevented the start, or that ended the forwarder's thread."""
         try:
-            self._start()
+            self._start(stop)
             while not stop.wait(STATUS_EVERY_MS if self._is_ready else IDLE_MS):
                 self._write_status()
                 if self._died is not None:
@@ -102,46 +138,131 @@ class Mirror:
             self._status.write("stopping")
             self._life.stop()
 
-    def _start(self) -> None:
+    def _start(self, stop: StopSignal) -> None:
         settings = self._settings
         self._status.write("starting")
-        session = Session(settings.destination_zookeeper, name="mirror")
-        self._life.started("zookeeper", session.close)
-        session.start()
         source = Cluster(settings.source, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         target = Cluster(settings.destination, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         self._audit = Cluster(settings.audit_bootstrap, client_id="headrace-mirror-audit", request_timeout_ms=REQUEST_TIMEOUT_MS)
         for cluster in (source, target, self._audit):
             self._life.started(f"connections to {cluster.bootstrap}", cluster.close)
+        engines = self._engines(source, target, stop)
+        if engines is None:
+            return
+        self._mode = mode_for(*engines)
+        session: Session | None = None
+        if self._mode is Mode.IDENTICAL:
+            if settings.destination_zookeeper is None:
+                raise ZookeeperNeeded(settings.destination)
+            session = Session(settings.destination_zookeeper, name="mirror")
+            self._life.started("zookeeper", session.close)
+            session.start()
         producer = Producer(self._audit, linger_ms=5, buffer_bytes=8 << 20, max_block_ms=5_000, delivery_timeout_ms=30_000)
         self._life.started("audit producer", lambda: producer.close(1_000))
         self._reporter = RangeReporter(
             tier=MIRROR,
             instance=f"{socket.gethostname()}/mirror/{os.getpid()}",
             sender=producer,
-            positions=AuditPositions(session),
+            positions=GroupPositions(target, f"headrace.{settings.name}", is_sole_writer=True)
+            if session is None
+            else AuditPositions(session),
             clock=self._clock,
         )
-        self._forwarder = Forwarder(
-            source=source,
-            destination=Destination(target, TopicRegistry(session), BrokerRegistry(session)),
-            reporter=self._reporter,
-            quarantine=CorruptRanges(producer, self._clock, cluster=settings.source_name),
-            clock=self._clock,
-        )
-        self._source_ends = SourceEnds(settings.source)
+        quarantine = CorruptRanges(producer, self._clock, cluster=settings.source_name)
+        if session is not None:
+            self._forwarder = Forwarder(
+                source=source,
+                destination=Destination(target, TopicRegistry(session), BrokerRegistry(session), settings.naming),
+                reporter=self._reporter,
+                quarantine=quarantine,
+                clock=self._clock,
+                naming=settings.naming,
+                kept_ids=MirrorSources(session),
+            )
+        else:
+            self._forwarder = self._restamped(source, target, engines, quarantine)
+        self._source_ends = SourceEnds(settings.source, settings.naming)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
-        restatement = Restatement(settings.destination, self._reporter, RestateRequests(session))
-        self._life.started("restatement", restatement.stop)
-        restatement.start()
+        self._sync = self._synced(self._forwarder, engines[1])
+        self._life.started("sync", self._sync.stop)
+        self._sync.start()
+        if session is not None:
+            restatement = Restatement(settings.destination, self._reporter, RestateRequests(session), settings.naming)
+            self._life.started("restatement", restatement.stop)
+            restatement.start()
+        self._forwarder.governor.orders = self._orders.look()
+        if self._orders.trouble is not None:
+            # What was paused must not be copied because its order is damaged.
+            raise MirrorError(self._orders.trouble)
         reporting = threading.Thread(target=self._report, name="mirror-reporter", daemon=True)
         forwarding = threading.Thread(target=self._forward, name="mirror-forwarder", daemon=True)
         self._life.started("reporter", lambda: self._stop_reporting(reporting))
         self._life.started("forwarder", lambda: self._stop_forwarding(forwarding))
         reporting.start()
         forwarding.start()
-        log.info("mirror_started", source=settings.source, destination=settings.destination)
+        log.info(
+            "mirror_started", source=settings.source, destination=settings.destination, mode=self._mode.value, name=settings.name
+        )
+
+    def _engines(self, source: Cluster, target: Cluster, stop: StopSignal) -> tuple[Engine, Engine] | None:
+        """Return what both clusters are, once both have answered; None if the mirror is to stop before."""
+        while True:
+            try:
+                return engine_of(source), engine_of(target)
+            except HeadraceError as error:
+                if not error.retriable:
+                    raise
+                self._status.write("starting", reason=str(error), beat_every_ms=STATUS_EVERY_MS)
+            if stop.wait(ENGINE_RETRY_MS):
+                return None
+
+    def _restamped(
+        self,
+        source: Cluster,
+        target: Cluster,
+        engines: tuple[Engine, Engine],
+        quarantine: CorruptRanges,
+    ) -> RestampedForwarder:
+        settings, reporter = self._settings, self._reporter
+        assert reporter is not None
+        topics = DestinationTopics(
+            target,
+            source,
+            self._clock,
+            engine=engines[1],
+            replication_factor=settings.replication_factor,
+            allows_retention=settings.allows_retention,
+            naming=settings.naming,
+        )
+        sink: Sink = (
+            TransactionalSink(target, settings.name, self._clock, transaction_timeout_ms=settings.transaction_timeout_ms)
+            if engines[1] is Engine.KAFKA
+            else PlacedSink(target, source, settings.name, self._clock)
+        )
+        return RestampedForwarder(
+            source=source,
+            is_dense=engines[0] is Engine.KAFKA,
+            topics=topics,
+            sink=sink,
+            mirror=settings.name,
+            reporter=reporter,
+            quarantine=quarantine,
+            clock=self._clock,
+            naming=settings.naming,
+        )
+
+    def _synced(self, forwarder: Forwarder, engine: Engine) -> Sync:
+        settings, is_identical = self._settings, self._mode is Mode.IDENTICAL
+        return Sync(
+            settings.source,
+            settings.destination,
+            settings.sync,
+            settings.naming,
+            destination_engine=engine,
+            translation=lambda cluster: SameOffsets(forwarder.copies) if is_identical else ByLedger(cluster, settings.name),
+            partitions=lambda: forwarder.copies().keys(),
+        )
 
     @property
     def _is_ready(self) -> bool:
@@ -152,11 +273,14 @@ class Mirror:
             return
         settings, copies, trouble = self._settings, self._forwarder.copies(), self._forwarder.discovery.trouble
         now_ms = self._clock.now_ms()
-        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms)
+        orders = self._forwarder.governor.orders = self._orders.look()
+        held = self._forwarder.governor.held(copies.keys() | self._source_ends.ends.keys())
+        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms, held)
         names = stall.stalled(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
         error = stall.last_error(copies, names or sorted(copies), trouble)
         waits = f"it waits for an answer of {settings.destination}"
         why = (
+            self._orders.trouble,
             stall.why_stalled(self._progress, names, error or self._source_ends.trouble or waits),
             stall.why_unreported(self._report_failure, now_ms=now_ms, stall_after_ms=settings.stall_after_ms),
         )
@@ -173,7 +297,10 @@ class Mirror:
             state,
             **({} if reason is None else {"reason": reason}),
             beat_every_ms=STATUS_EVERY_MS,
-            **facts(copies, trouble=trouble),
+            mode=None if self._mode is None else self._mode.value,
+            sync=None if self._sync is None else self._sync.facts(),
+            orders=orders_facts(orders, self._orders.trouble),
+            **facts(copies, trouble=trouble, held=held),
             **stall.facts(
                 self._progress,
                 source=settings.source,
@@ -222,6 +349,26 @@ class Mirror:
             see_to_audit_topic(self._audit, timeout_ms=timeout_ms)
             self._knows_audit_topic = True
         self._reporter.publish(timeout_ms)
+        self._say_what_is_paused(timeout_ms)
+
+    def _say_what_is_paused(self, timeout_ms: int) -> None:
+        """Tell the audit of each partition that is paused, and again at intervals: what stands still by order is not silent."""
+        assert self._reporter is not None
+        if self._forwarder is None:
+            return
+        orders = self._forwarder.governor.orders
+        paused = {name: one.words() for name in self._forwarder.copies() if (one := orders.pause_of(name.topic)) is not None}
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._say_again_ms:
+            self._said_paused = dict.fromkeys(self._said_paused.keys() - paused.keys(), "")
+            self._say_again_ms = now_ms + SAY_AGAIN_MS
+        for name in self._said_paused.keys() - paused.keys():
+            self._reporter.note(*name, "", timeout_ms)
+            del self._said_paused[name]
+        for name, words in paused.items():
+            if self._said_paused.get(name) != words:
+                self._reporter.note(*name, words, timeout_ms)
+                self._said_paused[name] = words
 
     def _stop_reporting(self, thread: threading.Thread) -> None:
         self._reporting_ends.set()

@@ -1,12 +1,14 @@
 """Records the offsets that the source cannot serve in the topic's quarantine on the source's cluster."""
 
+from ..audit.model.windows import window_start_ms
 from ..client.errors import ClientError
 from ..client.fetch.fetched import TopicPartition
 from ..client.producer.producer import Producer
 from ..client.quarantine import corrupt_range, send_quarantined
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
-from ..wire.quarantine_record import LogOrigin
+from ..wire.batch.record_batch import BatchHeader
+from ..wire.quarantine_record import LogOrigin, QuarantineRecord, head_of
 from .partition_copy import Gap
 
 log = get_logger(__name__)
@@ -29,7 +31,31 @@ class CorruptRanges:
             cluster=self._cluster, topic=name.topic, partition=name.partition, offset=gap.from_offset, to_offset=gap.to_offset
         )
         reason = f"offsets {gap.from_offset} to {gap.to_offset} of {name.topic}-{name.partition} cannot be read in the source"
-        record = corrupt_range("mirror", origin, reason, previous_ms=previous_ms, now_ms=self._clock.now_ms())
+        self._send(name, corrupt_range("mirror", origin, reason, previous_ms=previous_ms, now_ms=self._clock.now_ms()))
+
+    def put_refused(self, name: TopicPartition, header: BatchHeader, batch: memoryview, why: str) -> None:
+        """Write the record of a batch that the destination does not take; its payload is the batch's head. Raises ClientError."""
+        origin = LogOrigin(
+            cluster=self._cluster,
+            topic=name.topic,
+            partition=name.partition,
+            offset=header.base_offset,
+            to_offset=header.next_offset,
+        )
+        record = QuarantineRecord(
+            topic=name.topic,
+            stage="mirror",
+            code="refused_by_destination",
+            reason=f"{header.record_count} records at offset {header.base_offset}, {header.size_bytes} bytes: {why}",
+            origin=origin,
+            window_start_ms=window_start_ms(header.max_timestamp_ms),
+            window_from="record",
+            at_ms=self._clock.now_ms(),
+            payload=head_of(batch),
+        )
+        self._send(name, record)
+
+    def _send(self, name: TopicPartition, record: QuarantineRecord) -> None:
         try:
             send_quarantined(self._producer, record)
         except ClientError as error:

@@ -23,6 +23,7 @@ from ..coordination.restate_requests import RestateRequest
 from ..errors import HeadraceError
 from ..runtime.logs import get_logger
 from ..wire.batch.record_batch import BatchHeader
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
@@ -82,10 +83,19 @@ def _taken(counter: WindowCounter, begin: int, end: int) -> HeldRange:
 class Restatement:
     """Carries out the wishes, one partition after another. `start` begins the thread, `stop` ends it."""
 
-    def __init__(self, destination: str, reporter: RangeReporter, requests: Requests, *, every_ms: int = EVERY_MS) -> None:
+    def __init__(
+        self,
+        destination: str,
+        reporter: RangeReporter,
+        requests: Requests,
+        naming: Naming | None = None,
+        *,
+        every_ms: int = EVERY_MS,
+    ) -> None:
         self._cluster = Cluster(destination, client_id="headrace-mirror-restate", request_timeout_ms=REQUEST_TIMEOUT_MS)
         self._reporter = reporter
         self._requests = requests
+        self._naming = naming or Naming()
         self._every_ms = every_ms
         self._stopping = threading.Event()
         self._is_troubled = False
@@ -145,11 +155,13 @@ class Restatement:
 
     def _read(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
         # Damage is passed over here: the audit's own reader of the destination tells it.
+        topic = self._naming.destination_name(topic)
         return read_range(self._cluster, topic, partition, start, end, on_corrupt=lambda bad: None, timeout_ms=READ_TIMEOUT_MS)
 
     def _bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return from where to where there is something to say again; nothing: (0, 0)."""
         reported = self._reporter.reported(topic, partition)
+        topic = self._naming.destination_name(topic)
         self._cluster.forget(topic)
         try:
             if reported is None or partition not in self._cluster.partitions(topic):

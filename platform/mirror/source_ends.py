@@ -11,8 +11,8 @@ from ..client.connection.cluster import Cluster
 from ..client.fetch.fetched import TopicPartition
 from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
-from ..runtime.layout import is_internal
 from ..runtime.logs import get_logger
+from .topics.naming import Naming
 
 log = get_logger(__name__)
 
@@ -24,8 +24,9 @@ STOP_MS = 1_000
 class SourceEnds:
     """The last known ends of the source's partitions. Any thread may read `ends` and `trouble`."""
 
-    def __init__(self, bootstrap: str, *, every_ms: int = EVERY_MS) -> None:
+    def __init__(self, bootstrap: str, naming: Naming | None = None, *, every_ms: int = EVERY_MS) -> None:
         self._cluster = Cluster(bootstrap, client_id="headrace-mirror-ends", request_timeout_ms=REQUEST_TIMEOUT_MS)
+        self._is_wanted = (naming or Naming()).is_wanted
         self._every_ms = every_ms
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mirror-source-ends", daemon=True)
@@ -60,7 +61,7 @@ class SourceEnds:
         names = [
             TopicPartition(topic, partition)
             for topic in self._cluster.topics()
-            if not is_internal(topic)
+            if self._is_wanted(topic)
             for partition in self._cluster.partitions(topic)
         ]
         starts = log_offsets(self._cluster, dict.fromkeys(names, EARLIEST)) if names else {}

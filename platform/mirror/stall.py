@@ -5,7 +5,7 @@ retention does not wait for it. A partition whose copy stopped with an error sta
 mirror that copies and cannot tell the audit so is told, too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -55,10 +55,12 @@ def observed(
     copies: Mapping[TopicPartition, PartitionCopy],
     source: Mapping[TopicPartition, tuple[int, int]],
     now_ms: int,
+    held: Container[TopicPartition] = (),
 ) -> Progress:
     """Return the progress now. `source` holds where each partition of the source begins and ends, as last reported.
 
-    A partition that is not copied yet is behind by everything that the source holds of it.
+    A partition that is not copied yet is behind by everything that the source holds of it. `held`: those that an operator has
+    paused or throttled; they stand still because they are to.
     """
     found = {}
     for name in source.keys() | copies.keys():
@@ -70,7 +72,7 @@ def observed(
         lag_bytes = max(0, end - max(copied_to, start))
         is_stopped = copy is not None and copy.phase in ERROR_PHASES
         # A move backwards counts, too: the copy was deleted so that it is made anew.
-        is_moved = then is None or not (lag_bytes or is_stopped) or copied_to != then.copied_to
+        is_moved = then is None or name in held or not (lag_bytes or is_stopped) or copied_to != then.copied_to
         moved_at_ms = now_ms if then is None or is_moved else then.moved_at_ms
         found[name] = PartitionProgress(copied_to=copied_to, lag_bytes=lag_bytes, moved_at_ms=moved_at_ms, is_stopped=is_stopped)
     return Progress(partitions=found)

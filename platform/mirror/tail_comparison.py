@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
+from ..client.fetch.fetched import TopicPartition
 from ..client.fetch.read_range import read_range
 from ..wire.batch.record_batch import BatchHeader
 from .partition_copy import TailComparison
@@ -17,15 +18,17 @@ LOOK_BACK_BYTES = 256 * 1024
 TIMEOUT_MS = 5_000
 
 
-def compare(source: Cluster, destination: Cluster, topic: str, partition: int, *, start: int, end: int) -> TailComparison:
-    """Compare the destination's last batch with the source's; the destination holds [start, end). Raises ClientError."""
+def compare(
+    source: Cluster, destination: Cluster, name: TopicPartition, there: TopicPartition, *, start: int, end: int
+) -> TailComparison:
+    """Compare the destination's last batch with the source's; the destination's log is [start, end). Raises ClientError."""
     if start >= end:
         return TailComparison.UNKNOWN
-    last = _last_batch(destination, topic, partition, start, end)
+    last = _last_batch(destination, *there, start, end)
     if last is None:
         return TailComparison.UNKNOWN
     try:
-        found = next(_headers(source, topic, partition, last.position, last.next_offset), None)
+        found = next(_headers(source, *name, last.position, last.next_offset), None)
     except OffsetOutOfRange:
         return TailComparison.UNKNOWN
     if found is None or found.position >= last.next_offset:

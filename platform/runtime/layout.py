@@ -1,17 +1,25 @@
-"""The platform's names, addresses and folders on one machine. People and scripts rely on them. Reads only the environment.
+"""The platform's names, addresses and folders on one machine. People and scripts rely on them. Reads only the environment, and
+which engine a home was made with.
 
-`PORT_SHIFT` moves every port by the same number; `HEADRACE_HOME` moves all state.
-Two platforms with different values run side by side.
+`PORT_SHIFT` moves every port by the same number; `HEADRACE_HOME` moves all state; `HEADRACE_ENGINE` names what the two clusters
+are. Two platforms with different values run side by side.
 """
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from ..errors import HeadraceError
 
 LOOPBACK = "127.0.0.1"
+
+Engine = Literal["headrace", "kafka"]
+"""What the live and the offline cluster are: our own broker with ZooKeeper, or Apache Kafka without."""
+ENGINES: tuple[Engine, ...] = get_args(Engine)
+ENGINE_FILE = "engine"
+"""In the home, from its first `up` on: the data of one engine means nothing to the other."""
 
 AUDIT_TOPIC = "_headrace.audit"
 """Every tier's counts, as JSON. One partition, on the live cluster; kept until checkpoints hold it."""
@@ -41,26 +49,47 @@ class LayoutError(HeadraceError):
     """The environment names a layout that cannot be."""
 
 
+def known_engine(name: str) -> Engine:
+    """Return the engine of this name. Raises LayoutError."""
+    for engine in ENGINES:
+        if engine == name:
+            return engine
+    raise LayoutError(f"HEADRACE_ENGINE={name!r} is no engine: {' or '.join(ENGINES)}")
+
+
+def engine_of(home: Path) -> str | None:
+    """Return the engine that the home's data was made with, or None for a new home."""
+    try:
+        return (home / ENGINE_FILE).read_text().strip() or None
+    except OSError:
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The folders and addresses of one local platform."""
 
     home: Path
     port_shift: int = 0
+    engine: Engine = "headrace"
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Layout":
-        """Return the layout that `HEADRACE_HOME` (default `.headrace`) and `PORT_SHIFT` (default 0) name."""
+        """Return the layout that `HEADRACE_HOME` (default `.headrace`), `PORT_SHIFT` (default 0) and `HEADRACE_ENGINE` (default:
+        the home's own, else `headrace`) name.
+        """
         environment = os.environ if environment is None else environment
         shift = environment.get("PORT_SHIFT", "") or "0"
         if not shift.lstrip("-").isdigit() or not 0 <= int(shift) <= 50_000:
             raise LayoutError(f"PORT_SHIFT={shift!r} is not a whole number from 0 to 50000: unset it or give one")
         home = Path(environment.get("HEADRACE_HOME", "") or ".headrace")
-        return cls(home=home.absolute(), port_shift=int(shift))
+        home = home.absolute()
+        named = environment.get("HEADRACE_ENGINE", "") or engine_of(home) or "headrace"
+        return cls(home=home, port_shift=int(shift), engine=known_engine(named))
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process this same layout."""
-        return {"HEADRACE_HOME": str(self.home), "PORT_SHIFT": str(self.port_shift)}
+        return {"HEADRACE_HOME": str(self.home), "PORT_SHIFT": str(self.port_shift), "HEADRACE_ENGINE": self.engine}
 
     def port(self, unshifted: int) -> int:
         return unshifted + self.port_shift
@@ -70,11 +99,13 @@ class Layout:
 
     @property
     def live_zookeeper(self) -> str:
-        return self.address(2181)
+        """Empty if the engine has no ZooKeeper: whoever would coordinate there asks the cluster itself."""
+        return "" if self.engine == "kafka" else self.address(2181)
 
     @property
     def offline_zookeeper(self) -> str:
-        return self.address(2182)
+        """Empty if the engine has no ZooKeeper."""
+        return "" if self.engine == "kafka" else self.address(2182)
 
     @property
     def live_bootstrap(self) -> str:

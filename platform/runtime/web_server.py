@@ -1,15 +1,20 @@
 """An ASGI application served by uvicorn on a thread of its own. The composition root keeps the signals."""
 
 import socket
+import ssl
 import threading
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..errors import HeadraceError
+from .http_access import CHALLENGE, UNAUTHORIZED, BearerToken, HttpAccess, Unprotected, is_open
 
 KEEP_ALIVE_S = 60
 """How long a connection may stay open without a request."""
+HOW_TO_PROTECT = "--token-file FILE (clients send it as a bearer token), or --tls-cert, --tls-key and --tls-client-ca (mTLS)"
 STARTED_MS = 10_000
 STOPPED_MS = 10_000
 """How long `stop` waits for the thread's end, after the drain."""
@@ -39,13 +44,46 @@ def bound(host: str, port: int) -> socket.socket:
     return listener
 
 
+class WithToken:
+    """An application that answers 401 to requests without the token; pages about health stay open."""
+
+    def __init__(self, app: ASGIApp, token: BearerToken) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (
+            scope["type"] == "http"
+            and not is_open(scope["path"])
+            and not self._token.admits(Headers(scope=scope).get("authorization"))
+        ):
+            refusal = PlainTextResponse(f"{UNAUTHORIZED}\n", 401, {"WWW-Authenticate": CHALLENGE})
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
 class WebServer:
     """One application on one bound socket. `stop` closes the socket."""
 
     def __init__(
-        self, app: ASGIApp, listener: socket.socket, *, name: str, most_requests: int | None = None, drain_s: int = 5
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        *,
+        name: str,
+        most_requests: int | None = None,
+        drain_s: int = 5,
+        access: HttpAccess | None = None,
     ) -> None:
-        """Requests beyond `most_requests` at once get 503. `stop` waits `drain_s` for the requests under way."""
+        """Requests beyond `most_requests` at once get 503. `stop` waits `drain_s` for the requests under way.
+
+        Raises Unprotected when the listener is not on the loopback and `access` does not protect it, or is of no use.
+        """
+        access = access or HttpAccess()
+        access.check(listener.getsockname()[0], how=HOW_TO_PROTECT)
+        token = access.token()
+        app = app if token is None else WithToken(app, token)
         self._listener = listener
         self._drain_s = drain_s
         self._server = uvicorn.Server(
@@ -57,8 +95,16 @@ class WebServer:
                 timeout_graceful_shutdown=drain_s,
                 timeout_keep_alive=KEEP_ALIVE_S,
                 limit_concurrency=most_requests,
+                ssl_certfile=access.certificate,
+                ssl_keyfile=access.key,
+                ssl_ca_certs=None if access.client_authorities is None else str(access.client_authorities),
+                ssl_cert_reqs=ssl.CERT_NONE if access.client_authorities is None else ssl.CERT_REQUIRED,
             )
         )
+        try:
+            self._server.config.load()
+        except (ssl.SSLError, OSError, ValueError) as error:
+            raise Unprotected(f"certificate {access.certificate}, key {access.key}: cannot be used: {error}") from None
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)
 
     @property

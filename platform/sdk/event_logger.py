@@ -21,10 +21,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from ..audit.model.messages import SAMPLED
 from ..audit.model.windows import WINDOW_MS
 from ..audit.model.windows import window_start_ms as window_start_ms_of
 from ..client.producer.accumulator import Partitioner
 from ..client.producer.partitioner import partition_for_key
+from ..client.security.chosen import ClientConfig
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logs import get_library_logger
@@ -71,6 +73,7 @@ class EventLogger:
         application: str,
         bootstrap: str | None = None,
         registry_url: str | None = None,
+        client_config: "ClientConfig | None" = None,
         journal: Path | JournalSettings | None = None,
         instance: str | None = None,
         server_name: str | None = None,
@@ -97,10 +100,13 @@ class EventLogger:
         needs no network, and `headrace agent` ships what it takes; key, lateness and times are the journal's too, the settings of
         sending are the agent's.
 
+        `client_config`: how to speak to the cluster (TLS, SASL), as the path of a properties file or as its names and values;
+        None: what HEADRACE_CLIENT_CONFIG names, else in the clear.
+
         `key`: a field's name, or a function of the event, for calls of `log` that give none.
 
-        Raises `TopicRefused`, `SchemaRefused`, `LoggerMisconfigured`, `JournalRefused`, and the registry's refusal
-        (`IncompatibleSchema`, `InvalidSchema`).
+        Raises `TopicRefused`, `SchemaRefused`, `LoggerMisconfigured`, `JournalRefused`, `ClientConfigRefused`, and the registry's
+        refusal (`IncompatibleSchema`, `InvalidSchema`).
         """
         if (fault := topic_fault(topic)) is not None:
             raise TopicRefused(f"{fault}: give the logger another topic")
@@ -141,6 +147,7 @@ class EventLogger:
             sending = DirectSettings(
                 bootstrap=bootstrap,
                 registry_url=registry_url,
+                client_config=client_config,
                 buffer_bytes=buffer_bytes,
                 codec=codec,
                 acks=-1 if acks == "all" else acks,
@@ -211,6 +218,20 @@ class EventLogger:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return self._transport.take(*encoded, 0) is None
+
+    def sampled(self, count: int = 1, *, event_time_ms: int | None = None) -> None:
+        """Count events of one time (now, unless given) that the application chose not to log.
+
+        Their window then says how many, and is ACCOUNTED. Raises `EventRefused` for a time or a number that cannot be.
+        """
+        given = self._clock.now_ms() if event_time_ms is None else event_time_ms
+        timestamp_ms = event_time_ms_of(given)
+        first, end = self._only_between_ms or (0, None)
+        if timestamp_ms is None or timestamp_ms < first or (end is not None and timestamp_ms >= end):
+            raise EventRefused(EVENT_TIME, given, "milliseconds since the epoch, within the times that this logger announced")
+        if type(count) is not int or count < 1:
+            raise EventRefused("count", count, "a number of events from 1 on")
+        self._transport.lost(window_start_ms_of(timestamp_ms, self._window_ms), SAMPLED, count)
 
     def quarantine(
         self,
@@ -327,7 +348,7 @@ class EventLogger:
     def _tell_end(self) -> None:
         """Log what became of this run's events, in one line."""
         ledger = self.ledger()
-        tell = log.warning if ledger.dropped else log.info
+        tell = log.warning if ledger.dropped.keys() - {SAMPLED} else log.info
         tell(
             "logger_closed",
             topic=self.topic,

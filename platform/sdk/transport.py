@@ -34,7 +34,8 @@ class LoggerRun:
 class Ledger:
     """What became of one logger's events so far; exact after `close`.
 
-    taken + quarantined + the sum of `dropped` = all calls of `log` and `quarantine` that reached the transport. An event that was
+    taken + quarantined + the sum of `dropped` = all calls of `log` and `quarantine` that reached the transport, and what the
+    application said that it `sampled`. An event that was
     taken and is given up later moves from `taken` to `dropped`. taken = acknowledged + journaled + those still under way.
     """
 
@@ -82,7 +83,7 @@ class Transport(Protocol):
         """Take what could not become an event; counted in its window as `quarantined`, or as a loss."""
 
     def lost(self, window_start_ms: int, name: str, count: int = 1) -> None:
-        """Count events that were refused to the caller, by a name of `LOSS_NAMES`."""
+        """Count events that were refused to the caller, or that it chose not to log, by a name of `LOSS_NAMES`."""
 
     def flush(self, timeout_ms: int) -> None:
         """Return once everything taken before is acknowledged (direct), or on the disk (journal)."""

@@ -188,12 +188,12 @@ def _skipped(
 
 def _warn_of_expired(topic: str, loaded: Mapping[int, int], new: Sequence[OffsetRange]) -> None:
     for one in new:
-        if one.from_offset > loaded.get(one.partition, 0) and one.partition in loaded:
+        if one.from_offset > loaded.get(one.partition, 0):
             log.warning(
                 "offsets_expired_before_load",
                 topic=topic,
                 partition=one.partition,
-                from_offset=loaded[one.partition],
+                from_offset=loaded.get(one.partition, 0),
                 to_offset=one.from_offset,
             )
 

@@ -1,4 +1,4 @@
-"""Lets Spark read ranges of a topic and write their rows, one hour a file."""
+"""Lets Spark's tasks read ranges of a topic and write their rows, one hour a file."""
 
 import shutil
 from collections.abc import Collection, Sequence
@@ -12,11 +12,13 @@ from ...runtime import logs
 from ...schema_registry.client.registry_client import RegistryClient
 from ..errors import LoadUnproven, SparkFailed
 from ..source import task_reports
-from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
-from ..source.offset_ranges import OffsetRange, ranges_to_json, split_ranges
+from ..source.columns import SYSTEM_COLUMNS
+from ..source.log_density import bytes_per_offset
+from ..source.offset_ranges import OffsetRange, packed, split_ranges
+from ..source.split_source import SplitSource
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
-from ..warehouse.hours import BEFORE_1970
 from .settings import LoadSettings
+from .split_task import ANSWER, ANSWER_TYPE, SplitsDone, SplitTask
 from .staging import SCRATCH
 
 if TYPE_CHECKING:
@@ -56,15 +58,19 @@ class RowWriter:
         settings = self._settings
         registry = RegistryClient(settings.registry_url)
         columns = event_columns(columns, subject_schemas(registry, settings.topic).values())
-        splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span)
+        density = bytes_per_offset(settings.bootstrap, settings.topic, ranges)
+        splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span, bytes_per_offset=density)
+        groups = packed(splits, tasks=settings.splits, bytes_per_offset=density)
         for number in range(SCHEMA_ROUNDS):
-            target, counted = folder / f"rows-{number}", folder / f"receipts-{number}"
-            self._spark_writes(columns, splits, target, counted, hours)
-            total, absent = task_reports.read_all(counted, splits)
-            if absent:
-                raise LoadUnproven(settings.topic, f"{len(absent)} of {len(splits)} splits left no report in {counted}")
+            target = folder / f"rows-{number}"
+            done = self._spark_writes(columns, groups, target, hours)
+            reports = [report for one in done for report in one.reports]
+            if sorted(report.split for report in reports) != sorted(splits):
+                raise LoadUnproven(settings.topic, f"{len(splits)} splits were to be read, and {len(reports)} are reported")
+            total = task_reports.total_of(reports)
             if not total.missing_schema_ids:
-                files = sorted(target.glob(f"{HOUR_FIELD}=*/*.parquet"))
+                files = sorted(Path(path) for one in done for path in one.files)
+                _delete_others(target, set(files))
                 return Written(columns=columns, files=files, total=total)
             wider = event_columns(columns, schemas_by_id(registry, total.missing_schema_ids).values())
             log.info("load_reads_again", topic=settings.topic, schema_ids=sorted(total.missing_schema_ids))
@@ -77,41 +83,36 @@ class RowWriter:
         raise LoadUnproven(settings.topic, f"new schemas were met in {SCHEMA_ROUNDS} readings, each time others")
 
     def _spark_writes(
-        self,
-        columns: pa.Schema,
-        splits: Sequence[OffsetRange],
-        target: Path,
-        counted: Path,
-        only_hours: Collection[int] | None,
-    ) -> None:
+        self, columns: pa.Schema, groups: Sequence[Sequence[OffsetRange]], target: Path, only_hours: Collection[int] | None
+    ) -> list[SplitsDone]:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
-        from pyspark.sql import functions as F
-        from pyspark.sql.pandas.types import from_arrow_schema
 
         from .session import start_session
 
         settings = self._settings
+        if not groups:
+            return []
         if self._session is None:
             self._session = start_session(f"headrace load {settings.topic}", target.with_name(SCRATCH), master=settings.master)
-        schema = from_arrow_schema(pa.schema([*columns, *SYSTEM_COLUMNS]))
-        options = {
-            "bootstrap": settings.bootstrap,
-            "topic": settings.topic,
-            "registry": settings.registry_url,
-            "ranges": ranges_to_json(splits),
-            "quarantine": settings.quarantine_bootstrap,
-            "receipts": str(counted),
-        }
+        task = SplitTask(
+            source=SplitSource(
+                bootstrap=settings.bootstrap,
+                topic=settings.topic,
+                registry=settings.registry_url,
+                quarantine=settings.quarantine_bootstrap,
+                client_config=None,
+                cluster="offline",
+            ),
+            target=pa.schema([*columns, *SYSTEM_COLUMNS]),
+            groups=groups,
+            folder=str(target),
+            hours=None if only_hours is None else frozenset(only_hours),
+        )
         try:
-            rows = self._session.read.format("headrace").schema(schema).options(**options).load()
-            hours = rows.withColumn(HOUR_FIELD, F.expr("cast(floor(unix_seconds(_timestamp) / 3600) as bigint)"))
-            hour = F.col(f"`{HOUR_FIELD}`")
-            if only_hours is not None:
-                hours = hours.where(F.greatest(hour, F.lit(BEFORE_1970)).isin(*only_hours))
-            # Rebalance: the rows of one hour come together, so that files are few; a huge hour is still split over tasks.
-            sorted_hours = hours.hint("rebalance", hour).sortWithinPartitions(hour, "_timestamp")
-            sorted_hours.write.partitionBy(HOUR_FIELD).parquet(str(target))
+            # One number a partition: a task for each group.
+            numbers = self._session.range(0, len(groups), 1, len(groups))
+            return [SplitsDone.of_json(row[ANSWER]) for row in numbers.mapInArrow(task, ANSWER_TYPE).collect()]
         except PySparkException as error:
             raise SparkFailed(settings.topic, _first_lines(error)) from error
         except (Py4JError, OSError, EOFError) as error:
@@ -124,6 +125,13 @@ class RowWriter:
                 session.stop()
             except Exception as error:  # its JVM may be gone; that error was raised already
                 log.warning("spark_not_stopped", reason=str(error).splitlines()[:1])
+
+
+def _delete_others(folder: Path, files: Collection[Path]) -> None:
+    """Delete what attempts have left that did not come to their end, or that were repeated."""
+    for path in folder.glob("*/*.parquet"):
+        if path not in files:
+            path.unlink()
 
 
 def _first_lines(error: Exception) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from ...client.security.chosen import VARIABLE as CLIENT_CONFIG
 from ...runtime.layout import LOOPBACK
 from ..source.data_source import TopicDataSource
 
@@ -22,16 +23,6 @@ SETTINGS = {
     f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").resolve()}"',
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    # The older INT96 has no statistics, and Iceberg takes each file's hour from them.
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Dates of before 1582 are stored as they are: the other setting stops the load at the first of them.
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.shuffle.partitions": "8",
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "128m",
-    "spark.sql.files.maxRecordsPerFile": "2000000",
-    # Here a file of this name has another meaning: the proof of a published hour.
-    "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
 
 
@@ -48,6 +39,9 @@ def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSessi
         builder = builder.config(key, value)
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     builder = builder.config("spark.sql.warehouse.dir", str(scratch / "unused")).config("spark.local.dir", str(scratch))
+    if CLIENT_CONFIG in os.environ:
+        # Paths only: executors read the files on their own machines, and Spark's UI and event log hold no secret.
+        builder = builder.config(f"spark.executorEnv.{CLIENT_CONFIG}", os.environ[CLIENT_CONFIG])
     if master is not None or not is_submitted:
         builder = builder.master(master or "local[2]")
     session = builder.getOrCreate()

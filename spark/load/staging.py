@@ -45,8 +45,7 @@ class StagingFolder:
         """Release the folder; `discard` deletes it, because nothing of it was committed."""
         if discard:
             shutil.rmtree(self.path, ignore_errors=True)
-        for used_up in (*self.path.glob("receipts-*"), self.path / SCRATCH):
-            shutil.rmtree(used_up, ignore_errors=True)
+        shutil.rmtree(self.path / SCRATCH, ignore_errors=True)
         if self._lock is not None:
             self._lock.close()
 

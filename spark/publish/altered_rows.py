@@ -17,11 +17,11 @@ from ...runtime.logs import get_logger
 from ...schema_registry.client.registry_client import RegistryClient
 from ...wire.quarantine_record import QuarantineRecord
 from ..source.cluster_batches import cluster_batches
-from ..source.data_source import schema_of
 from ..source.decoding import BlockDecoder
 from ..source.log_ends import check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange
 from ..source.split_reader import SplitReader
+from ..source.split_source import schema_of
 from ..warehouse.file_rows import Rows, join_rows, rows_of, stretches
 
 log = get_logger(__name__)

@@ -1,7 +1,7 @@
 """What may be published although records are lost by name: `<warehouse>/publish.toml`, optional.
 
 [default]
-despite = []                # names of losses without an address: expired, refused, send_failed, dropped_…
+despite = []                # names of losses without an address: sampled, expired, refused, send_failed, dropped_…
 [topics.access_log]
 despite = ["expired"]
 """

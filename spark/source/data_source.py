@@ -11,34 +11,27 @@ Works on any Kafka-wire cluster.
 | `ranges` | `[[partition, from, to], ...]`, one task each; default: all that the log holds now |
 | `pieces`, `max_piece_span` | about how many splits (tasks), and the most offsets of one (bytes, in a byte-addressed log) |
 | `quarantine` | bootstrap of the cluster with `<topic>.quarantine`, for records that are no row; without it they are an error |
+| `client_config` | path of the properties files (TLS, SASL) on each executor, `:` between; default: `HEADRACE_CLIENT_CONFIG` |
 | `cluster` | name of the source cluster in the quarantine's origins; default `offline` |
-| `receipts` | folder in which each task writes its report (see `task_reports`) |
 
 The schema is the union of the subject's versions unless `.schema()` gives one. Source: PySpark 4's Python Data Source API.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...client.connection.cluster import Cluster
-from ...runtime.clock import SystemClock
 from ...schema_registry.client.registry_client import RegistryClient
-from ...schema_registry.errors import UnknownSchemaId
 from ..errors import WarehouseError
-from . import task_reports
-from .cluster_batches import cluster_batches
 from .columns import SYSTEM_COLUMNS
-from .decoding import BlockDecoder
+from .log_density import bytes_per_offset
 from .log_ends import log_ends
 from .offset_ranges import OffsetRange, ranges_from_json, split_ranges
-from .quarantine import ClusterQuarantine
-from .split_reader import Quarantine, SplitReader
+from .split_source import SplitSource
 from .subject_schemas import event_columns, subject_schemas
 
 DEFAULT_SPLITS = 4
@@ -63,8 +56,8 @@ class _Options:
     splits: int | None
     max_split_span: int
     quarantine: str | None
+    client_config: str | None
     cluster: str
-    task_reports: str | None
 
     @classmethod
     def of(cls, given: dict[str, str]) -> "_Options":
@@ -81,11 +74,22 @@ class _Options:
                 splits=int(words["pieces"]) if "pieces" in words else None,
                 max_split_span=int(words.get("max_piece_span", DEFAULT_MAX_SPLIT_SPAN)),
                 quarantine=words.get("quarantine"),
+                client_config=words.get("client_config"),
                 cluster=words.get("cluster", "offline"),
-                task_reports=words.get("receipts"),
             )
         except ValueError as error:
             raise WarehouseError(f"format headrace: pieces and max_piece_span are whole numbers: {error}") from error
+
+    @property
+    def source(self) -> SplitSource:
+        return SplitSource(
+            bootstrap=self.bootstrap,
+            topic=self.topic,
+            registry=self.registry,
+            quarantine=self.quarantine,
+            client_config=self.client_config,
+            cluster=self.cluster,
+        )
 
 
 class TopicDataSource(DataSource):
@@ -119,50 +123,16 @@ class TopicReader(DataSourceReader):
         if options.ranges is not None:
             splits = ranges_from_json(options.ranges)
         else:
-            splits = log_ends(options.bootstrap, options.topic).whole()
+            splits = log_ends(options.bootstrap, options.topic, options.client_config).whole()
         if options.ranges is None or options.splits is not None:
-            splits = split_ranges(splits, splits=options.splits or DEFAULT_SPLITS, max_span=options.max_split_span)
+            density = bytes_per_offset(options.bootstrap, options.topic, splits, options.client_config)
+            wanted = options.splits or DEFAULT_SPLITS
+            splits = split_ranges(splits, splits=wanted, max_span=options.max_split_span, bytes_per_offset=density)
         found = [Split(partition=one.partition, from_offset=one.from_offset, to_offset=one.to_offset) for one in splits]
         return list(found) or [Split(partition=0, from_offset=0, to_offset=0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)
-        options = self._options
         split = OffsetRange(partition=partition.partition, from_offset=partition.from_offset, to_offset=partition.to_offset)
         target = to_arrow_schema(self._schema, timezone="UTC")
-        cluster = Cluster(options.bootstrap, client_id="headrace-load")
-        quarantine = ClusterQuarantine(options.quarantine) if options.quarantine else None
-        try:
-            yield from SplitReader(
-                topic=options.topic,
-                cluster=options.cluster,
-                split=split,
-                batches=cluster_batches(cluster, options.topic),
-                decoder=BlockDecoder(target, split.partition, schema_of(RegistryClient(options.registry))),
-                quarantine=quarantine,
-                on_report=_report_writer(options.task_reports),
-                clock=SystemClock(),
-                wants_digest=options.task_reports is not None,
-            ).rows()
-        finally:
-            _close(quarantine)
-            cluster.close()
-
-
-def schema_of(registry: RegistryClient) -> Callable[[int], str | None]:
-    def schema_of(schema_id: int) -> str | None:
-        try:
-            return registry.schema(schema_id)
-        except UnknownSchemaId:
-            return None
-
-    return schema_of
-
-
-def _report_writer(folder: str | None) -> Callable[[task_reports.TaskReport], None]:
-    return (lambda report: None) if folder is None else (lambda report: task_reports.write(Path(folder), report))
-
-
-def _close(quarantine: Quarantine | None) -> None:
-    if isinstance(quarantine, ClusterQuarantine):
-        quarantine.close()
+        yield from self._options.source.rows(split, target, on_report=lambda report: None, wants_digest=False)

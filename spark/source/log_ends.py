@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ...client.connection.cluster import Cluster
 from ...client.fetch.fetched import TopicPartition
 from ...client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from ...client.security.chosen import named_for
 from ..errors import LogMoved
 from .offset_ranges import OffsetRange
 
@@ -25,9 +26,9 @@ class LogEnds:
         ]
 
 
-def log_ends(bootstrap: str, topic: str) -> LogEnds:
+def log_ends(bootstrap: str, topic: str, client_config: str | None = None) -> LogEnds:
     """Return the ends, as the cluster reports them now. Raises the client's errors: UnknownTopic, BrokerUnreachable."""
-    cluster = Cluster(bootstrap, client_id="headrace-load")
+    cluster = Cluster(bootstrap, client_id="headrace-load", security=named_for(bootstrap, client_config))
     try:
         names = [TopicPartition(topic, partition) for partition in cluster.partitions(topic)]
         start = log_offsets(cluster, {name: EARLIEST for name in names})

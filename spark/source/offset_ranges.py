@@ -26,13 +26,20 @@ class OffsetRange:
 
 
 def split_ranges(
-    ranges: Sequence[OffsetRange], *, splits: int, min_span: int = 1 << 20, max_span: int = 64 << 20
+    ranges: Sequence[OffsetRange],
+    *,
+    splits: int,
+    min_span: int = 1 << 20,
+    max_span: int = 64 << 20,
+    bytes_per_offset: int = 1,
 ) -> list[OffsetRange]:
     """Return `ranges` cut into about `splits` parts of equal span, none longer than `max_span`, none cut below `min_span`.
 
     Together the parts cover exactly what `ranges` cover, without overlap; empty ranges are left out. `max_span` bounds what one
-    task reads. `min_span` keeps tasks from being smaller than their own cost. If the two disagree, `max_span` wins.
+    task reads. `min_span` keeps tasks from being smaller than their own cost. If the two disagree, `max_span` wins. Both are
+    bytes; in a log that counts records, `bytes_per_offset` are those of a record.
     """
+    min_span, max_span = max(1, min_span // bytes_per_offset), max(1, max_span // bytes_per_offset)
     total = sum(one.span for one in ranges)
     target = max(1, min(max_span, max(min_span, -(-total // max(1, splits)))))
     found: list[OffsetRange] = []
@@ -42,6 +49,24 @@ def split_ranges(
             begin = one.from_offset + one.span * index // count
             end = one.from_offset + one.span * (index + 1) // count
             found.append(OffsetRange(partition=one.partition, from_offset=begin, to_offset=end))
+    return found
+
+
+def packed(
+    splits: Sequence[OffsetRange], *, tasks: int, min_span: int = 1 << 20, bytes_per_offset: int = 1
+) -> list[list[OffsetRange]]:
+    """Return the splits in about `tasks` groups of neighbours, so that small ones share a task and its files. No group but one of
+    a single split spans more than `min_span` bytes, or than its share of them all.
+    """
+    most = max(min_span // bytes_per_offset, -(-sum(one.span for one in splits) // max(1, tasks)))
+    found: list[list[OffsetRange]] = []
+    span = 0
+    for one in splits:
+        if not found or span + one.span > most:
+            found.append([])
+            span = 0
+        found[-1].append(one)
+        span += one.span
     return found
 
 
@@ -72,19 +97,19 @@ def new_ranges(
     """Return the offsets of the log that are not loaded yet, by partition; a partition with nothing new has no range, one whose
     new records have all expired an empty one.
 
-    If the log starts after the loaded offset (records expired before they were loaded), the range begins at the log's start: the
-    gap stays visible in the ranges. Raises WarehouseError if the table has offsets that the log has not reached: then it is
-    another log, or one that lost its tail.
+    If the log starts after the loaded offset (records expired before they were loaded; before the first load, too), the range
+    begins at the log's start: the gap stays visible in the ranges. Raises WarehouseError if the table has offsets that the log
+    has not reached: then it is another log, or one that lost its tail.
     """
     found = []
     for partition in sorted(log_end):
-        begin = max(loaded.get(partition, 0), log_start[partition])
-        if loaded.get(partition, 0) > log_end[partition]:
+        known = loaded.get(partition, 0)
+        begin = max(known, log_start[partition])
+        if known > log_end[partition]:
             raise WarehouseError(
-                f"the table of {topic!r} has loaded partition {partition} up to {loaded[partition]} and the log ends at "
+                f"the table of {topic!r} has loaded partition {partition} up to {known} and the log ends at "
                 f"{log_end[partition]}: wait until the mirror has refilled it; if this is another cluster, use another warehouse"
             )
-        has_expired = partition in loaded and loaded[partition] < begin
-        if begin < log_end[partition] or has_expired:
+        if begin < log_end[partition] or known < begin:
             found.append(OffsetRange(partition=partition, from_offset=begin, to_offset=log_end[partition]))
     return found

@@ -3,6 +3,7 @@
 from ...client.connection.cluster import Cluster
 from ...client.producer.producer import Producer
 from ...client.quarantine import send_quarantined
+from ...client.security.chosen import named_for
 from ...wire.quarantine_record import QuarantineRecord
 
 FLUSH_MS = 120_000
@@ -11,15 +12,17 @@ FLUSH_MS = 120_000
 class ClusterQuarantine:
     """Writes quarantine records to a cluster. Connects at the first record."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_config: str | None = None) -> None:
         self._bootstrap = bootstrap
+        self._client_config = client_config
         self._cluster: Cluster | None = None
         self._producer: Producer | None = None
 
     def put(self, record: QuarantineRecord) -> None:
         """Send a record; wait while the producer's buffer is full."""
         if self._producer is None:
-            self._cluster = Cluster(self._bootstrap, client_id="headrace-load")
+            security = named_for(self._bootstrap, self._client_config)
+            self._cluster = Cluster(self._bootstrap, client_id="headrace-load", security=security)
             self._producer = Producer(self._cluster)
         send_quarantined(self._producer, record)
 

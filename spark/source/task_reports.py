@@ -1,18 +1,11 @@
-"""The reports of the reading tasks, one small file for each split: rows, their digest, quarantined records. The driver adds
-them up.
+"""What the reading tasks report, one report for each split: rows, their digest, quarantined records. The driver adds them up."""
 
-A Spark data source can return nothing besides its rows, hence the files. A repeated task writes the same file again (it is named
-after the split), so retries and speculation count once. The folder is beside the Parquet files: a process that can write those
-can write these.
-"""
-
-import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from typing import Any
 
 from ...audit.model.messages import Skipped, Stretch
-from ...runtime.whole_file import replace_file
 from .digest import MODULUS
 from .offset_ranges import OffsetRange
 
@@ -38,6 +31,27 @@ class TaskReport:
     missing_schema_ids: tuple[int, ...] = ()
     """Schemas whose columns the table does not have: the split must be read again with a wider table."""
 
+    @property
+    def split(self) -> OffsetRange:
+        return OffsetRange(partition=self.partition, from_offset=self.from_offset, to_offset=self.to_offset)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of_json(cls, words: Mapping[str, Any]) -> "TaskReport":
+        return cls(
+            partition=words["partition"],
+            from_offset=words["from_offset"],
+            to_offset=words["to_offset"],
+            row_count=words["row_count"],
+            digests={int(start): digest for start, digest in words["digests"].items()},
+            quarantined={int(start): [Stretch(*one) for one in some] for start, some in words["quarantined"].items()},
+            skipped=tuple(Skipped(*one) for one in words["skipped"]),
+            quarantined_by_code=words["quarantined_by_code"],
+            missing_schema_ids=tuple(words["missing_schema_ids"]),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
@@ -51,48 +65,28 @@ class Total:
     missing_schema_ids: frozenset[int] = frozenset()
 
 
-def write(folder: Path, report: TaskReport) -> None:
-    """Write the report into the folder, in one rename."""
-    path = folder / _name(report.partition, report.from_offset, report.to_offset)
-    replace_file(path, json.dumps(asdict(report)).encode())
-
-
-def read_all(folder: Path, splits: Sequence[OffsetRange]) -> tuple[Total, list[OffsetRange]]:
-    """Return the sum over `splits`, and the splits without a report."""
-    rows, by_code, schemas = 0, dict[str, int](), set[int]()
+def total_of(reports: Iterable[TaskReport]) -> Total:
+    """Return the sum over the reports of different splits."""
+    rows, by_code, schemas = 0, Counter[str](), set[int]()
     digests: dict[int, dict[int, int]] = {}
     quarantined: dict[int, dict[int, list[Stretch]]] = {}
     skipped: dict[int, list[Skipped]] = {}
-    absent = []
-    for split in splits:
-        path = folder / _name(split.partition, split.from_offset, split.to_offset)
-        try:
-            words = json.loads(path.read_text())
-        except FileNotFoundError:
-            absent.append(split)
-            continue
-        rows += words["row_count"]
-        schemas.update(words["missing_schema_ids"])
-        for code, count in words["quarantined_by_code"].items():
-            by_code[code] = by_code.get(code, 0) + count
-        for start, digest in words["digests"].items():
-            mine = digests.setdefault(split.partition, {})
-            mine[int(start)] = (mine.get(int(start), 0) + digest) % MODULUS
-        for start, stretches in words["quarantined"].items():
-            windows = quarantined.setdefault(split.partition, {})
-            windows.setdefault(int(start), []).extend(Stretch(*one) for one in stretches)
-        if words["skipped"]:
-            skipped.setdefault(split.partition, []).extend(Skipped(*one) for one in words["skipped"])
-    total = Total(
+    for report in sorted(reports, key=lambda one: one.split):
+        rows += report.row_count
+        schemas.update(report.missing_schema_ids)
+        by_code.update(report.quarantined_by_code)
+        for start, digest in report.digests.items():
+            mine = digests.setdefault(report.partition, {})
+            mine[start] = (mine.get(start, 0) + digest) % MODULUS
+        for start, stretches in report.quarantined.items():
+            quarantined.setdefault(report.partition, {}).setdefault(start, []).extend(stretches)
+        if report.skipped:
+            skipped.setdefault(report.partition, []).extend(report.skipped)
+    return Total(
         row_count=rows,
         digests=digests,
         quarantined=quarantined,
         skipped=skipped,
-        quarantined_by_code=by_code,
+        quarantined_by_code=dict(by_code),
         missing_schema_ids=frozenset(schemas),
     )
-    return total, absent
-
-
-def _name(partition: int, from_offset: int, to_offset: int) -> str:
-    return f"{partition}-{from_offset}-{to_offset}.json"

@@ -22,9 +22,8 @@ scan_every_ms = {SCAN_EVERY_S * 1000}
 default = 10000
 [topics.default]
 tiers = ["producer", "live", "mirror", "offline"]
-[topics.{WITH_WAREHOUSE}]
-adds = ["warehouse"]
 """
+SETTINGS += "".join(f'[topics.{name}]\nadds = ["warehouse"]\n' for name in WITH_WAREHOUSE)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Producers that restart, die, share a name, or are retired by a person."""
+"""Producers that restart, fork, die, share a name, or are retired by a person; a replay that is killed."""
 
 import subprocess
 import sys
@@ -8,6 +8,32 @@ from tests.support.platform import Platform
 from tests.support.processes import eventually
 
 from .topics import Topic
+
+PROGRAM = """
+import os, sys
+from headrace.sdk import ACCESS_LOG_SCHEMA, EventLogger
+def log(count):
+    for number in range(count):
+        event = {{"client_ip": "127.0.0.1", "method": "GET", "path": "/fault/%06d" % number, "status": 200}}
+        assert logger.log(event, event_time_ms={at_ms})
+logger = EventLogger({topic!r}, ACCESS_LOG_SCHEMA, bootstrap={bootstrap!r}, registry_url={registry!r}, application="faults",
+    lateness_ms=None, linger_ms=1_000, start_timeout_ms=30_000, only_between_ms={between!r})
+{work}
+"""
+
+
+def program(topic: Topic, work: str, *, window: int = 0, between: tuple[int, int] | None = None) -> list[str]:
+    """Return the command of an application that opens a logger and then does `work`; `log(n)` logs n events in the window."""
+    layout = topic.platform.layout
+    words = PROGRAM.format(
+        topic=topic.name,
+        bootstrap=layout.live_bootstrap,
+        registry=layout.registry_url,
+        at_ms=topic.windows[window],
+        between=between,
+        work=work,
+    )
+    return [sys.executable, "-c", words]
 
 
 def test_a_producer_that_restarts_under_its_name_adds_up(platform: Platform) -> None:
@@ -62,3 +88,34 @@ def test_a_killed_producer_is_named_and_what_a_person_says_of_it_is_accepted_and
         return any("anna" in words and name in words for words in window["retired"])
 
     eventually(accepted, within_ms=60_000, every_ms=200, what="ACCEPTED, by anna")
+
+
+def test_a_process_that_forked_with_its_logger_open_adds_up_with_its_child(platform: Platform) -> None:
+    topic = Topic(platform, "forked", windows=1).make()
+    work = "log(3)\nchild = os.fork()\nlog(5)\nif child: os.waitpid(child, 0)\nsys.exit(0)"
+    subprocess.run(program(topic, work), env=platform.environment, check=True, timeout=60)
+    window = platform.await_complete(topic.name)[topic.windows[0]]
+    assert set(window["tiers"].values()) == {13}
+    assert len(topic.live()) == 13, "another client agrees"
+
+
+def test_a_killed_replay_of_one_window_leaves_the_others_alone(platform: Platform) -> None:
+    """Issue: a killed replay of one event of another day made every window of the topic UNKNOWN."""
+    topic = Topic(platform, "killed_replay").make()
+    work = "log(5)\nlogger.flush()\nprint(logger.instance, flush=True)\nsys.stdin.readline()"
+    command = program(topic, work, window=1, between=(topic.windows[1], topic.windows[2]))
+    replay = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=platform.environment, text=True)
+    assert replay.stdout is not None
+    instance = replay.stdout.readline().strip()
+    replay.kill()
+    replay.wait(30)
+    assert instance
+    topic.log(5)
+
+    def told() -> bool:
+        found = platform.windows(topic.name)
+        verdicts = [found[start]["verdict"] for start in topic.windows]
+        assert verdicts == ["COMPLETE", "UNKNOWN", "COMPLETE"], found
+        return bool(found[topic.windows[1]]["silent"] == [f"producer:{instance}"])
+
+    eventually(told, within_ms=60_000, every_ms=200, what="the replay's own window alone UNKNOWN")

@@ -14,8 +14,8 @@ from tests.support.platform import Platform
 from tests.support.processes import eventually
 
 W = 600_000
-WITH_WAREHOUSE = "swapped"
-"""The one topic of which the warehouse is expected."""
+SWAPPED, EXPIRED_EARLY = WITH_WAREHOUSE = ("swapped", "expired_early")
+"""The topics of which the warehouse is expected."""
 TOLD: dict[str, float] = {}
 """Fault → seconds from the moment when every word was in until the audit told it."""
 WITHIN_S = 60

@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="headrace-chaos-"))
     print(f"seed {words.seed}, {words.rounds} rounds, in {folder}", flush=True)
     failed = killed = 0
+    windows: Counter[str] = Counter()
     began = time.monotonic()
     with platform.started(folder) as running:
         for planned in campaign.plan(words.rounds, words.seed):
@@ -39,8 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 failed += 1
                 told = f"FAILED\n{error}"
             killed += sum(episode.kills.values())
+            windows.update(episode.verdicts)
             print(f"{time.monotonic() - began:6.0f} s  {episode}: {told}", flush=True)
-    print(f"{killed} kills, {failed} failed episodes in {time.monotonic() - began:.0f} s")
+    print(f"{killed} kills, windows {dict(windows)}, {failed} failed episodes in {time.monotonic() - began:.0f} s")
     if failed:
         print(f"the ledgers and logs are in {folder}", file=sys.stderr)
         return 1

@@ -18,6 +18,7 @@ from typing import Any
 from headrace.sdk import EventLogger, event_schema
 from headrace.sdk.journal import JournalSettings
 from tests.chaos_sdk.ledgers import LedgerFile
+from tests.chaos_sdk.verdicts import WINDOW_MS
 
 SCHEMA = event_schema("ChaosEvent", [{"name": "id", "type": "string"}, {"name": "pad", "type": "string"}])
 CLOSE_TIMEOUT_MS = 30_000
@@ -35,6 +36,8 @@ class Load:
     threads: int
     pause_us: int
     """0: a tight loop."""
+    window_start_ms: int
+    """All its events are of this window."""
     forks: bool = False
     bad_one_in: int = 0
     """How often an event does not fit its schema; 0: never."""
@@ -91,9 +94,10 @@ class Application:
             event_id = f"{self._name}.{thread}.{number}"
             is_bad = self._load.bad_one_in > 0 and chance.randrange(self._load.bad_one_in) == 0
             pad: Any = 7 if is_bad else "x" * chance.choice((0, 20, 200))
+            at_ms = self._load.window_start_ms + chance.randrange(WINDOW_MS)
             self._ledger.write("a", event_id)
             try:
-                was_taken = self._logger.log({"id": event_id, "pad": pad})
+                was_taken = self._logger.log({"id": event_id, "pad": pad}, event_time_ms=at_ms)
             except Exception as error:
                 self._ledger.write("x", f"{event_id}: {error!r}")
                 return

@@ -92,7 +92,7 @@ def _of_its_end(process: ProcessLedger, run: Told, there: set[str]) -> Iterable[
     if process.closed is None:
         yield f"{process.name}: it ended without closing its logger"
         return
-    if not run.is_closed:
+    if not run.is_closed and not process.is_untouched:
         yield f"{process.name}: it closed its logger, and its run is not told as closed"
     own = process.closed
     stored = len((process.taken | process.undecided) & there)

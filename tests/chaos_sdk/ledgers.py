@@ -50,6 +50,11 @@ class ProcessLedger:
         return set(self.attempted) - self.taken - self.dropped - self.refused
 
     @property
+    def is_untouched(self) -> bool:
+        """Return whether this is a forked child that never called `log`: its logger never began a run of its own."""
+        return self.name.endswith("-child") and not self.attempted
+
+    @property
     def threads(self) -> set[str]:
         return {thread_of(event_id) for event_id in self.attempted}
 

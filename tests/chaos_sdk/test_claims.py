@@ -97,6 +97,27 @@ def test_an_undecided_event_of_a_killed_journal_may_be_there_or_not_or_be_told_a
     assert _check(process, rows, losses={"dropped_journal_full": 2}, has_journal=True) == []
 
 
+def test_a_forked_child_that_ends_before_its_first_event_has_no_run_to_close() -> None:
+    """Fault of the check: a child that was ended right after its fork had to be told as closed. Its parent's run still has to."""
+    nothing = {"taken": 0, "acknowledged": 0, "journaled": 0, "quarantined": 0, "dropped": {}}
+    parent = ProcessLedger("app", was_killed=False, instance="run", closed=nothing)
+    child = replace(parent, name="app-child")
+    assert violations([child], Held(), {}, has_journal=True, buffer_records=1) == []
+    assert len(violations([parent], Held(), {}, has_journal=True, buffer_records=1)) == 1
+    assert (
+        len(
+            violations(
+                [replace(child, attempted=["app-child.0.0"], dropped={"app-child.0.0"})],
+                Held(),
+                {},
+                has_journal=True,
+                buffer_records=1,
+            )
+        )
+        == 2
+    )
+
+
 def test_a_ledger_reads_what_was_written_and_no_half_line(tmp_path: Path) -> None:
     path = tmp_path / "app.ledger"
     ledger = LedgerFile(path)

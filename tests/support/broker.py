@@ -63,7 +63,10 @@ class BrokerProcess:
 
     def await_ready(self, within_ms: int = 20_000) -> "BrokerProcess":
         """Return when a launched one is ready; fail with its log when it ends instead."""
-        eventually(self._is_ready, within_ms=within_ms, every_ms=20, what=f"broker {self.broker_id} ready")
+        try:
+            eventually(self._is_ready, within_ms=within_ms, every_ms=20, what=f"broker {self.broker_id} ready")
+        except AssertionError as late:
+            raise AssertionError(f"{late}\n{self.process.stacks()}") from None
         return self
 
     def kill(self) -> None:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from tests.support import kafka
 from tests.support.postgresql import programs
 
 _TRY_S = 30
@@ -80,6 +81,12 @@ def lacking_native() -> str | None:
     return "wants headrace_native (a C compiler and Python's headers, then `pip install --no-build-isolation ./native`)"
 
 
+@cache
+def lacking_kafka() -> str | None:
+    """Return what is missing to run Apache Kafka, None where it can."""
+    return kafka.lacking()
+
+
 NEEDS: Mapping[str, Callable[[], str | None]] = {
     "small disk": lacking_small_disk,
     "mounted disk": lacking_mounted_disk,
@@ -89,6 +96,7 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
     "logrotate": lacking_logrotate,
     "promtool": lacking_promtool,
     "native": lacking_native,
+    "kafka": lacking_kafka,
 }
 """By name: returns what is lacking, None when nothing is."""
 OF_ROOT = ("small disk", "mounted disk", "block disk")

@@ -8,12 +8,12 @@ import sys
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from headrace.local import audit_queries, control, preflight
 from headrace.local.supervisor import process_table
 from headrace.local.supervisor.state import PlatformState, ProcessState
-from headrace.runtime.layout import Layout
+from headrace.runtime.layout import Engine, Layout
 from tests.support.processes import Process, eventually
 
 
@@ -30,7 +30,9 @@ def free_shift(above: int = 10_000) -> int:
 def table_of(path: Path, names: Collection[str], changes: Mapping[str, str] | None = None) -> Path:
     """Write a process table with these entries of the real one, and with some words replaced; return its path."""
     entries = (process_table.DEPLOY / "processes.toml").read_text().split("[[process]]")[1:]
-    kept = "".join(f"[[process]]{entry}" for entry in entries if tomllib.loads(entry)["name"] in names)
+    known = [(tomllib.loads(entry), entry) for entry in entries]
+    ours = [(words["name"], entry) for words, entry in known if words.get("engine") != "kafka"]
+    kept = "".join(f"[[process]]{entry}" for name, entry in ours if name in names)
     assert kept.count("[[process]]") == len(names)
     for old, new in (changes or {}).items():
         assert old in kept, old
@@ -42,11 +44,13 @@ def table_of(path: Path, names: Collection[str], changes: Mapping[str, str] | No
 class Platform:
     """The handle on one running platform."""
 
-    def __init__(self, home: Path, port_shift: int) -> None:
-        self.layout = Layout(home=home, port_shift=port_shift)
+    def __init__(self, home: Path, port_shift: int, engine: Engine = "headrace") -> None:
+        self.layout = Layout(home=home, port_shift=port_shift, engine=engine)
         self.environment = {**os.environ, **self.layout.environment(), "KEEP": "0"}
+        self.said: list[str] = []
+        """What the commands printed."""
 
-    def up(self) -> "Platform":
+    def up(self) -> Self:
         control.up(self.layout, timeout_ms=600_000)
         return self
 
@@ -64,6 +68,7 @@ class Platform:
         done = subprocess.run(
             self.command(*words), env=self.environment, capture_output=True, text=True, timeout=within_s, check=False
         )
+        self.said += [done.stdout, done.stderr]
         if exit_code is not None:
             said = f"headrace {' '.join(words)} → {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
             assert done.returncode == exit_code, said
@@ -82,11 +87,11 @@ class Platform:
         """Return the topics of which `headrace audit report` tells without being asked for one."""
         return {window["topic"] for window in json.loads(self.headrace("audit", "report", "--json"))}
 
-    def topics(self, bootstrap: str) -> set[str]:
-        """Return a cluster's topics, as confluent-kafka sees them."""
+    def topics(self, bootstrap: str, security: Mapping[str, str] | None = None) -> set[str]:
+        """Return a cluster's topics, as confluent-kafka sees them. `security`: its own settings."""
         from confluent_kafka.admin import AdminClient
 
-        return set(AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)
+        return set(AdminClient({"bootstrap.servers": bootstrap, **(security or {})}).list_topics(timeout=10).topics)
 
     def windows(self, topic: str) -> dict[int, dict[str, Any]]:
         return audit_queries.windows(self.layout, topic)

@@ -63,7 +63,7 @@ class Process:
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.command = list(command)
         self.log = log
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})}
         self._child: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "Process":
@@ -84,6 +84,13 @@ class Process:
 
     def output(self) -> str:
         return self.log.read_text(errors="replace")
+
+    def stacks(self) -> str:
+        """End a Python process that hangs, and return the end of its output with its threads' stacks (Python's fault handler)."""
+        if self.is_running():
+            os.kill(self.pid, signal.SIGABRT)
+            self.wait(20_000)
+        return self.output()[-6000:]
 
     def wait(self, within_ms: int) -> int:
         """Return its exit code once it has ended by itself; fail when it has not within `within_ms`."""

@@ -11,10 +11,14 @@ from headrace.agent.source import Chunk, Position, Source
 from headrace.agent.tail.make import tail_group
 from headrace.agent.tail.settings import TailSettings, sections_from
 from headrace.agent.tail.tail_group import TailGroup
-from headrace.runtime.clock import Clock
+from headrace.runtime.clock import ManualClock
 from headrace.wire.quarantine_record import QuarantineRecord
 
 HOST = "web-1"
+AGAIN_MS = 600
+"""Between two attempts at what cannot be read now."""
+MOST_TRIES = 200
+"""So often is a planned range asked for: until a file in the making counts as damaged, and `gone_wait_ms` more."""
 
 
 def settings(folder: Path, **more: Any) -> TailSettings:
@@ -29,7 +33,9 @@ def settings(folder: Path, **more: Any) -> TailSettings:
 class Tailing:
     """One agent's life, or several: `kill` loses all but what is stored."""
 
-    def __init__(self, section: TailSettings, clock: Clock, *, chunk_bytes: int = 1 << 16, tries_again: bool = False) -> None:
+    def __init__(
+        self, section: TailSettings, clock: ManualClock, *, chunk_bytes: int = 1 << 16, tries_again: bool = False
+    ) -> None:
         """`tries_again`: a file that cannot be read is tried again after the next scan; else the error is the caller's."""
         self.tries_again = tries_again
         self.section = section
@@ -53,7 +59,7 @@ class Tailing:
 
     def scan(self) -> list[str]:
         """Return the names of what has changed."""
-        scan = self.group.scan(dict(self.stored))
+        scan = self.group.scan(self.stored | {name: chunk.end for name, _, chunk in self.planned})
         self.unopened = scan.unopened
         self.ready |= self.unreadable
         self.unreadable = {}
@@ -110,15 +116,22 @@ class Tailing:
         self.group.close()
         self.begin()
         self.scan()
-        again, self.planned = self.planned, []
-        for name, start, chunk in again:
+        for name, start, chunk in self.planned:
             if name in self.sources:
-                found = self.sources[name].read_again(start, chunk.end)
+                found = self._read_again(name, start, chunk.end)
                 assert found.end == chunk.end
-                if found.records or found.quarantined or not (chunk.records or chunk.quarantined):
-                    assert (list(found.records), list(found.quarantined)) == (list(chunk.records), list(chunk.quarantined))
-            # The broker had them already, or has them now.
-            self.planned.append((name, start, chunk))
+                assert (list(found.records), list(found.quarantined)) == (list(chunk.records), list(chunk.quarantined))
+
+    def _read_again(self, name: str, start: Position, end: Position) -> Chunk:
+        for tries in range(MOST_TRIES + 1):
+            try:
+                return self.sources[name].read_again(start, end)
+            except SourceUnreadable:
+                if not self.tries_again or tries == MOST_TRIES:
+                    raise
+                self.clock.advance(AGAIN_MS)
+                self.scan()
+        raise AssertionError
 
     def lines(self, bodies: list[bytes] | None = None) -> list[str]:
         """Return the texts of raw lines."""

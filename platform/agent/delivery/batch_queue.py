@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...client.producer.delivery import BatchNumbers
-from ..plan.entries import Entry
+from ..plan.entries import Entries
 from ..plan.settling import Cause
 from ..state.rows import BatchRow
 
@@ -38,8 +38,8 @@ class Batch:
     """Why the log is read back for it, before anything else."""
     is_looked_for: bool = False
     """The log was read back for it, and does not hold it: it may be sent again under its numbers, however old."""
-    rest: list[Entry] | None = None
-    """The source has changed: what is still there of its records."""
+    rest: Entries | None = None
+    """The source has changed: the entries of its chunk as they are now."""
 
 
 class BatchQueue:

@@ -5,7 +5,7 @@ and a batch goes out only when the end of the one before it is on disk. So after
 the log.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from ...audit.model.messages import GONE_FROM_SOURCE, QUARANTINED, REFUSED
 from ...client.connection.cluster import Cluster
@@ -14,12 +14,13 @@ from ...client.fetch.fetched import TopicPartition
 from ...client.fetch.log_offsets import LATEST, log_offsets
 from ...client.producer.delivery import BatchNumbers
 from ...client.producer.event_throttle import EventThrottle
+from ...client.producer.topic_creation import partitions_of
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
 from ...wire.batch.compression import Codec
 from ..books.books import Books
-from ..plan.entries import QUARANTINE, Entry, Kind
+from ..plan.entries import QUARANTINE, Entries, Kind
 from ..plan.settling import Cause, Look, Step, after_answer, after_look, before_sending
 from ..state.rows import BatchRow, ChunkRow
 from ..state.store import Store
@@ -94,7 +95,7 @@ class Delivery:
                 if self._ids.get(owner_of(kind, run_id)) is None:
                     self.last_error = self._ids.last_error
                     return False
-                partitions = self._partitions[topic] = self._cluster.partitions(topic, may_create=True)
+                partitions = self._partitions[topic] = partitions_of(self._cluster, topic)
                 unknown = [TopicPartition(topic, one) for one in partitions if (topic, one) not in self._log_ends]
                 if unknown:
                     for partition, offset in log_offsets(self._cluster, dict.fromkeys(unknown, LATEST)).items():
@@ -105,7 +106,7 @@ class Delivery:
         self._attempts = 0
         return True
 
-    def plan(self, chunk: ChunkRow, entries: Mapping[Kind, Sequence[Entry]]) -> None:
+    def plan(self, chunk: ChunkRow, entries: Mapping[Kind, Entries]) -> None:
         """Plan the chunk's batches. Call `is_ready` first."""
         ids = {owner: self._ids.get(owner) for owner in {owner_of(kind, chunk.run_id) for kind, some in entries.items() if some}}
         self.planned.plan(

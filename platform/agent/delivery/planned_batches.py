@@ -13,7 +13,9 @@ from ...wire.batch.compression import Codec
 from ...wire.quarantine_record import quarantine_topic
 from ..books.books import Books
 from ..plan.batches import PlannedBatch, build, plan_batches, renumbered
-from ..plan.entries import EVENT, QUARANTINE, Entry, Kind, picked
+from ..plan.entries import EVENT, NOTHING, QUARANTINE, Entries, Kind
+from ..plan.events import BatchHead
+from ..plan.picks import split_picks
 from ..plan.settling import Cause
 from ..state.rows import QUARANTINE_OWNER, BatchRow, ChunkRow
 from ..state.store import Store
@@ -85,7 +87,7 @@ class PlannedBatches:
     def plan(
         self,
         chunk: ChunkRow,
-        entries: Mapping[Kind, Sequence[Entry]],
+        entries: Mapping[Kind, Entries],
         *,
         partitions: Mapping[str, Sequence[int]],
         ids: Mapping[int, Ids],
@@ -99,7 +101,7 @@ class PlannedBatches:
         self._store.put_chunk(chunk)
         self._chunks[chunk.id] = chunk
         for kind, some in entries.items():
-            if not some:
+            if not len(some):
                 continue
             topic = topic_of(kind, chunk.plan.topic)
             owner = owner_of(kind, chunk.run_id)
@@ -109,7 +111,7 @@ class PlannedBatches:
                 if queue.next_numbers is None:
                     queue.next_numbers = (*ids[owner], 0)
                 search_from = log_ends.get((topic, planned.partition), 0)
-                self._plan(chunk, kind, queue, planned, search_from, picked(some, planned.picks))
+                self._plan(chunk, kind, queue, planned, search_from, some)
         if not chunk.batches:
             self._settled(chunk)
 
@@ -129,19 +131,18 @@ class PlannedBatches:
         ids = {one.row.chunk_id for queue in self._busy.values() for one in queue if one.content is None and one.rest is None}
         return [self._chunks[one] for one in sorted(ids)]
 
-    def build(self, chunk: ChunkRow, entries: Mapping[Kind, Sequence[Entry]]) -> None:
+    def build(self, chunk: ChunkRow, entries: Mapping[Kind, Entries]) -> None:
         """Build the chunk's batches again. One that does not come out as it was planned is looked for in the log."""
         for queue in list(self._busy.values()):
             for batch in queue:
                 if batch.row.chunk_id == chunk.id and batch.content is None and batch.rest is None:
-                    self._build(batch, picked(entries[batch.row.kind], batch.row.picks))
+                    self._build(batch, entries[batch.row.kind])
 
     def _plan(
-        self, chunk: ChunkRow, kind: Kind, queue: BatchQueue, planned: PlannedBatch, search_from: int, entries: Sequence[Entry]
+        self, chunk: ChunkRow, kind: Kind, queue: BatchQueue, planned: PlannedBatch, search_from: int, entries: Entries
     ) -> None:
-        picks = planned.picks
-        producer_id, epoch, sequence = queue.take_numbers(len(picks))
-        content, crc = build(entries, codec=self._codec, producer_id=producer_id, producer_epoch=epoch, first_sequence=sequence)
+        numbers = queue.take_numbers(planned.record_count)
+        content, crc, _ = build(entries, planned.picks, BatchHead(self._codec, *numbers))
         row = BatchRow(
             id=self._store.next_id("batches"),
             chunk_id=chunk.id,
@@ -150,9 +151,9 @@ class PlannedBatches:
             partition=queue.key.partition,
             kind=kind,
             window_start_ms=planned.window_start_ms,
-            numbers=BatchNumbers(producer_id, epoch, sequence, crc),
-            record_count=len(picks),
-            picks=picks,
+            numbers=BatchNumbers(*numbers, crc),
+            record_count=planned.record_count,
+            picks=planned.picks,
             search_from=search_from,
             planned_ms=self._clock.now_ms(),
         )
@@ -162,17 +163,13 @@ class PlannedBatches:
         self._store.put_sequence(*queue.key, queue.next_numbers)
         self._append(queue, Batch(row, content))
 
-    def _build(self, batch: Batch, entries: list[Entry]) -> None:
+    def _build(self, batch: Batch, entries: Entries) -> None:
         row = batch.row
-        producer_id, epoch, sequence, crc = row.numbers
-        if len(entries) == row.record_count:
-            content, built_crc = build(
-                entries, codec=self._codec, producer_id=producer_id, producer_epoch=epoch, first_sequence=sequence
-            )
-            if crc in (built_crc, NOT_BUILT):
-                self._hold(batch, content, built_crc)
-                return
-        log.warning("source_changed", topic=row.topic, planned=row.record_count, readable=len(entries), chunk=row.chunk_id)
+        content, crc, count = build(entries, row.picks, BatchHead(self._codec, *row.numbers[:3]))
+        if count == row.record_count and row.numbers.crc in (crc, NOT_BUILT):
+            self._hold(batch, content, crc)
+            return
+        log.warning("source_changed", topic=row.topic, planned=row.record_count, readable=count, chunk=row.chunk_id)
         batch.rest = entries
         batch.look = Cause.CHANGED
 
@@ -183,13 +180,13 @@ class PlannedBatches:
 
         Its numbers are for another one to be taken back: it needs new ones. Without any record it is to be removed.
         """
-        row, rest = batch.row, batch.rest or []
+        row, rest = batch.row, batch.rest or NOTHING
         batch.rest = None
-        gone = row.record_count - len(rest)
-        if rest:
-            row.record_count, row.picks, row.earlier = len(rest), row.picks[: len(rest)], ()
-            producer_id, epoch, sequence, _ = row.numbers
-            content, crc = build(rest, codec=self._codec, producer_id=producer_id, producer_epoch=epoch, first_sequence=sequence)
+        content, crc, count = build(rest, row.picks, BatchHead(self._codec, *row.numbers[:3]))
+        gone = row.record_count - count
+        if count:
+            # Places rise: what is still there are the first of them.
+            row.record_count, row.picks, row.earlier = count, split_picks(row.picks, count)[0], ()
             self._hold(batch, content, crc)
         return gone
 
@@ -198,6 +195,7 @@ class PlannedBatches:
         row = batch.row
         half = row.record_count // 2
         first = row.numbers
+        picks, other_picks = split_picks(row.picks, half)
         others = BatchRow(
             id=self._store.next_id("batches"),
             chunk_id=row.chunk_id,
@@ -208,11 +206,11 @@ class PlannedBatches:
             window_start_ms=row.window_start_ms,
             numbers=BatchNumbers(first.producer_id, first.producer_epoch, first.first_sequence + half, NOT_BUILT),
             record_count=row.record_count - half,
-            picks=row.picks[half:],
+            picks=other_picks,
             search_from=row.search_from,
             planned_ms=row.planned_ms,
         )
-        row.picks, row.record_count, row.numbers = row.picks[:half], half, first._replace(crc=NOT_BUILT)
+        row.picks, row.record_count, row.numbers = picks, half, first._replace(crc=NOT_BUILT)
         self.held_bytes -= len(batch.content or b"")
         batch.content, batch.may_be_sent_since_ms = None, None
         queue.batches.insert(1, Batch(others, None))

@@ -1,4 +1,4 @@
-"""Access-log lines straight to Avro bodies: the hot way of the agent. Pure.
+"""Access-log lines straight to Avro bodies: the hot way of the agent. `native/access_log.c` does the same in C. Pure.
 
 It takes only what is most common, a line of printable ASCII without a backslash, and answers None for any other line, which
 then goes through `access_log.parse_line` and the encoder. For what it takes, its body is theirs, byte for byte (a property test
@@ -48,7 +48,8 @@ class AccessLogBodies:
         layout = tuple(field["name"] for field in ACCESS_LOG_SCHEMA["fields"])
         if layout != LAYOUT:
             raise AssertionError(f"the access-log schema has another order of fields now: {layout}")
-        self._server = _string(server_name.encode())
+        self.server = _string(server_name.encode())
+        """The server's name as Avro writes it."""
         self._clients = _Remembered(_client)
         self._methods = _Remembered(_method)
         self._protocols = _Remembered(_protocol)
@@ -88,7 +89,7 @@ class AccessLogBodies:
         if len(self._times) >= MOST_REMEMBERED:
             self._times.clear()
         time_ms = time_of_stamp(stamp[:-1].decode()) if stamp.endswith(b"] ") else None
-        at = self._times[stamp] = None if time_ms is None else (time_ms, _long(time_ms) + self._server)
+        at = self._times[stamp] = None if time_ms is None else (time_ms, _long(time_ms) + self.server)
         return at
 
 

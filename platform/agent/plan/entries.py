@@ -3,26 +3,33 @@
 The same chunk under the same decisions (`ChunkPlan`) gives the same entries: after a crash the planned batches are rebuilt so.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from ...audit.model.windows import WINDOW_MS, window_start_ms
+from ...audit.model.windows import window_start_ms
 from ...wire.quarantine_record import FileOrigin, QuarantineRecord, head_of
 from ...wire.schema_id import frame
-from ..source import Chunk, Position
+from ..source import Chunk, Position, SourceRecord
+from .events import Events, ListedEvents, events_of
 
 Kind = Literal["event", "quarantine"]
 EVENT: Kind = "event"
 QUARANTINE: Kind = "quarantine"
 
 
-class Entry(NamedTuple):
-    """One record of a batch."""
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The records of one kind."""
 
-    timestamp_ms: int
-    key: bytes | None
-    value: bytes
+    events: Events
+    prefix: bytes = b""
+    """What stands before each body in its record's value: the envelope of the schema's id."""
+
+    def __len__(self) -> int:
+        return len(self.events)
+
+
+NOTHING = Entries(ListedEvents())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +47,12 @@ class ChunkPlan:
     planned_ms: int
 
 
-def entries_of(chunk: Chunk, plan: ChunkPlan) -> dict[Kind, list[Entry]]:
-    """Return the entries of both kinds; those of `quarantine` are dated by the start of their window. Hot: once per record."""
+def entries_of(chunk: Chunk, plan: ChunkPlan) -> dict[Kind, Entries]:
+    """Return the entries of both kinds; those of `quarantine` are dated by the start of their window."""
     aside = list(chunk.quarantined)
-    events: list[Entry] = []
+    events = NOTHING
     if plan.schema_id >= 0:
-        envelope = frame(plan.schema_id, b"")
-        events = [Entry(timestamp_ms, key, envelope + body) for timestamp_ms, key, body in chunk.records]
+        events = Entries(events_of(chunk.records), frame(plan.schema_id, b""))
     else:
         aside += [
             QuarantineRecord(
@@ -62,18 +68,5 @@ def entries_of(chunk: Chunk, plan: ChunkPlan) -> dict[Kind, list[Entry]]:
             )
             for number, record in enumerate(chunk.records, 1)
         ]
-    return {
-        EVENT: events,
-        QUARANTINE: [Entry(window_start_ms(one.window_start_ms), one.key(), one.to_json()) for one in aside],
-    }
-
-
-def window_of(entry: Entry) -> int:
-    """Return the start of the entry's window."""
-    return window_start_ms(entry.timestamp_ms, WINDOW_MS)
-
-
-def picked(entries: Sequence[Entry], picks: Sequence[int]) -> list[Entry]:
-    """Return the entries at these places, as far as they exist."""
-    count = len(entries)
-    return [entries[at] for at in picks if at < count]
+    refused = [SourceRecord(window_start_ms(one.window_start_ms), one.key(), one.to_json()) for one in aside]
+    return {EVENT: events, QUARANTINE: Entries(events_of(refused))}

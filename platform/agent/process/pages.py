@@ -101,6 +101,8 @@ def metrics_page(one: Snapshot, *, is_ready: bool) -> str:
     put("ambiguous_records_total", "counter", "Records of which nobody can tell whether they are stored.", [({}, one.ambiguous)])
     losses = [({"name": name}, count) for name, count in sorted(one.losses.items())]
     put("lost_records_total", "counter", "Records that are not stored, by the name of the loss; quarantined ones, too.", losses)
+    events = [({"group": g, "event": e}, count) for g, found in sorted(one.events.items()) for e, count in sorted(found.items())]
+    put("source_events_total", "counter", "What happened to sources since the start: truncated, damaged, … files.", events)
     put("batches_under_way", "gauge", "Batches that are planned and not settled.", [({}, one.batches)])
     put("held_bytes", "gauge", "Their size.", [({}, one.held_bytes)])
     put("reports_under_way", "gauge", "Reports that the audit topic has not acknowledged.", [({}, one.reports)])

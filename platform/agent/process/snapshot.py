@@ -1,7 +1,7 @@
 """What an agent shows of itself, taken between two turns: for `status`, /status and /metrics. Values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ..shipping.shipper import Shipper
@@ -53,12 +53,20 @@ class Snapshot:
     reports: int = 0
     """Not acknowledged by the audit topic."""
     unopened: Mapping[str, str] = field(default_factory=dict)
+    events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Group of sources → what happened to them since the agent's start (`truncated`, `damaged`, …) → how often."""
     trouble: Sequence[str] = ()
     """What the cluster, the audit topic and the registry last refused; empty when all works."""
 
     def words(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return asdict(self)
+        words = {one.name: getattr(self, one.name) for one in fields(self)}
+        # Once a second, for hundreds of sources: `asdict` copies each value in depth.
+        words["sources"] = [{name: getattr(one, name) for name in _SOURCE_NAMES} for one in self.sources]
+        return words
+
+
+_SOURCE_NAMES = tuple(one.name for one in fields(SourceState))
 
 
 def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
@@ -106,5 +114,6 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
         held_bytes=shipper.delivery.planned.held_bytes,
         reports=shipper.books.reports_under_way,
         unopened=shipper.intake.unopened,
+        events=shipper.intake.events,
         trouble=trouble,
     )

@@ -4,7 +4,7 @@ What is read and not settled is bounded, and so is the number of sources. When t
 journals and files are where it waits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...audit.model.windows import window_start_ms
 from ...client.connection.cluster import Cluster
@@ -15,7 +15,7 @@ from ...runtime.logs import get_logger
 from ...wire.quarantine_record import quarantine_topic
 from ..books.books import Books
 from ..delivery.delivery import Delivery
-from ..plan.entries import EVENT, QUARANTINE, ChunkPlan, Kind, entries_of
+from ..plan.entries import EVENT, NOTHING, QUARANTINE, ChunkPlan, Kind, entries_of
 from ..source import Chunk, Position, Source, SourceGroup
 from ..state.rows import ChunkRow, SourceRow
 from ..state.store import Store
@@ -58,7 +58,7 @@ class Intake:
         self._buffer_bytes = buffer_bytes
         self._most_sources = most_sources
         self._rows = {row.name: row for row in store.sources()}
-        self._known: dict[str, Position] = {name: row.settled for name, row in self._rows.items()}
+        self._known: dict[str, Position] = {name: row.planned for name, row in self._rows.items()}
         self._open: dict[str, OpenSource] = {}
         self._by_id: dict[int, OpenSource] = {}
         self._restored: dict[int, list[ChunkRow]] = {}
@@ -148,7 +148,7 @@ class Intake:
                 id=self._store.next_id("sources"), name=source.name, run_id=run.id, settled=source.start, planned=source.start
             )
             self._rows[source.name] = row
-            self._known[source.name] = row.settled
+            self._known[source.name] = row.planned
             self._store.put_source(row)
             log.info("source_found", source=source.name, topic=source.topic, run=run.facts.instance)
         found = OpenSource(source, row)
@@ -156,7 +156,7 @@ class Intake:
         self._unannounced.add(source.name)
         found.chunks.extend(self._restored.pop(row.id, ()))
         if not found.chunks and row.settled != row.planned:
-            row.settled = self._known[source.name] = row.planned
+            row.settled = row.planned
             self._store.put_source(row)
         self._open[source.name] = self._by_id[row.id] = found
         if run.is_closing:
@@ -167,12 +167,14 @@ class Intake:
 
     def _settle_missing(self) -> None:
         """Give up the sources of the state that a whole scan has not found."""
+        if len(self._rows) == len(self._open):
+            return
         for name in [name for name in self._rows if name not in self._open]:
             row = self._rows[name]
             chunks = self._restored.get(row.id, [])
             if chunks:
                 for chunk in chunks:
-                    self._delivery.planned.build(chunk, {EVENT: (), QUARANTINE: ()})
+                    self._delivery.planned.build(chunk, {EVENT: NOTHING, QUARANTINE: NOTHING})
                 continue
             log.warning("source_gone", source=name, settled=row.settled)
             self._forget(row)
@@ -256,7 +258,7 @@ class Intake:
         for (window, name), count in chunk.losses.items():
             self._books.lost(row.run_id, source.topic, window, name, count)
         planned = ChunkRow(id=self._store.next_id("chunks"), source_id=row.id, run_id=row.run_id, plan=plan)
-        row.planned = chunk.end
+        row.planned = self._known[row.name] = chunk.end
         one.dry_ms = None
         one.chunks.append(planned)
         self._store.put_source(row)
@@ -285,7 +287,6 @@ class Intake:
             return
         if one.settle(chunk):
             self._unreleased.add(one.row.name)
-            self._known[one.row.name] = one.row.settled
             self._store.put_source(one.row)
             if not one.chunks and not one.may_have_more:
                 self._settled_dry(one)
@@ -387,3 +388,8 @@ class Intake:
     @property
     def open_sources(self) -> Sequence[OpenSource]:
         return list(self._open.values())
+
+    @property
+    def events(self) -> Mapping[str, Mapping[str, int]]:
+        """Return what happened to the sources of each group."""
+        return {group.name: dict(group.events) for group in self._groups}

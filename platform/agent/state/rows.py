@@ -57,7 +57,8 @@ class BatchRow:
     window_start_ms: int
     numbers: BatchNumbers
     record_count: int
-    picks: tuple[int, ...]
+    picks: bytes
+    """The places of its records in the chunk, packed (`plan.picks`)."""
     search_from: int
     """The log of its partition ended at or behind this offset when it was planned: it stands at none below."""
     planned_ms: int

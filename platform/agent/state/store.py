@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ...client.producer.delivery import BatchNumbers
-from ..plan.batches import pack_picks, unpack_picks
 from ..plan.entries import ChunkPlan
 from ..source import AuditRun, Position
 from .database import Database
@@ -198,7 +197,7 @@ class Store:
             "INSERT OR REPLACE INTO batches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 batch.id, batch.chunk_id, batch.owner, batch.topic, batch.partition, batch.kind, batch.window_start_ms,
-                producer_id, epoch, sequence, crc, batch.record_count, pack_picks(batch.picks), batch.search_from,
+                producer_id, epoch, sequence, crc, batch.record_count, batch.picks, batch.search_from,
                 batch.planned_ms, json.dumps(batch.earlier),
             ),
         )  # fmt: skip
@@ -274,7 +273,7 @@ def _batch_of(row: tuple) -> BatchRow:  # type: ignore[type-arg]
         window_start_ms=row[6],
         numbers=BatchNumbers(row[7], row[8], row[9], row[10]),
         record_count=row[11],
-        picks=unpack_picks(row[12]),
+        picks=row[12],
         search_from=row[13],
         planned_ms=row[14],
         earlier=_numbers_of(row[15]),

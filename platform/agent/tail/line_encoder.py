@@ -14,7 +14,7 @@ from ...wire.quarantine_record import FileOrigin, QuarantineRecord, head_of
 from ..parsers.access_log import AccessLogParser
 from ..parsers.access_log_bodies import AccessLogBodies
 from ..parsers.parser import LineParser, UnparsableLine
-from ..source import SourceRecord
+from ..plan.events import Events, ListedEvents, NativeEvents, new_events
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class LinesAt:
 class Encoded:
     """What became of the lines of a block."""
 
-    records: list[SourceRecord]
+    records: Events
     quarantined: list[QuarantineRecord] = field(default_factory=list)
     previous_ms: int | None
     """The time of the last line that has one."""
@@ -55,27 +55,28 @@ class LineEncoder:
         self._limit_bytes = line_limit_bytes
         self._window_ms = window_ms
 
-    def encode(self, lines: Sequence[bytes], too_long: Container[int], lengths: Sequence[int], at: LinesAt) -> Encoded:
+    def encode(self, lines: list[bytes], too_long: Container[int], lengths: Sequence[int], at: LinesAt) -> Encoded:
         """Return what the lines hold. `lengths`: how many lines of the file each of them is (more than 1 for joined ones)."""
-        records: list[SourceRecord] = []
+        records = new_events()
         result = Encoded(records=records, previous_ms=at.previous_ms)
         offsets: list[int] = []
         numbers: list[int] = []
-        fast = None if self._bodies is None or too_long else self._bodies.encode
         put = records.append
         time_ms = at.previous_ms
-        for index, line in enumerate(lines):
-            if fast is not None and (found := fast(line)) is not None:
-                time_ms = found[0]
-                put(SourceRecord(time_ms, None, found[1]))
-                continue
+        index = 0
+        while True:
+            if self._bodies is not None and not too_long:
+                index, time_ms = _take_plain(lines, index, time_ms, self._bodies, records)
+            if index >= len(lines):
+                break
+            line = lines[index]
             parsed = None
             try:
                 if index in too_long:
                     raise _LineTooLong(f"it is longer than {self._limit_bytes} bytes: only its beginning is kept")
                 parsed = self._parser.parse(line)
                 own_ms = at.at_ms if parsed.time_ms is None else parsed.time_ms
-                put(SourceRecord(own_ms, None, self._encoder.encode(parsed.event, own_ms)))
+                put(own_ms, None, self._encoder.encode(parsed.event, own_ms))
                 time_ms = own_ms
             except (UnparsableLine, EventRefused) as error:
                 if not offsets:
@@ -85,6 +86,7 @@ class LineEncoder:
                 own = parsed.time_ms if parsed is not None else self._parser.time_of(line[: self._limit_bytes])
                 origin = FileOrigin(file=at.path, line=number, offset=at.offset + offsets[index], file_id=at.file_id)
                 result.quarantined.append(self._refused(line, error, origin, own, time_ms, at.at_ms))
+            index += 1
         result.previous_ms = time_ms
         return result
 
@@ -110,6 +112,23 @@ class LineEncoder:
             at_ms=at_ms,
             payload=head_of(line[: self._limit_bytes].rstrip(b"\r")),
         )
+
+
+def _take_plain(
+    lines: list[bytes], index: int, time_ms: int | None, bodies: AccessLogBodies, into: ListedEvents | NativeEvents
+) -> tuple[int, int | None]:
+    """Take lines of an access log from `index` on, as far as they are plain. Return where they end, and the last one's time."""
+    if isinstance(into, NativeEvents):
+        behind, last_ms = into.native.take_access_log(lines, index, bodies.server)
+        return behind, last_ms if behind > index else time_ms
+    encode, put = bodies.encode, into.append
+    for at in range(index, len(lines)):
+        found = encode(lines[at])
+        if found is None:
+            return at, time_ms
+        time_ms, body = found
+        put(time_ms, None, body)
+    return len(lines), time_ms
 
 
 class _LineTooLong(UnparsableLine):

@@ -3,9 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 
-from .content import CompressedContent, PlainContent
-
-OpenContent = CompressedContent | PlainContent
+from .content import OpenContent
 
 
 class OpenFiles:

@@ -5,9 +5,14 @@ line, the clock when it was read (lines without a time get it).
 """
 
 import json
+import zlib
 from typing import NamedTuple
 
 from ..source import Position
+from .head import MOST_BYTES, NOTHING, Head
+
+IGNORED = 1 << 60
+"""The offset of compressed files that were there before a section with start = "end" began."""
 
 
 class Place(NamedTuple):
@@ -41,3 +46,30 @@ class Place(NamedTuple):
     @classmethod
     def from_position(cls, position: Position) -> "Place":
         return cls(*json.loads(position))
+
+
+def new_place(path: str, key: tuple[int, int], *, offset: int = 0, is_inside_line: bool = False) -> Place:
+    """Return where a file begins to be read."""
+    return Place(
+        path=path,
+        device=key[0],
+        inode=key[1],
+        head_bytes=NOTHING.length,
+        head_crc=NOTHING.crc,
+        offset=offset,
+        line=None if offset else 0,
+        crc_from=offset,
+        content_crc=0,
+        previous_ms=None,
+        at_ms=0,
+        is_inside_long_line=is_inside_line,
+    )
+
+
+def holds(first: bytes, head: Head, place: Place) -> bool:
+    """Return whether a file that begins with `first` may hold what was read up to `place`: sure where that is short."""
+    if place.offset >= IGNORED or not head.is_of(first):
+        return place.offset >= IGNORED
+    if place.offset > len(first):
+        return len(first) == MOST_BYTES
+    return zlib.crc32(memoryview(first)[place.crc_from : place.offset]) == place.content_crc

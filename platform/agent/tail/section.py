@@ -1,6 +1,7 @@
 """What the files of one `[[tail]]` section have in common."""
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,15 @@ class Section:
         joined = 0 if self.multiline is None else self.multiline.most_bytes
         return joined + 2 * (self.line_limit_bytes + 1)
 
+    def is_in_the_making(self, mtime_ns: int) -> bool:
+        """Return whether a compressed file of this time that cannot be read to its end may be read later."""
+        return self.clock.now_ms() - mtime_ns // 1_000_000 < DAMAGED_MS
+
+    def is_damaged(self, owner: Hashable) -> bool:
+        """Return whether what cannot be read is a compressed file that nobody is writing any more."""
+        content = self.open_files.of(owner)
+        return content is not None and content.is_whole and not self.is_in_the_making(content.stat().st_mtime_ns)
+
     def note(self, event: str, path: str, **facts: Any) -> None:
         """Count an event of a file, and log it, the same one of a file once."""
         self.events[event] += 1
@@ -51,5 +61,7 @@ class Section:
         log.warning(event, section=self.name, path=path, **facts)
 
 
+DAMAGED_MS = 60_000
+"""A compressed file that nobody wrote to for so long, and which cannot be decompressed, is not waited for."""
 MOST_TOLD = 10_000
 """(event, path) pairs that are remembered, to tell each once."""

@@ -11,22 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...errors import HeadraceError
 from ..errors import SourceUnreadable
 from ..source import AuditRun, Position, Scan
-from .content import ends_a_line, is_compressed, open_content
-from .copies import CopyCheck
+from .comparisons import NEW, Comparisons
+from .content import ends_a_line, is_compressed
 from .folders import FileKey, Folders, Found, key_at
-from .head import MOST_BYTES, Head, heads_of
+from .head import NOTHING
 from .look_times import LookTimes, pause_ms
-from .position import Place
+from .position import IGNORED, Place, new_place
 from .section import Section
-from .tailed_file import IGNORED, TailedFile, new_place
+from .tailed_file import TailedFile
 
 FOLDER_LOOK_MS = 500
 FOLDER_SHARE = 200
 """Folders are looked at again after so many times as long as the last look took."""
-COPY_WAIT_MS = 10_000
-"""A file that begins as a known one and is shorter than what was read of that may be a copy in the making, for so long."""
-BYTES_COMPARED = 16 << 20
-"""Of all files that may be copies, in one scan."""
 
 
 class TailGroup:
@@ -39,12 +35,13 @@ class TailGroup:
         self._section = section
         self._folders = folders
         self._begins_at_end = begins_at_end
-        self._is_copied = is_copied
         self._most_files = most_files
         self._files: dict[str, TailedFile] = {}
         self._by_key: dict[FileKey, TailedFile] = {}
+        self._headless: dict[str, TailedFile] = {}
+        """Files in which something stands that nobody could look at yet: without a fingerprint none could be known again."""
         self._looks: LookTimes[TailedFile] = LookTimes()
-        self._checks: dict[FileKey, CopyCheck] = {}
+        self._comparisons = Comparisons(section, is_copied=is_copied)
         self._copies: dict[FileKey, TailedFile] = {}
         """Files that hold what a known one holds, and which wait until that one is gone."""
         self._waiting: dict[FileKey, str] = {}
@@ -94,7 +91,7 @@ class TailGroup:
         self._unopened.update(self._unlisted)
         if self._is_full:
             self._unopened[self.name] = f"it has more than {self._most_files} files: raise most_files, or match fewer"
-        changed = {file.name: file for file in self._tell_apart(now_ms, begins_at_end)}
+        changed = {file.name: file for file in self._tell_apart(now_ms, begins_at_end)} | self._headless
         for file in [*self._looks.take_due(now_ms)]:
             if self._look(file, now_ms) or self._is_first_scan:
                 changed[file.name] = file
@@ -113,12 +110,18 @@ class TailGroup:
         """Return whether the agent is to know a file: not before something stands in it that it can be known again by."""
         if not file.is_announced and (file.size or begins_at_end):
             self._refresh_head(file)
-            file.announce()
+            if begins_at_end or file.head != NOTHING:
+                file.announce()
+                self._headless.pop(file.name, None)
+            elif not file.is_compressed:
+                self._headless[file.name] = file
+                self._unopened.setdefault(file.path, "it could not be looked into yet")
         return file.is_announced
 
     def forget(self, file: TailedFile) -> None:
         """Drop a file that has ended."""
         self._files.pop(file.name, None)
+        self._headless.pop(file.name, None)
         if self._by_key.get(file.key) is file:
             del self._by_key[file.key]
         self._looks.remove(file)
@@ -166,7 +169,7 @@ class TailGroup:
         for file in self._files.values():
             holds_key = self._by_key.get(file.key) is file
             now_at = present.get(file.key) if holds_key else None
-            if now_at is not None and not file.may_be_at(now_at):
+            if now_at is not None and not file.may_be_at(now_at, is_asked_for=now_at in found.files):
                 del self._by_key[file.key]
                 now_at, holds_key = None, False
             is_excluded = now_at == file.first_path and now_at not in found.files  # by other settings than when it was met
@@ -192,8 +195,7 @@ class TailGroup:
                 self._is_full = True
                 continue
             self._waiting[key] = path
-        for gone in self._checks.keys() - self._waiting.keys():
-            del self._checks[gone]
+        self._comparisons.forget_all_but(self._waiting.keys())
         for gone in self._copies.keys() - self._waiting.keys():
             del self._copies[gone]
 
@@ -210,14 +212,16 @@ class TailGroup:
 
     def _tell_apart(self, now_ms: int, begins_at_end: bool) -> Iterable[TailedFile]:
         """Yield the waiting files that are found to be new, and those that take up a known one's content."""
-        budget = BYTES_COMPARED
-        by_head: dict[Head, list[TailedFile]] = {}
-        is_compared = any(self._is_copied or is_compressed(path) for path in self._waiting.values()) and not begins_at_end
+        is_compared = not begins_at_end and any(map(self._comparisons.may_be_a_copy, self._waiting.values()))
         if is_compared:
-            for one in self._files.values():
-                if one.is_behind() or one.gone_since_ms is not None:
+            for one in [*self._files.values()]:
+                # One that was empty when it was last looked at may be the original by now; so may one that took another's inode.
+                if one.is_behind() or one.gone_since_ms is not None or one.head == NOTHING or self._may_be_another(one):
                     self._refresh_head(one)
-                by_head.setdefault(one.head, []).append(one)
+            for one in [*self._files.values()]:
+                if one.head == NOTHING:
+                    self._refresh_head(one)
+        self._comparisons.begin_scan(self._files.values() if is_compared else ())
         # A copy comes behind the file whose copy it may be: both may be new.
         for key, path in sorted(self._waiting.items(), key=lambda one: (is_compressed(one[1]), self._is_rotated(one[1]))):
             if key in self._copies:
@@ -227,68 +231,44 @@ class TailGroup:
                 elif original.name not in self._files:
                     del self._copies[key]
                 continue
-            if budget <= 0:
-                self._unopened[path] = "it is still to be compared with files that are known"
-                continue
             try:
-                is_decided, same, spent = self._compare(key, path, by_head, budget)
+                verdict = NEW if begins_at_end else self._comparisons.compare(key, path, is_rotated=self._is_rotated(path))
             except (OSError, HeadraceError) as error:
                 self._unopened[path] = str(error)
                 continue
-            budget -= spent
-            if not is_decided:
-                self._unopened[path] = "it is still to be compared with files that are known"
-                for one in self._checks[key].known:
+            same = verdict.original
+            if not verdict.is_decided:
+                if verdict.why:
+                    self._unopened[path] = verdict.why
+                for one in verdict.may_be:
                     if one.gone_since_ms is not None:
                         one.gone_since_ms = now_ms  # it is not forgotten before
             elif same is None:
                 for file in self._new(path, key, begins_at_end):
                     if is_compared:
                         self._refresh_head(file)
-                        by_head.setdefault(file.head, []).append(file)
+                        self._comparisons.add(file)
                     yield file
             elif same.is_left:
                 yield self._attach(same, path, key)
             else:
                 self._copies[key] = same
 
-    def _compare(
-        self, key: FileKey, path: str, by_head: Mapping[Head, Sequence[TailedFile]], budget: int
-    ) -> tuple[bool, TailedFile | None, int]:
-        """Return whether it is decided what a file is, the known file whose content it holds, and how many bytes were read."""
-        if not by_head or not (self._is_copied or is_compressed(path)):
-            return True, None, 0
-        content = open_content(path)
+    def _may_be_another(self, file: TailedFile) -> bool:
+        """Return whether a file that is not open was written since the last look: its inode may be another one's by now."""
+        if file.is_cut or self._section.open_files.of(file) is not None:
+            return False
         try:
-            stat = content.stat()
-            if (stat.st_dev, stat.st_ino) != key or not stats.S_ISREG(stat.st_mode):
-                return True, None, 0
-            check = self._checks.pop(key, None)
-            if check is None:
-                known = [file for head in heads_of(content.read(0, MOST_BYTES)) for file in by_head.get(head, ())]
-                check = CopyCheck(known)
-            if check.is_too_early:
-                self._checks[key] = CopyCheck(check.known)
-                return False, None, 0
-            spent = 0
-            while not check.is_done and spent < budget:
-                spent += check.step(content)
-            if check.is_done and (check.original is not None or not self._may_become_a_copy(check, path, stat)):
-                return True, check.original, spent
-            self._checks[key] = CopyCheck(check.known) if check.is_done else check
-            return False, None, spent
-        finally:
-            content.close()
+            stat = os.stat(file.path)
+        except OSError:
+            return False
+        return (stat.st_size, stat.st_mtime_ns) != (file.size, file.mtime_ns)
 
     def _refresh_head(self, file: TailedFile) -> None:
         try:
             file.refresh_head()
         except SourceUnreadable as error:
             self._unopened[file.path] = str(error)
-
-    def _may_become_a_copy(self, check: CopyCheck, path: str, stat: os.stat_result) -> bool:
-        is_young = self._section.clock.now_ms() - stat.st_mtime_ns // 1_000_000 < COPY_WAIT_MS
-        return is_young and (stat.st_size == 0 if is_compressed(path) else check.is_short(stat.st_size))
 
     def _attach(self, original: TailedFile, path: str, key: FileKey) -> TailedFile:
         if self._by_key.get(original.key) is original:
@@ -337,7 +317,7 @@ class TailGroup:
         """Return whether there may be something to read, or the file has ended."""
         content = self._section.open_files.of(file)
         if file.gone_since_ms is not None and content is None:
-            return file.is_ended(file.place.to_position()) or file.is_behind()
+            return file.is_behind() or (file.is_given_up and file.is_ended(file.place.to_position()))
         try:
             stat = os.stat(file.path) if content is None else content.stat()
         except FileNotFoundError:
@@ -354,11 +334,14 @@ class TailGroup:
         if (stat.st_size, stat.st_mtime_ns) != (file.size, file.mtime_ns):
             if not file.is_compressed and stat.st_size <= file.place.offset < IGNORED and not file.is_cut:
                 self._verify(file, stat)
+            if file.is_compressed and not file.is_announced and file.mtime_ns:
+                file.cut()  # nothing was in it; what is may be the content of one that is known
+                return False
             if file.is_compressed:
                 file.is_drained = False
                 self._refresh_head(file)  # it may be another one, with a recycled inode
             file.grew(stat.st_size, stat.st_mtime_ns)
-        return file.is_behind() or file.is_ended(file.place.to_position())
+        return file.is_behind() or (file.is_given_up and file.is_ended(file.place.to_position()))
 
     def _verify(self, file: TailedFile, stat: os.stat_result) -> None:
         """Look whether a file that did not grow, and yet was written, is another one now."""
@@ -377,7 +360,8 @@ class TailGroup:
             if file.is_compressed:
                 self._folders.forget()  # it may be the copy of a file that is known
                 self._folders_due_ms = 0
-            elif file.gone_since_ms is None:
+            elif file.gone_since_ms is None and file.path in self._names:
+                # At any other name its inode went to a file that nobody asked for.
                 self._begin(file.path, file.key)
 
 

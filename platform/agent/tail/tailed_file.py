@@ -1,6 +1,5 @@
-"""One file as a source: read from a position on, by its open descriptor, whatever its name is meanwhile.
-
-Nothing is remembered but what the group's looks found. A position says all that is needed to read the same records again.
+"""One file as a source: read from a position on, by its open descriptor, whatever its name is meanwhile. Nothing is remembered
+but what the group's looks found. A position says all that is needed to read the same records again.
 """
 
 import zlib
@@ -9,17 +8,13 @@ from typing import Protocol
 
 from ..errors import SourceUnreadable
 from ..source import AuditRun, Chunk, Lag, Position
-from .content import is_compressed, open_content
+from .content import OpenContent, is_compressed, open_content
 from .framing import NUL, Framed, frame
 from .head import MOST_BYTES, NOTHING, Head, head_of
 from .line_encoder import Encoded, LinesAt
 from .multiline import join
-from .open_files import OpenContent
-from .position import Place
+from .position import IGNORED, Place, holds
 from .section import Section
-
-IGNORED = 1 << 60
-"""The offset of compressed files that were there before a section with start = "end" began."""
 
 
 class FileOwner(Protocol):
@@ -64,7 +59,7 @@ class TailedFile:
         """The agent knows it."""
         self.is_drained = False
         """The last read came to the end."""
-        self._last = (self.start, start)
+        self._last = self._parsed = (self.start, start)
 
     @property
     def topic(self) -> str:
@@ -83,8 +78,17 @@ class TailedFile:
         return is_compressed(self.path)
 
     def read(self, position: Position, most_bytes: int) -> Chunk | None:
-        """Return the next records; None if there is nothing new. Raises SourceUnreadable."""
-        place = self._place(position)
+        """Return the next records; None if there is nothing new, or nothing can be read any more. Raises SourceUnreadable."""
+        try:
+            return self._read(place := self._place(position), most_bytes)
+        except SourceUnreadable as error:
+            if not self._section.is_damaged(self):
+                raise
+            self._section.note("damaged", self.path, reason=str(error), read_bytes=place.offset)
+            self.is_drained = True  # until it changes
+            return self._moved(place)
+
+    def _read(self, place: Place, most_bytes: int) -> Chunk | None:
         if place.offset > self.place.offset:
             self.place = place  # planned by an earlier agent
         if place.offset >= IGNORED:
@@ -95,7 +99,9 @@ class TailedFile:
             return None
         for length in (most_bytes, max(most_bytes, self._section.longest_record_bytes)):
             block = content.read(place.offset, length)
-            is_at_end = len(block) < length
+            if content.failure is not None and not self._section.is_damaged(self):
+                raise content.failure
+            is_at_end = len(block) < length and content.failure is None
             if not self._is_still_the_file(content, place):
                 return None
             takes_rest = is_at_end and self._is_whole(content)
@@ -108,17 +114,25 @@ class TailedFile:
             chunk = self._chunk(place, block, framed, takes_last=takes_rest or (is_at_end and self._is_quiet()))
             if chunk is not None or is_at_end:
                 break
+        if chunk is None and content.failure is not None:
+            raise content.failure
         self.is_drained = is_at_end and not block.strip(NUL)
         return self._moved(place) if chunk is None else chunk
 
     def read_again(self, start: Position, end: Position) -> Chunk:
-        """Return the range of an earlier chunk; no records where its bytes are not there any more."""
+        """Return the range of an earlier chunk; no records where its bytes turn up nowhere any more. Raises SourceUnreadable
+        while they may.
+        """
         place, to = Place.from_position(start), Place.from_position(end)
-        content = self._content()
+        content = None if self.is_cut else self._content()
         block = b"" if content is None else content.read(place.offset, to.offset - place.offset)
         crc = zlib.crc32(block, place.content_crc)
         if len(block) != to.offset - place.offset or crc != to.content_crc:
-            return Chunk(end=end)
+            if self.is_given_up:
+                return Chunk(end=end)
+            if content is not None:
+                self.cut()
+            raise SourceUnreadable(f"{self.path} does not hold the bytes from {place.offset} any more: a copy is waited for")
         framed = frame(
             block,
             limit_bytes=self._section.line_limit_bytes,
@@ -136,9 +150,7 @@ class TailedFile:
 
     def is_ended(self, position: Position) -> bool:
         """Return whether the file is gone, read to its end, and was waited for in vain to turn up compressed."""
-        if not self.is_drained or self._place(position).offset < self.place.offset:
-            return False
-        return self.is_given_up
+        return self.is_drained and self._place(position).offset >= self.place.offset and self.is_given_up
 
     @property
     def is_given_up(self) -> bool:
@@ -210,7 +222,9 @@ class TailedFile:
     def _place(self, position: Position) -> Place:
         if position == self._last[0]:
             return self._last[1]
-        return Place.from_position(position)
+        if position != self._parsed[0]:
+            self._parsed = position, Place.from_position(position)
+        return self._parsed[1]
 
     def _content(self) -> OpenContent | None:
         """Return the open file; None if its name leads to another file now, or to none."""
@@ -233,35 +247,34 @@ class TailedFile:
             return None
         return content
 
-    def may_be_at(self, path: str) -> bool:
+    def may_be_at(self, path: str, *, is_asked_for: bool) -> bool:
         """Return whether it can be what has its inode and this name: a plain file is never compressed in place. One that an
         earlier agent knew may have moved to its compressed copy; where little was read the content tells it cheaply.
+        `is_asked_for`: a pattern matches the name.
         """
-        if is_compressed(path) == self.is_compressed:
-            # A closed one that has no content yet has nothing to be told by: at another name it is begun anew.
-            is_empty = self.is_compressed and self.head == NOTHING and not self.place.offset
-            return path == self.path or not is_empty or self._section.open_files.of(self) is not None
-        return not self.is_compressed and not self.mtime_ns and self.place.offset > MOST_BYTES
+        if is_compressed(path) != self.is_compressed:
+            return not self.is_compressed and not self.mtime_ns and self.place.offset > MOST_BYTES
+        if path == self.path or (is_asked_for and not self.is_compressed):
+            return True
+        # A closed one without content has nothing to be told by: its inode may be another file's by now.
+        return self.head != NOTHING or bool(self.place.offset) or self._section.open_files.of(self) is not None
 
     def _begins_as_known(self, content: OpenContent) -> bool:
         """Return whether a compressed file that was just opened is this one's: its inode may have been another file's before."""
         try:
             first = content.read(0, MOST_BYTES)
+            if content.failure is not None:
+                raise content.failure
         except SourceUnreadable:
+            is_damaged = self._section.is_damaged(self)
             self.close()  # the next open looks again
+            if is_damaged:
+                return False
             raise
-        if not self._may_be(first, self.place):
+        if not holds(first, self.head, self.place):
             return False
         self.head = head_of(first)
         return True
-
-    def _may_be(self, first: bytes, place: Place) -> bool:
-        """Return whether a file that begins with `first` may hold what was read up to `place`: sure where that is short."""
-        if place.offset >= IGNORED or not self.head.is_of(first):
-            return place.offset >= IGNORED
-        if place.offset > len(first):
-            return len(first) == MOST_BYTES
-        return zlib.crc32(memoryview(first)[place.crc_from : place.offset]) == place.content_crc
 
     def _is_still_the_file(self, content: OpenContent, place: Place) -> bool:
         """Return whether what was just read is this file's content. A truncation cannot be undone: one check behind the read."""
@@ -269,7 +282,7 @@ class TailedFile:
             return True
         found = content.stat()
         first = content.read(0, MOST_BYTES)
-        if found.st_size < place.offset or not self._may_be(first, place):
+        if found.st_size < place.offset or not holds(first, self.head, place):
             self.cut()
             return False
         if (found.st_size, found.st_mtime_ns) != (self.size, self.mtime_ns):
@@ -284,19 +297,24 @@ class TailedFile:
         return self.is_cut or self.gone_since_ms is not None
 
     def refresh_head(self) -> None:
-        """Take the fingerprint of a file that is young, or was not read yet."""
+        """Take the fingerprint of a file that is young, or was not read yet. Another one's content is found out."""
         if self.is_compressed and not self.is_cut:
             self._content()  # takes it with the first look into the file
-        elif self.head.length < MOST_BYTES and not self.is_cut:
-            content = self._content()
-            first = b"" if content is None else content.read(0, MOST_BYTES)
-            if self.head.is_of(first):
+        elif not self.is_cut and (first := self.first_bytes()) is not None:
+            if not holds(first, self.head, self.place):
+                self.cut()
+            elif self.head.length < MOST_BYTES:
                 self.head = head_of(first)
+
+    def first_bytes(self) -> bytes | None:
+        """Return what the file begins with; None if its name leads elsewhere. Raises SourceUnreadable."""
+        content = self._content()
+        return None if content is None else content.read(0, MOST_BYTES)
 
     def has_its_head(self) -> bool:
         """Return whether the file begins as it did. Raises SourceUnreadable."""
-        content = self._content()
-        return content is None or self._may_be(content.read(0, MOST_BYTES), self.place)
+        first = self.first_bytes()
+        return first is None or holds(first, self.head, self.place)
 
     def grew(self, size: int, mtime_ns: int) -> None:
         """Take note of the file's size (bytes) and time."""
@@ -380,21 +398,3 @@ class TailedFile:
         if self.size <= place.offset:
             self.unread_since_ms = None
         return position
-
-
-def new_place(path: str, key: tuple[int, int], *, offset: int = 0, is_inside_line: bool = False) -> Place:
-    """Return where a file begins to be read."""
-    return Place(
-        path=path,
-        device=key[0],
-        inode=key[1],
-        head_bytes=NOTHING.length,
-        head_crc=NOTHING.crc,
-        offset=offset,
-        line=None if offset else 0,
-        crc_from=offset,
-        content_crc=0,
-        previous_ms=None,
-        at_ms=0,
-        is_inside_long_line=is_inside_line,
-    )

@@ -13,19 +13,18 @@ from collections.abc import Collection, Mapping
 from ...audit.model.messages import EXPIRED
 from ...audit.publisher import RangeReporter, see_to_audit_topic
 from ...client.connection.cluster import Cluster
+from ...client.consumer.message_stream import Callbacks
 from ...client.consumer.stream_message import Message
-from ...client.consumer.zk_consumer import ZooKeeperConsumer
-from ...client.errors import ClientError
+from ...client.errors import LOGIN_REFUSALS, ClientError
 from ...client.fetch.fetched import CorruptRange, TopicPartition
 from ...client.producer.producer import Producer
-from ...coordination.positions import AuditPositions
-from ...coordination.session import Session
 from ...errors import HeadraceError
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
 from ...schema_registry.client import RegistryClient
+from .coordination import coordination_of
 from .decoding import EventDecoder, Undecodable
 from .partition import PartitionCounts
 from .quarantine import QuarantineLost, UnusableRecords
@@ -37,6 +36,8 @@ log = get_logger(__name__)
 
 MOST_STRETCHES = 50_000
 """Stretches of records that may wait to be reported. With more, and reporting impossible, reading pauses."""
+STALLED_AFTER_MS = 60_000
+"""A broker's restart and a registry's are over by then; the mirror says so after the same time."""
 SEND_TIMEOUT_MS = 5_000
 """The longest wait of one step of a flush. All steps together stay well below the time a member has to hand partitions over."""
 
@@ -50,9 +51,6 @@ class RequestRate:
         self._status = StatusFile(settings.status_file)
         self._folder = StateFolder(settings.home / "request-rate")
         self._lifecycle = Lifecycle()
-        self._session = Session(
-            settings.zookeeper, session_timeout_ms=settings.session_timeout_ms, name=f"positions.{settings.consumer_id}"
-        )
         self._live = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._audit = Cluster(settings.audit_bootstrap, client_id=f"{settings.tier}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._live, cluster=settings.cluster, clock=self._clock)
@@ -61,24 +59,23 @@ class RequestRate:
         self._decoder = EventDecoder(
             RegistryClient(settings.registry, cache_folder=settings.home / "run" / f"schemas-{settings.consumer_id}")
         )
-        self._consumer = ZooKeeperConsumer(
-            settings.bootstrap,
-            settings.zookeeper,
-            settings.group,
-            [settings.topic],
-            consumer_id=settings.consumer_id,
-            session_timeout_ms=settings.session_timeout_ms,
-            fetch_wait_ms=200,
-            on_assigned=self._on_assigned,
-            on_revoked=self._on_revoked,
-            on_lost=self._on_lost,
-            on_corrupt=self._on_corrupt,
-            commit_on_revoke=False,
+        self._coordination = coordination_of(
+            settings,
+            self._live,
+            Callbacks(
+                on_assigned=self._on_assigned,
+                on_revoked=self._on_revoked,
+                on_lost=self._on_lost,
+                on_corrupt=self._on_corrupt,
+            ),
         )
+        self._consumer = self._coordination.consumer
         self._partitions: dict[TopicPartition, PartitionCounts] = {}
         self._has_audit_topic = False
         self._flush_due_ms = 0
-        self._is_waiting = False
+        self._waits_for: HeadraceError | None = None
+        """Why records or counts are not got rid of now."""
+        self._trouble_since_ms: int | None = None
 
     def run(self, stop: StopSignal) -> None:
         """Serve until `stop`; then flush, give the partitions back, leave the group. Raises an error that is not retriable."""
@@ -101,13 +98,13 @@ class RequestRate:
         self._lifecycle.started("audit cluster", self._audit.close)
         self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
         self._lifecycle.started("reports", lambda: self._reports.close(SEND_TIMEOUT_MS))
-        self._session.start()
-        self._lifecycle.started("positions", self._session.close)
+        positions = self._coordination.start_positions()
+        self._lifecycle.started("positions", self._coordination.close_positions)
         self._reporter = RangeReporter(
             tier=self._settings.tier,
             instance=f"{socket.gethostname()}/{self._settings.consumer_id}/{os.getpid()}",
             sender=self._reports,
-            positions=AuditPositions(self._session),
+            positions=positions,
         )
         self._consumer.start()
         self._lifecycle.started("consumer", self._consumer.close)
@@ -187,10 +184,11 @@ class RequestRate:
             if not error.retriable and not isinstance(error, ClientError | StateError):
                 raise
             self._wait_because("flush_postponed", error)
+            self._write_status()
             return False
-        if self._is_waiting:
+        if self._waits_for is not None:
             log.info("going_on")
-            self._is_waiting = False
+            self._waits_for = None
         self._write_status()
         return True
 
@@ -228,13 +226,26 @@ class RequestRate:
             moved[name].saved_to = position
 
     def _wait_because(self, event: str, error: HeadraceError) -> None:
-        if not self._is_waiting:  # once for a series of failures, not for each attempt
+        if self._waits_for is None:  # once for a series of failures, not for each attempt
             log.warning(event, error=str(error))
-        self._is_waiting = True
+        self._waits_for = error
+
+    def _trouble(self) -> HeadraceError | None:
+        """Return what the service waits for, if it should be told: a refused login at once, the rest after a restart's time."""
+        found = self._consumer.trouble or self._waits_for
+        if found is None:
+            self._trouble_since_ms = None
+            return None
+        now_ms = self._clock.monotonic_ms()
+        self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
+        is_told = isinstance(found, LOGIN_REFUSALS) or now_ms - self._trouble_since_ms >= STALLED_AFTER_MS
+        return found if is_told else None
 
     def _write_status(self) -> None:
+        trouble = self._trouble()
         self._status.write(
-            "ready",
+            "ready" if trouble is None else "stalled",
+            **({} if trouble is None else {"reason": str(trouble)}),
             group=self._settings.group,
             consumer_id=self._settings.consumer_id,
             topic=self._settings.topic,

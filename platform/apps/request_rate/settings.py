@@ -14,7 +14,8 @@ class RequestRateSettings:
     group: str
     consumer_id: str
     bootstrap: str
-    zookeeper: str
+    zookeeper: str | None
+    """Of the cluster at `bootstrap`; None: the group coordinates through the cluster itself, by Kafka's protocol."""
     registry: str
     audit_bootstrap: str
     home: Path

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ...audit.publisher import RangeReporter
-from ...client.consumer.zk_consumer import ZooKeeperConsumer
+from ...client.consumer.stream_consumer import StreamConsumer
 from ...client.fetch.fetched import TopicPartition
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
@@ -22,7 +22,7 @@ PATIENCE_MS = 20_000
 
 
 def take_over(
-    name: TopicPartition, start: int, *, consumer: ZooKeeperConsumer, folder: StateFolder, reporter: RangeReporter
+    name: TopicPartition, start: int, *, consumer: StreamConsumer, folder: StateFolder, reporter: RangeReporter
 ) -> PartitionCounts:
     """Return the partition's counts, and move the consumer to where they begin; `start` is the group's offset.
 
@@ -51,7 +51,7 @@ def take_over(
     return counts
 
 
-def _state_of(name: TopicPartition, consumer: ZooKeeperConsumer, folder: StateFolder) -> PartitionState | None:
+def _state_of(name: TopicPartition, consumer: StreamConsumer, folder: StateFolder) -> PartitionState | None:
     """Return the partition's state; None if there is none. A file that does not belong to this log is set aside."""
     try:
         state = folder.load(*name)

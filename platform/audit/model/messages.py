@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 QUARANTINED = "quarantined"
 SEND_FAILED = "send_failed"
 REFUSED = "refused"
+SAMPLED = "sampled"
+"""The application chose not to log them, and said so."""
 EXPIRED = "expired"
 DROPPED_JOURNAL_FULL = "dropped_journal_full"
 DAMAGED_IN_JOURNAL = "damaged_in_journal"
@@ -21,6 +23,7 @@ LOSS_NAMES = (
     SEND_FAILED,
     "refused_by_schema",
     REFUSED,
+    SAMPLED,
     EXPIRED,
     DROPPED_JOURNAL_FULL,
     DAMAGED_IN_JOURNAL,
@@ -151,6 +154,8 @@ class RangeReport:
     windows: Mapping[int, RangeWindow] = field(default_factory=dict)
     """Window start in milliseconds → what was found."""
     skipped: tuple[Skipped, ...] = ()
+    note: str = ""
+    """Why the tier stands still at `to_offset` though it could go on: a person has paused it. The next report takes it back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,9 @@ class TierLog:
     firsts: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """The live log where something was unreadable: (producer id, epoch) → (offset, sequence) of its first batch behind that."""
 
+    note: str = ""
+    """Why the tier stands still, in its own words, if a person has paused it. It says so at intervals: kept in memory alone."""
+
     @property
     def position(self) -> int:
         """Where the accounted offsets end."""

@@ -212,7 +212,10 @@ class TierReports:
         key = LogKey(report.tier, report.topic, report.partition)
         told = {start: _entry(report.tier, window) for start, window in report.windows.items()}
         redelivered = {start: window.redelivered for start, window in report.windows.items() if window.redelivered}
-        return self._replace(key, report.from_offset, report.to_offset, told, report.skipped, redelivered, now_ms, journal)
+        outcome = self._replace(key, report.from_offset, report.to_offset, told, report.skipped, redelivered, now_ms, journal)
+        if (log := self.log(key)) is not None:
+            log.note = report.note
+        return outcome
 
     def take_read(self, tier: str, read: PartitionRead, now_ms: int, journal: Journal) -> Outcome:
         """Take in what the audit itself read of `tier` (live or offline)."""

@@ -68,11 +68,13 @@ class _Judgement:
 
     # -- who has said all ------------------------------------------------------------------------------------------------
 
-    def _blame(self, who: str, since_ms: int, deadline_ms: int, waiting_for: str) -> None:
-        """Wait for `who`, or call it silent when it has stood still since `since_ms` for longer than its deadline."""
+    def _blame(self, who: str, since_ms: int, deadline_ms: int, waiting_for: str, note: str = "") -> None:
+        """Wait for `who`, or call it silent when it has stood still since `since_ms` for longer than its deadline. `note`: why it
+        stands still, in its own words.
+        """
         still_ms = self.heard_ms - max(since_ms, self.topic.listening_since_ms)
         if still_ms > deadline_ms:
-            self.silent.setdefault(who, f"{waiting_for} (silent for {still_ms // 1000} s)")
+            self.silent.setdefault(who, f"{waiting_for} ({note or f'silent for {still_ms // 1000} s'})")
         else:
             self.waiting.append(waiting_for)
 
@@ -205,7 +207,8 @@ class _Judgement:
 
     def _blame_for_gap(self, tier: str, log: TierLog | None, entry: Found, deadline_ms: int, partition: int) -> None:
         waiting_for = f"{tier} has not accounted for {self.topic.topic}-{partition} up to offset {entry.end}"
-        self._blame(tier, max(entry.updated_ms, log.moved_ms if log is not None else 0), deadline_ms, waiting_for)
+        moved_ms, note = (0, "") if log is None else (log.moved_ms, log.note)
+        self._blame(tier, max(entry.updated_ms, moved_ms), deadline_ms, waiting_for, note)
 
     def _live_end(self, partition: int, entry: Found) -> int | None:
         """Return where the live log ends, if it was read to its end since `entry` was found: nothing behind came from there."""

@@ -6,7 +6,7 @@ audit topic before its end is written as reported, so a crash between the two re
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ...runtime.clock import Clock, SystemClock
@@ -235,6 +235,19 @@ class RangeReporter:
         with self._publishing:
             reports = self._split(topic, partition, from_offset, to_offset, windows, skipped)
             self._send({(topic, partition): reports}, timeout_ms)
+
+    def note(self, topic: str, partition: int, words: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
+        """Say why nothing more comes of a partition for now (a person has paused it); empty words take it back. The partition's
+        next report does, too. Raises ReportNotSent. Says nothing of a partition that was never reported.
+        """
+        with self._publishing:
+            with self._noting:
+                one = self._ranges.get((topic, partition))
+                offset = one.from_offset if one is not None and one.is_announced else None
+            if offset is None:
+                return
+            (empty,) = self._split(topic, partition, offset, offset, {}, ())
+            send_and_flush(self._sender, self._clock, [replace(empty, note=words)], timeout_ms)
 
     def _send(self, reports: Mapping[tuple[str, int], Sequence[RangeReport]], timeout_ms: int) -> None:
         send_and_flush(self._sender, self._clock, [one for some in reports.values() for one in some], timeout_ms)

@@ -4,15 +4,16 @@ Started in order, stopped in reverse.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from ...runtime.clock import SystemClock
+from ...runtime.http_access import HttpAccess
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
-from ...runtime.web_server import WebServer, bound
+from ...runtime.web_server import HOW_TO_PROTECT, WebServer, bound
 from ..model.errors import AuditError
 from ..model.tiers import LIVE, OFFLINE
 from .checkpoints.checkpointer import Checkpointer
@@ -55,10 +56,13 @@ class AuditProcess:
     """The path of a SQLite file, or `postgresql://user@host/database`."""
     status_file: Path | None
     settings: AuditSettings
+    access: HttpAccess = field(default_factory=HttpAccess)
+    """Who may use the pages; needed where `host` is not the loopback."""
 
 
 def run(process: AuditProcess, stop: StopSignal) -> None:
     """Run until `stop` is set. Raises StoreError and AddressTaken at the start; an unreachable cluster stops nothing."""
+    process.access.check(process.host, how=HOW_TO_PROTECT)
     clock = SystemClock()
     status = StatusFile(process.status_file, clock)
     status.write("starting", reason="opening the books")
@@ -80,9 +84,11 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         collector = Collector(process.live, ledger, clock, checkpointer)
         readers = {LIVE: LogReader(LIVE, process.live, ledger, clock)}
         if process.offline is not None:
-            readers[OFFLINE] = LogReader(OFFLINE, process.offline, ledger, clock)
+            readers[OFFLINE] = LogReader(
+                OFFLINE, process.offline, ledger, clock, copied_from=process.live, mirror=process.settings.mirror
+            )
         site = _site(process, ledger, checkpointer, collector, readers, webhook)
-        web = WebServer(application(ledger, judge, clock, site), listener, name="audit-web")
+        web = WebServer(application(ledger, judge, clock, site), listener, name="audit-web", access=process.access)
         parts: list[tuple[str, _Part]] = [("checkpoints", checkpointer), ("collector", collector), *readers.items()]
         if webhook is not None:
             parts.append(("webhook", webhook))

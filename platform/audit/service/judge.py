@@ -134,7 +134,8 @@ class Judge:
                     stored.drop(before)
                 continue
             self.judged_count += 1
-            verdict = decide(facts, window_facts(books, topic, start), now_ms=now_ms)
+            translated = self._ledger.origins.of_window(facts, window_facts(books, topic, start))
+            verdict = decide(*translated, now_ms=now_ms)
             undecided |= not verdict.kind.is_final
             after = as_json(topic, start, start + window_ms, verdict)
             after["late"] = _late(before, after)

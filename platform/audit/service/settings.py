@@ -60,6 +60,10 @@ class AuditSettings:
     """Windows that stay OPEN or UNKNOWN without any news for so long are added to their days as UNKNOWN, with the reason."""
     keep_days: int = 90
     """Days older than this are forgotten, and runs that somebody retired before."""
+    mirror: str = "mirror"
+    """The name of the mirror between the two clusters (`headrace mirror run --name`): its ledger is read where one of them is
+    Apache Kafka.
+    """
     webhook_url: str | None = None
     """Where each change of a verdict is posted as JSON; None: nowhere."""
     topics: Mapping[str, TopicTiers] = field(default_factory=dict)
@@ -99,7 +103,8 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
     known = {"service", "deadlines_ms", "topics"}
     faults += [f"[{name}] is not a table of the audit settings ({', '.join(sorted(known))})" for name in words.keys() - known]
     webhook_url = _url(words, faults)
-    service = _numbers(words, "service", faults, but={"webhook_url"})
+    mirror = _mirror(words, faults)
+    service = _numbers(words, "service", faults, but={"webhook_url", "mirror"})
     faults += [f"[service] {name} is not a setting" for name in sorted(service.keys() - NUMBERS)]
     if service.get("window_ms", WINDOW_MS) != WINDOW_MS:
         faults.append(
@@ -123,10 +128,20 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
         **service,
         default_deadline_ms=default_deadline_ms,
         deadline_ms={**AuditSettings().deadline_ms, **deadlines},
+        mirror=mirror,
         webhook_url=webhook_url,
         topics=by_topic,
         default_topic=default,
     )
+
+
+def _mirror(words: Mapping[str, Any], faults: list[str]) -> str:
+    service = words.get("service")
+    name = service.get("mirror", "mirror") if isinstance(service, dict) else "mirror"
+    if not isinstance(name, str) or not name:
+        faults.append(f"[service] mirror={name!r} is not the name of a mirror")
+        return "mirror"
+    return name
 
 
 def _url(words: Mapping[str, Any], faults: list[str]) -> str | None:

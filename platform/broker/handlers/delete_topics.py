@@ -50,22 +50,17 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         overdue=lambda name: _result(name, ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY, to_delete[name]),
         answer=lambda deleted: _answer(version, [*results, *deleted.values()]),
     )
-    gone: list[str] = []
-
-    def forget() -> None:
-        """Have the offsets of all topics forgotten that were deleted in this turn, in one search through the groups."""
-        topics = frozenset(gone)
-        gone.clear()
-        broker.offsets.forget_topics(topics)
+    under_way, gone = set(to_delete), set[str]()
 
     def begin(name: str) -> None:
         asked_id, present_id = to_delete[name], broker.topic_id(name)
 
         def done(outcome: bool | Exception) -> None:
+            under_way.discard(name)
             if outcome is True:
-                if not gone:
-                    broker.loop.post(forget)
-                gone.append(name)
+                gone.add(name)
+            if gone and not under_way:
+                broker.offsets.forget_topics(gone)  # in one search through the groups
             fan_in.put(name, _outcome(outcome, name, asked_id, present_id))
 
         broker.topics.delete(name, done, asked_id)

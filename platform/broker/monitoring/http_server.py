@@ -11,9 +11,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.clock import SystemClock
+from ...runtime.http_access import CHALLENGE, UNAUTHORIZED, BearerToken, is_open
 from ...runtime.logs import get_logger
 from ..errors import AddressInUse
 from ..event_loop.rate_limited_log import RateLimitedLog
@@ -25,7 +27,7 @@ REQUEST_BYTES = 8 * 1024
 DEADLINE_MS = 5_000
 LOOK_EVERY_MS = 500
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 431: "Header Fields Too Large"}
-_REASONS |= {500: "Internal Server Error", 503: "Service Unavailable"}
+_REASONS |= {401: "Unauthorized", 500: "Internal Server Error", 503: "Service Unavailable"}
 
 
 class Page(NamedTuple):
@@ -53,7 +55,9 @@ class _Connection:
 class HttpServer:
     """Serves `pages` between `start` and `stop`."""
 
-    def __init__(self, host: str, port: int, pages: Pages) -> None:
+    def __init__(self, host: str, port: int, pages: Pages, *, token_file: Path | None = None) -> None:
+        """`token_file`: what it holds is asked for by every page but those about health. Raises Unprotected."""
+        self._token = None if token_file is None else BearerToken(token_file)
         self._host, self._wanted_port, self._pages = host, port, pages
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
@@ -164,6 +168,8 @@ class HttpServer:
         method, path = words[0], words[1].partition("?")[0]
         if method not in ("GET", "HEAD"):
             return _response(_text(405, "GET and HEAD are answered"), method)
+        if self._token is not None and not is_open(path) and not self._token.admits(_authorization(request)):
+            return _response(_text(401, UNAUTHORIZED), method, f"WWW-Authenticate: {CHALLENGE}\r\n")
         page = self._pages.get(path)
         if page is None:
             return _response(_text(404, f"there is {', '.join(self._pages)}"), method)
@@ -178,9 +184,17 @@ def _text(status: int, words: str) -> Page:
     return Page(status, "text/plain; charset=utf-8", f"{words}\n".encode())
 
 
-def _response(page: Page, method: str) -> bytes:
+def _authorization(request: bytes) -> str | None:
+    for line in request.split(b"\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"authorization":
+            return value.strip().decode("latin-1")
+    return None
+
+
+def _response(page: Page, method: str, more: str = "") -> bytes:
     head = (
-        f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n"
+        f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n{more}"
         f"Content-Length: {len(page.body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
     )
     return head.encode("latin-1") + (b"" if method == "HEAD" else page.body)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...runtime.http_access import is_loopback
 from ..errors import SettingsRefused
 from . import sources, topic_settings
 from .definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, listener_parts
@@ -49,6 +50,7 @@ class BrokerSettings:
     broker_id: int = 1
     status_file: Path | None = None
     http_host: str = "127.0.0.1"
+    http_token_file: Path | None = None
     http_port: int | None = None
     """None: metrics and health are not served. 0: the system chooses; the status file has the port."""
     auto_create_topics: bool = True
@@ -122,6 +124,7 @@ def from_words(
     values = {name: _word(name, given.get(name), word, faults) for name, word in WORDS.items()}
     listened = _address("--host", host, "--port", port, values["listeners"] or "", faults)
     advertised = _advertised(advertised_host, values["advertised.listeners"], listened[0], faults)
+    _check_reach(listened[0], values, faults)
     if values["log.dirs"] is None and "log.dirs" not in given:
         faults.append("log.dirs is not given: say with --data, or in the file, which folder the logs are in")
     numbers = {number.field: _whole_number(name, given.get(name), number, faults) for name, number in NUMBERS.items()}
@@ -146,6 +149,7 @@ def from_words(
         broker_id=int(values["broker.id"] or 1),
         status_file=status_file,
         http_host=values["http.host"] or "127.0.0.1",
+        http_token_file=None if values["http.token.file"] is None else Path(values["http.token.file"]),
         http_port=None if values["http.port"] is None else int(values["http.port"]),
         auto_create_topics=values["auto.create.topics.enable"] == "true",
         logging_level=values["logging.level"] or "INFO",
@@ -242,6 +246,21 @@ def _advertised(host: str | None, listener: str | None, listened_host: str, faul
             f"--host {listened_host} means every address of this machine: say with --advertised-host where clients find it"
         )
     return host or listened_host, None
+
+
+def _check_reach(host: str, values: Mapping[str, str | None], faults: list[str]) -> None:
+    """Refuse to serve other machines without asking them who they are."""
+    if not is_loopback(host) and values["listeners.insecure.allowed"] != "true":
+        faults.append(
+            f"listeners: other machines reach {host}, and this broker has neither TLS nor login yet: listen on the loopback, "
+            "or say listeners.insecure.allowed=true where the network lets nobody else reach it"
+        )
+    http_host = values["http.host"] or "127.0.0.1"
+    if values["http.port"] is not None and not is_loopback(http_host) and values["http.token.file"] is None:
+        faults.append(
+            f"http.host: other machines reach {http_host}: give http.token.file, whose first line scrapers send as bearer token, "
+            "or listen on the loopback"
+        )
 
 
 def _topic_defaults(given: Mapping[str, Given], faults: list[str]) -> dict[str, str]:

@@ -200,6 +200,10 @@ def _folder(value: str) -> str | None:
     return f"{value!r}: a broker has one folder" if "," in value else None
 
 
+def _file(value: str) -> str | None:
+    return None if value else "no file is named"
+
+
 WORDS: Mapping[str, Word] = {
     "broker.id": Word(default="1", check=_broker_id, doc="Id of this broker in its cluster."),
     "log.dirs": Word(default=None, check=_folder, doc="Data folder: exactly one, used by this broker only."),
@@ -213,8 +217,18 @@ WORDS: Mapping[str, Word] = {
         doc="Address that clients and other brokers connect to, if it differs from the one listened on.",
     ),
     "http.host": Word(default="127.0.0.1", check=host_fault, doc="Address of /metrics, /healthz and /readyz."),
+    "http.token.file": Word(
+        default=None,
+        check=_file,
+        doc="Its first line is wanted as bearer token of /metrics. Needed where http.host is not the loopback.",
+    ),
     "http.port": Word(
         default=None, check=_port(0), doc="Port of /metrics, /healthz and /readyz. 0: any free port. Not set: not served."
+    ),
+    "listeners.insecure.allowed": Word(
+        default="false",
+        check=_one_of("true", "false"),
+        doc="Listen where other machines reach it. Without TLS and login: who reaches the port reads, writes and deletes all.",
     ),
     "auto.create.topics.enable": Word(
         default="true", check=_one_of("true", "false"), doc="Whether a topic is created when a client first asks for it."

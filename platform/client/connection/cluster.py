@@ -19,6 +19,7 @@ from ..errors import (
     UnsupportedApi,
     broker_error,
 )
+from ..security.chosen import ClientConfig, security_for
 from . import control_plane
 from .connection import Connection
 
@@ -45,12 +46,23 @@ class Cluster:
     """
 
     def __init__(
-        self, bootstrap: str, *, client_id: str = "headrace", request_timeout_ms: int = 30_000, clock: Clock | None = None
+        self,
+        bootstrap: str,
+        *,
+        client_id: str = "headrace",
+        request_timeout_ms: int = 30_000,
+        clock: Clock | None = None,
+        security: "ClientConfig | None" = None,
     ) -> None:
+        """`security`: the client configuration (TLS, SASL); None: what `HEADRACE_CLIENT_CONFIG` names, else in the clear.
+
+        Raises `InvalidAddress`, `ClientConfigRefused`.
+        """
         self.bootstrap = bootstrap
         self.client_id = client_id
         self.request_timeout_ms = request_timeout_ms
         self._seeds = parse_bootstrap(bootstrap)
+        self._security = security_for(bootstrap, security)
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
         self._connections: dict[tuple[str, int, str], Connection] = {}
@@ -101,9 +113,29 @@ class Cluster:
             address = self._brokers.get(self._controller_id) or next(iter(self._brokers.values()), self._seeds[0])
         return self._connection(*address, lane)
 
+    def broker_settings(self, names: Iterable[str]) -> dict[str, str]:
+        """Return those of these broker settings that the controller (or the first broker) knows. Raises the broker's refusal."""
+        connection = self.controller()
+        with self._lock:
+            known = self._controller_id in self._brokers
+            broker_id = self._controller_id if known else next(iter(self._brokers), self._controller_id)
+        return control_plane.ask_broker_settings(connection, broker_id, names)
+
+    def brokers(self, *, lane: str = "control") -> list[Connection]:
+        """Return the connections to all brokers, by id. Asks the cluster."""
+        self._ask([], may_create=False)
+        with self._lock:
+            addresses = [self._brokers[broker_id] for broker_id in sorted(self._brokers)]
+        return [self._connection(*address, lane) for address in addresses]
+
     def coordinator(self, group: str, *, lane: str = "control") -> Connection:
         """Return the connection to the broker that coordinates a group."""
         return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)
+
+    def transaction_coordinator(self, transactional_id: str, *, lane: str = "transactions") -> Connection:
+        """Return the connection to the broker that coordinates this id's transactions."""
+        address = control_plane.ask_coordinator(self.controller(), transactional_id, of_transactions=True)
+        return self._connection(*address, lane)
 
     def refresh(self, topics: Iterable[str] | None = None, *, may_create: bool = False) -> None:
         """Request the metadata of these topics (None: of all topics requested before)."""
@@ -199,5 +231,7 @@ class Cluster:
                 )
             found = self._connections.get(name)
             if found is None:
-                found = self._connections[name] = Connection(host, port, self.client_id, self.request_timeout_ms)
+                found = self._connections[name] = Connection(
+                    host, port, self.client_id, self.request_timeout_ms, security=self._security
+                )
             return found

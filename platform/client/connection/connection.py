@@ -7,23 +7,34 @@ idempotent producer) may send it again. Source: Kafka's protocol guide, "Network
 every broker from 0.10 to 4.x answers.
 """
 
+import math
 import select
 import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...wire.errors import WireError
 from ...wire.messages import control
-from ..errors import BadAnswer, BrokerUnreachable, RequestTimedOut, UnsupportedApi
+from ..errors import BadAnswer, BrokerUnreachable, ClientError, RequestTimedOut, TokenUnavailable, UnsupportedApi
+from . import authentication
+
+if TYPE_CHECKING:
+    from ..security.client_security import ClientSecurity
+    from ..security.tls_socket import TlsSocket
 
 Buffer = bytes | bytearray | memoryview
 
 LARGEST_ANSWER_BYTES = 256 << 20
 """A response that claims to be larger is rejected. Read as a length, the text `HTTP` would be 1.2 GB."""
 CONNECT_TIMEOUT_MS = 5_000
+RENEWED_AFTER = 0.85
+"""The part of a session's lifetime after which the login is renewed, as Kafka's clients do."""
+_TOKEN_AGAIN_S = 1.0
+_TLS_ALERT = 0x150303
+"""The first bytes of what a TLS listener answers to a peer that speaks none (RFC 8446, section 5.1)."""
 
 _SIZE = struct.Struct(">i")
 _API_NAMES = {
@@ -33,11 +44,13 @@ _API_NAMES = {
     3: "Metadata",
     10: "FindCoordinator",
     15: "DescribeGroups",
+    17: "SaslHandshake",
     18: "ApiVersions",
     19: "CreateTopics",
     20: "DeleteTopics",
     22: "InitProducerId",
     32: "DescribeConfigs",
+    36: "SaslAuthenticate",
     44: "IncrementalAlterConfigs",
 }
 
@@ -48,15 +61,29 @@ class Connection:
     `begin`, `fileno` and `finish` are for one owning thread that waits for several brokers at once.
     """
 
-    def __init__(self, host: str, port: int, client_id: str = "headrace", timeout_ms: int = 30_000) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        client_id: str = "headrace",
+        timeout_ms: int = 30_000,
+        *,
+        security: "ClientSecurity | None" = None,
+    ) -> None:
+        """`security`: how to speak TLS and to log in; None: in the clear."""
         self.host = host
         self.port = port
         self.client_id = client_id
         self.timeout_ms = timeout_ms
         self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
+        self._security = security
+        self._log_in_again_at = math.inf
+        self._session_ends_at = math.inf
+        """Monotonic seconds."""
+        self._socket: socket.socket | TlsSocket | None = None
         self._served: dict[int, tuple[int, int]] = {}
         self._correlation_id = 0
+        self._first_request_id = 0
         self._in_flight: tuple[int, int, int] | None = None
         self._closed = False
 
@@ -149,21 +176,71 @@ class Connection:
             # No response is expected, so readable bytes mean that the broker closed the connection: it restarted, or the
             # connection was idle too long. Detected before a request is sent, this costs only a new connection.
             self.close_socket()
+        if self._socket is not None and self._in_flight is None and time.monotonic() >= self._log_in_again_at:
+            self._log_in_again()
         if self._socket is not None:
             return
         self._check_open("connect")
-        try:
-            made = socket.create_connection((self.host, self.port), timeout=min(CONNECT_TIMEOUT_MS, self.timeout_ms) / 1000)
-        except OSError as error:
-            raise BrokerUnreachable(self.address, "connect", error.strerror or str(error), was_sent=False) from error
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket = made
+        self._socket = self._connected()
         try:
             self._served = self._ask_versions()
-        except BaseException:
+            self._log_in()
+            self._first_request_id = self._correlation_id + 1
+        except BaseException as error:
             # Whatever it was: a connection whose versions are not known would be taken for a broker that serves nothing.
             self.close_socket()
+            if self._security is not None and (refusal := self._security.refusal_in(self.address, error)) is not None:
+                raise refusal from None
             raise
+
+    def _connected(self) -> "socket.socket | TlsSocket":
+        """Return a new connection, with TLS if it is wanted."""
+        if self._security is not None:
+            self._security.check_may_try(self.address)
+        try:
+            made = socket.create_connection((self.host, self.port), timeout=min(CONNECT_TIMEOUT_MS, self.timeout_ms) / 1000)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._security is None:
+                return made
+            return self._security.wrapped(made, self.host, self.address, self.timeout_ms / 1000)
+        except OSError as error:
+            raise BrokerUnreachable(self.address, "connect", error.strerror or str(error), was_sent=False) from error
+
+    def _log_in(self) -> None:
+        self._log_in_again_at = self._session_ends_at = math.inf
+        if self._security is None or self._security.mechanism is None:
+            return
+        begun = time.monotonic()
+        lifetime_s = authentication.log_in(self._call, self._served, self._security, self.address) / 1000
+        if lifetime_s > 0:
+            self._log_in_again_at = begun + lifetime_s * RENEWED_AFTER
+            self._session_ends_at = begun + lifetime_s
+
+    def _log_in_again(self) -> None:
+        """Renew the session on the open connection. Raises what a first login raises; the connection is closed then."""
+        ends_at = self._session_ends_at
+        try:
+            self._log_in()
+        except TokenUnavailable:
+            if time.monotonic() >= ends_at:
+                self.close_socket()
+                raise
+            self._log_in_again_at, self._session_ends_at = time.monotonic() + _TOKEN_AGAIN_S, ends_at
+        except BrokerUnreachable:
+            self.close_socket()  # nothing was sent on it that anybody waits for: a new connection is opened
+        except ClientError:
+            self.close_socket()
+            raise
+
+    def _call(self, api: tuple[int, int], message: Mapping[str, Any]) -> Any:
+        """Send a request of the login and return its response."""
+        api_key, version = api
+        self._send(api_key, version, control.encode_request(api_key, version, message), self.timeout_ms)
+        body = self.finish()
+        try:
+            return control.decode_response(api_key, version, body)
+        except WireError as error:
+            raise BadAnswer(self.address, _api(api_key), str(error)) from error
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
         self._send(control.API_VERSIONS_KEY, 0, b"", self.timeout_ms)
@@ -197,7 +274,9 @@ class Connection:
             (size,) = _SIZE.unpack(self._receive_exactly(4, deadline))
             if not 4 <= size <= LARGEST_ANSWER_BYTES:
                 self.close_socket()
-                raise BadAnswer(self.address, _api(api_key), f"it claims {size} bytes")
+                is_tls = size >> 8 == _TLS_ALERT and self._security is None
+                hint = ": it is TLS, so give a client configuration with security.protocol=SSL or SASL_SSL" if is_tls else ""
+                raise BadAnswer(self.address, _api(api_key), f"it claims {size} bytes{hint}")
             return memoryview(self._receive_exactly(size, deadline)).toreadonly()
         except OSError as error:
             self._fail(api_key, error, timeout_ms)
@@ -224,14 +303,21 @@ class Connection:
         if isinstance(error, TimeoutError):
             reason = f"no answer within {timeout_ms} ms"
             raise RequestTimedOut(self.address, _api(api_key), reason, was_sent=True) from error
-        raise BrokerUnreachable(self.address, _api(api_key), error.strerror or str(error), was_sent=True) from error
+        reason = error.strerror or str(error)
+        if self._security is None and api_key != control.API_VERSIONS_KEY and self._correlation_id == self._first_request_id:
+            reason += (
+                " at the first request, as a listener does that wants a login (then give a client configuration with sasl.…)"
+            )
+        raise BrokerUnreachable(self.address, _api(api_key), reason, was_sent=True) from error
 
     def _check_open(self, api: str, *, was_sent: bool = False) -> None:
         if self._closed:
             raise BrokerUnreachable(self.address, api, "this client closed the connection", was_sent=was_sent)
 
 
-def _has_news(held: socket.socket) -> bool:
+def _has_news(held: "socket.socket | TlsSocket") -> bool:
+    if not isinstance(held, socket.socket):
+        return held.has_news()
     try:
         poll = select.poll()
         poll.register(held, select.POLLIN)

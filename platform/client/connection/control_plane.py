@@ -18,15 +18,21 @@ LIST_OFFSETS = (2, 2)
 METADATA = (3, 4)
 FIND_COORDINATOR = (10, 1)
 DESCRIBE_GROUPS = (15, 1)
+LIST_GROUPS = (16, 2)
 WITH_TOPIC_IDS = (10, 12)
 """Versions of Metadata."""
 CREATE_TOPICS = (19, 4)
 INIT_PRODUCER_ID = (22, 1)
+DESCRIBE_CONFIGS = (32, 1)
 """API key and version."""
 
 
-_OF_A_PRODUCER = ((18, 0), METADATA, CREATE_TOPICS, INIT_PRODUCER_ID, (32, 1))
-"""With ApiVersions and DescribeConfigs."""
+_READ_COMMITTED = 1
+_BROKER = 4
+"""Kind of a resource with settings."""
+
+_OF_A_PRODUCER = ((18, 0), METADATA, CREATE_TOPICS, INIT_PRODUCER_ID, DESCRIBE_CONFIGS)
+"""With ApiVersions."""
 
 
 def import_messages() -> None:
@@ -89,13 +95,14 @@ def ask_topic_ids(connection: Connection) -> dict[str, str]:
 def ask_offsets(connection: Connection, wanted: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], tuple[int, int]]:
     """Return (error code, offset) for each (topic, partition). `wanted` holds a timestamp in ms, or -1 (latest) or -2 (earliest).
 
-    The offset is that of the first record at or after the timestamp, or -1 if there is none.
+    The offset is that of the first record at or after the timestamp, or -1 if there is none. The latest is where a reader of
+    committed records finds the end: Kafka's last stable offset, our high watermark.
     """
     by_topic: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), timestamp in wanted.items():
         by_topic.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
     topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
-    answer = _ask(connection, LIST_OFFSETS, {"replica_id": -1, "isolation_level": 0, "topics": topics})
+    answer = _ask(connection, LIST_OFFSETS, {"replica_id": -1, "isolation_level": _READ_COMMITTED, "topics": topics})
     return {
         (topic.name, partition.partition_index): (int(partition.error_code), int(partition.offset))
         for topic in answer.topics
@@ -129,11 +136,22 @@ def ask_create_topics(
     return {topic.name: (int(topic.error_code), topic.error_message) for topic in answer.topics}
 
 
-def ask_coordinator(connection: Connection, group: str) -> tuple[str, int]:
-    """Return host and port of the broker that coordinates the group. Raises the broker's refusal."""
-    answer = _ask(connection, FIND_COORDINATOR, {"key": group, "key_type": 0})
+def ask_broker_settings(connection: Connection, broker_id: int, names: Iterable[str]) -> dict[str, str]:
+    """Return those of these settings that the broker knows and tells; it must be the one asked. Raises the broker's refusal."""
+    wanted = {"resource_type": _BROKER, "resource_name": str(broker_id), "configuration_keys": list(names)}
+    answer = _ask(connection, DESCRIBE_CONFIGS, {"resources": [wanted], "include_synonyms": False})
+    (result,) = answer.results
+    if result.error_code:
+        raise broker_error(f"DescribeConfigs of broker {broker_id} on {connection.address}", int(result.error_code))
+    return {one.name: one.value for one in result.configs if one.value is not None}
+
+
+def ask_coordinator(connection: Connection, key: str, *, of_transactions: bool = False) -> tuple[str, int]:
+    """Return host and port of the broker that coordinates the group, or the transactional id. Raises the broker's refusal."""
+    answer = _ask(connection, FIND_COORDINATOR, {"key": key, "key_type": int(of_transactions)})
     if answer.error_code:
-        raise broker_error(f"FindCoordinator of group {group!r} to {connection.address}", int(answer.error_code))
+        what = "transactional id" if of_transactions else "group"
+        raise broker_error(f"FindCoordinator of {what} {key!r} to {connection.address}", int(answer.error_code))
     return answer.host, answer.port
 
 
@@ -143,6 +161,17 @@ def ask_group_members(connection: Connection, group: str) -> tuple[str, list[str
     if answer.error_code:
         raise broker_error(f"DescribeGroups of {group!r} to {connection.address}", int(answer.error_code))
     return answer.protocol_data, [member.client_id for member in answer.members]
+
+
+def ask_groups(connections: Iterable[Connection]) -> list[str]:
+    """Return the consumer groups of a cluster, sorted: each of its brokers is asked. Raises the first refusal."""
+    found: set[str] = set()
+    for connection in connections:
+        answer = _ask(connection, LIST_GROUPS, {})
+        if answer.error_code:
+            raise broker_error(f"ListGroups to {connection.address}", int(answer.error_code))
+        found |= {one.group_id for one in answer.groups}
+    return sorted(found)
 
 
 def _ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:

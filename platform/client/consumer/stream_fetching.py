@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from ...runtime.backoff import Backoff
 from ...runtime.logs import get_logger
-from ..errors import ClientError, OffsetOutOfRange
+from ..errors import LOGIN_REFUSALS, ClientError, OffsetOutOfRange
 from ..fetch.fetched import CorruptRange, FetchedPartition, TopicPartition
 from ..fetch.fetcher import Fetcher
 from ..fetch.log_offsets import EARLIEST, LATEST
@@ -38,6 +38,8 @@ class FetchLoop:
         self._thread = threading.Thread(target=self._run, name=f"fetch-{name}", daemon=True)
         self._backoff = Backoff()
         self._failures = 0
+        self._was_served = False
+        """Then credentials that are refused have expired or were replaced: they are waited for."""
 
     def start(self) -> None:
         self._thread.start()
@@ -57,7 +59,7 @@ class FetchLoop:
             except ClientError as error:
                 if self._stop.is_set():
                     return
-                if not error.retriable:
+                if not error.retriable and not (self._was_served and isinstance(error, LOGIN_REFUSALS)):
                     self._state.fail(error)
                     return
                 self._pause(error)
@@ -69,6 +71,7 @@ class FetchLoop:
     def _round(self) -> None:
         wanted = self._state.wanted(IDLE_MS)
         if not wanted:
+            self._state.waits_for("fetch", None)
             return
         try:
             answers = self._fetcher.fetch({partition: offset for partition, (_, offset) in wanted.items()})
@@ -86,11 +89,13 @@ class FetchLoop:
             return
         if self._failures:
             log.info("fetching_again", after_failures=self._failures)
-        self._failures = 0
+        self._failures, self._was_served = 0, True
+        self._state.waits_for("fetch", None)
 
     def _pause(self, error: ClientError) -> None:
         if not self._failures:  # once for a series of failures, not for each attempt
             log.warning("fetching_failed", error=str(error))
+        self._state.waits_for("fetch", error)
         self._stop.wait(self._backoff.wait_ms(self._failures) / 1000)
         self._failures += 1
 
@@ -116,17 +121,21 @@ def in_order(answer: FetchedPartition, name: TopicPartition, epoch: int, offset:
     compacted. A gap between batches is therefore reported as skipped, too: the broker never serves a range that failed its own
     check.
     """
-    found: list[tuple[int, int, Fetched]] = []
+    found: list[tuple[int, int, int, Fetched]] = []
+    behind = offset
     for header, batch in answer.batches:
         if header.next_offset > offset:
-            item = Batch(partition=name, epoch=epoch, header=header, batch=batch, from_offset=max(offset, header.position))
-            found.append((header.position, header.next_offset, item))
+            behind = max(behind, header.position)
+            item = Batch(partition=name, epoch=epoch, header=header, batch=batch, from_offset=behind)
+            found.append((header.base_offset, behind, header.next_offset, item))
+            behind = header.next_offset
     for bad in answer.corrupt:
         if bad.to_offset > offset:
             cut = CorruptRange(from_offset=max(offset, bad.from_offset), to_offset=bad.to_offset, reason=bad.reason)
-            found.append((bad.from_offset, bad.to_offset, Skip(partition=name, epoch=epoch, corrupt=cut)))
+            found.append((bad.from_offset, bad.from_offset, bad.to_offset, Skip(partition=name, epoch=epoch, corrupt=cut)))
     items: list[Fetched] = []
-    for begin, end, fetched in sorted(found, key=lambda triple: triple[:2]):
+    # By base offset: a batch of a dense log has no position of its own, and what is computed as such is in no order.
+    for _, begin, end, fetched in sorted(found, key=lambda one: one[0]):
         if begin > offset:
             hole = CorruptRange(from_offset=offset, to_offset=begin, reason=HOLE)
             items.append(Skip(partition=name, epoch=epoch, corrupt=hole))

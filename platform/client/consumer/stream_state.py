@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from ...errors import HeadraceError
 from ..fetch.fetched import TopicPartition
 from .stream_items import Batch, Fetched, Notice, NoticeKind
 
@@ -39,6 +40,7 @@ class StreamState:
         self._notices: deque[Notice] = deque()
         self._epochs = count(1)
         self._failure: Exception | None = None
+        self._troubles: dict[str, HeadraceError] = {}
         self._stopped = False
 
     # ---- the rebalancing thread
@@ -147,6 +149,19 @@ class StreamState:
             self._queued_bytes += sum(map(_size_bytes, items))
             if items:
                 self._condition.notify_all()
+
+    def waits_for(self, what: str, error: HeadraceError | None) -> None:
+        """Note why a thread (`what`) tries again and again; None: it got through."""
+        with self._condition:
+            if error is None:
+                self._troubles.pop(what, None)
+            else:
+                self._troubles[what] = error
+
+    @property
+    def trouble(self) -> HeadraceError | None:
+        with self._condition:
+            return next(iter(self._troubles.values()), None)
 
     def fail(self, error: Exception) -> None:
         """Make the application's next call raise `error`."""

@@ -12,41 +12,33 @@ joins them. `zk_rebalance` shares out the partitions, `stream_fetching` fills th
 
 import os
 import socket
-import threading
-import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
 
 from ...coordination.consumers import ConsumerRegistry, OffsetRegistry
-from ...coordination.errors import CoordinationError, NotRegistered
+from ...coordination.errors import NotRegistered
 from ...coordination.session import Session
 from ...coordination.topics import TopicRegistry
 from ...runtime.backoff import Backoff
-from ...runtime.lifecycle import Lifecycle
 from ...runtime.logs import get_logger
 from ..connection import control_plane
-from ..connection.cluster import Cluster
 from ..errors import ClientError
 from ..fetch.fetched import TopicPartition
-from ..fetch.fetcher import Fetcher
-from ..fetch.log_offsets import log_offsets, log_range
-from .message_stream import Callbacks, MessageStream, OnAssigned, OnCorrupt, OnPartitions
-from .stream_fetching import FetchLoop, reset_point
-from .stream_message import Message, OnHanded
-from .stream_state import StreamState
+from .message_stream import Callbacks, OnAssigned, OnCorrupt, OnPartitions
+from .stream_consumer import StreamConsumer
+from .stream_fetching import FetchLoop
+from .stream_message import OnHanded
 from .zk_errors import GroupOfKafkaClients, PartitionsLost, StreamMisused
 from .zk_partitions import SubscribedPartitions
 from .zk_rebalance import Rebalancer
 
 log = get_logger(__name__)
 
-LARGEST_ANSWER_BYTES = 8 << 20
 OWN_PROTOCOL = "zookeeper"
 """The protocol type under which a broker lists these consumers."""
 
 
-class ZooKeeperConsumer:
+class ZooKeeperConsumer(StreamConsumer):
     """One member of a group. Its stream and every callback belong to one thread: the one that iterates."""
 
     def __init__(
@@ -84,34 +76,28 @@ class ZooKeeperConsumer:
         cannot be handed out. `on_handed(batch range)` runs when a batch has been handed out, or is left midway: every record
         handed out is reported exactly once, with its batch.
         """
-        if not topics:
-            raise StreamMisused(f"group {group!r}: no topics given: name at least one")
-        self.group, self.topics = group, tuple(sorted(set(topics)))
-        self.consumer_id = consumer_id or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-        self._reset_to = reset_point(auto_offset_reset)
+        super().__init__(
+            bootstrap,
+            group,
+            topics,
+            consumer_id=consumer_id or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+            auto_offset_reset=auto_offset_reset,
+            queue_bytes=queue_bytes,
+            fetch_wait_ms=fetch_wait_ms,
+            callbacks=Callbacks(
+                on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost, on_corrupt=on_corrupt, on_handed=on_handed
+            ),
+            commit_on_revoke=commit_on_revoke,
+        )
         self._session_timeout_ms = session_timeout_ms
         self._limits = (rebalance_patience_ms, handover_ms, recheck_ms)
         self._session = Session(zookeeper, session_timeout_ms=session_timeout_ms, name=f"{group}.{self.consumer_id}")
-        self._cluster = Cluster(bootstrap, client_id=f"{group}.{self.consumer_id}")
-        self._state = StreamState(queue_bytes=queue_bytes)
-        callbacks = Callbacks(
-            on_assigned=on_assigned,
-            on_revoked=on_revoked or (self._commit_handed_out if commit_on_revoke else None),
-            on_lost=on_lost,
-            on_corrupt=on_corrupt,
-            on_handed=on_handed,
-        )
-        name = f"{group}.{self.consumer_id}"
-        self._stream = MessageStream(self._state, callbacks, may_deliver=self._may_deliver, name=name)
-        answer_bytes = min(LARGEST_ANSWER_BYTES, max(1, queue_bytes // 2))
-        self._fetcher = Fetcher(
-            self._cluster, max_wait_ms=fetch_wait_ms, max_bytes=answer_bytes, partition_max_bytes=min(1 << 20, answer_bytes)
-        )
-        self._lifecycle = Lifecycle()
         self._rebalancer: Rebalancer | None = None
         self._registry: ConsumerRegistry | None = None
-        self._handing_out = threading.Lock()  # held by the thread that polls
-        self._closed = False
+
+    @property
+    def _is_started(self) -> bool:
+        return self._rebalancer is not None
 
     # ---- life
 
@@ -180,10 +166,6 @@ class ZooKeeperConsumer:
         if client_ids and protocol != OWN_PROTOCOL:
             raise GroupOfKafkaClients(self.group, self.consumer_id, client_ids)
 
-    def stop(self) -> None:
-        """End the stream from any thread: `stream` ends and `poll` returns None at once. `close` must still be called."""
-        self._state.stop()
-
     def close(self, timeout_ms: int = 30_000) -> None:
         """Leave the group: end the stream, give the partitions back as at a revocation (callback, commit), end the session.
 
@@ -207,40 +189,6 @@ class ZooKeeperConsumer:
             # The end of the session removes the registration and the claims together.
             self._lifecycle.stop()
 
-    def __enter__(self) -> "ZooKeeperConsumer":
-        return self if self._rebalancer is not None else self.start()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    # ---- the stream
-
-    def stream(self, *, idle_timeout_ms: int | None = None) -> Iterator[Message]:
-        """Yield messages, waiting for each without limit. End at `stop` or `close`, or after `idle_timeout_ms` without a message.
-
-        After an idle end it may be called again. Raises RebalanceFailed, ConsumerIdTaken, and a broker's permanent refusal.
-        """
-        while True:
-            message = self.poll(idle_timeout_ms if idle_timeout_ms is not None else 3_600_000)
-            if message is not None:
-                yield message
-            elif idle_timeout_ms is not None or self._state.is_stopped:
-                return
-
-    def poll(self, timeout_ms: int) -> Message | None:
-        """Return the next message, or None if none came in `timeout_ms` or the stream has ended. Runs the callbacks."""
-        if self._rebalancer is None:
-            self.start()
-        if not self._handing_out.acquire(blocking=False):
-            raise StreamMisused(f"consumer {self.consumer_id!r}: its stream belongs to one thread, and another is in it")
-        try:
-            return self._stream.next(time.monotonic() + timeout_ms / 1000)
-        finally:
-            self._handing_out.release()
-
-    def _may_deliver(self) -> bool:
-        return self._session.is_sure() and self._session.generation == self._state.generation
-
     # ---- positions
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
@@ -262,49 +210,10 @@ class ZooKeeperConsumer:
             raise PartitionsLost(self.group, self.consumer_id) from error
         self._state.committed(due)
 
-    def _commit_handed_out(self, partitions: Collection[TopicPartition]) -> None:
-        try:
-            self.commit({name: at for name, at in self._state.uncommitted().items() if name in partitions})
-        except (CoordinationError, PartitionsLost) as error:
-            log.warning("commit_at_handover_failed", group=self.group, consumer=self.consumer_id, error=str(error))
-
-    def settle(self) -> None:
-        """Call `on_handed` now for the part of the open batch that was handed out, without waiting for the batch's end."""
-        self._stream.settle()
-
-    def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Continue at `offset` in an owned partition, on the iterating thread. Raises StreamMisused if it is not owned."""
-        if not self._stream.seek(partition, offset):
-            raise StreamMisused(f"seek in {partition.topic}-{partition.partition}: not this consumer's partition now")
-
-    def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset after the last message handed out, or where the partition begins; None if it is not owned."""
-        return self._state.positions().get(partition)
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """Return `position` of every owned partition."""
-        return self._state.positions()
-
-    @property
-    def queued_bytes(self) -> int:
-        """Bytes of the batches that are fetched and not handed out yet."""
-        return self._state.queued_bytes
-
     @property
     def is_sure(self) -> bool:
         """Whether this member is registered and ZooKeeper provably considers it alive."""
         return self._rebalancer is not None and not self._closed and self._session.is_sure()
 
-    @property
-    def may_act(self) -> bool:
-        """Whether this member provably owns its assigned partitions at this moment. Only then act on messages in a way that
-        others see.
-        """
-        return self._may_deliver()
-
-    def log_range(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return where the partition's log begins and ends now. Raises ClientError."""
-        return log_range(self._cluster, partition)
-
-    def _starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        return log_offsets(self._cluster, dict.fromkeys(partitions, self._reset_to))
+    def _may_deliver(self) -> bool:
+        return self._session.is_sure() and self._session.generation == self._state.generation

@@ -42,6 +42,10 @@ class FetchedPartition:
     `position` if that is greater. In the second case the offsets between are in `corrupt`, or the broker served nothing there.
     """
     corrupt: list[CorruptRange] = field(default_factory=list)
+    last_stable_offset: int = -1
+    """Below it no transaction is open; -1 where the broker knows of none."""
+    aborted: tuple[tuple[int, int], ...] = ()
+    """Aborted transactions among the batches as (producer id, first offset), if fetched read committed."""
     error: ClientError | None = None
     """A retriable failure of this partition alone, such as a moving leader. The next fetch requests its metadata again."""
 
@@ -73,13 +77,12 @@ def parse(records: memoryview | bytes | None, requested_offset: int) -> Parsed:
     expected = requested_offset
     at, end = 0, len(view)
     while end - at >= HEADER_SIZE:
-        reason = _fault(view, at, expected)
-        if reason is not None:
-            bad = bad or (expected, at, reason)
+        header = _sound(view, at, expected)
+        if isinstance(header, str):
+            bad = bad or (expected, at, header)
             claimed = _claimed_end(view, at)
             at = _next_sound(view, at + 1, expected)
             continue
-        header = read_header(view, at)
         after = at + header.size_bytes
         if after > end and (batches or bad is not None):
             break
@@ -114,19 +117,19 @@ def _bad_end(bad: _Bad, claimed: int, next_sound: BatchHeader, at: int) -> int:
     return next_sound.base_offset if is_dense else next_sound.position
 
 
-def _fault(view: memoryview, at: int, expected: int) -> str | None:
-    """Return why the batch at byte `at` is bad; None for a sound one and for a truncated one."""
+def _sound(view: memoryview, at: int, expected: int) -> BatchHeader | str:
+    """Return the header of the batch at byte `at`, a sound or a truncated one; why it is bad for another."""
     try:
         header = read_header(view, at)
     except CorruptBatch as error:
         return str(error)
     if at + header.size_bytes > len(view):
-        return None
+        return header
     if not crc_matches(view, at, header.size_bytes):
         return f"the CRC of the batch at offset {header.base_offset} does not match its bytes"
     if header.next_offset <= expected and at:
         return f"the batch at offset {header.base_offset} ends before offset {expected}, where the one before it ended"
-    return None
+    return header
 
 
 def _claimed_end(view: memoryview, at: int) -> int:

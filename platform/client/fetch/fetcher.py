@@ -6,12 +6,14 @@ offset is always `BatchHeader.next_offset`. Keeps no position and no session: th
 
 import itertools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ...wire.errors import ErrorCode, WireError
 from ...wire.messages import fetch as wire_fetch
 from ..connection.cluster import Cluster
 from ..connection.connection import Connection
 from ..errors import BadAnswer, ClientError, OffsetOutOfRange, broker_error
+from .committed import visible_end, without_aborted
 from .fetched import CorruptRange, FetchedPartition, TopicPartition, parse
 from .log_offsets import EARLIEST, log_offsets
 
@@ -19,6 +21,15 @@ LARGEST_PARTITION_BYTES = 64 << 20
 """To find the end of a bad range, a fetch is widened up to this size."""
 
 _lanes = itertools.count()
+
+
+class PendingFetch(NamedTuple):
+    """A request whose response was not read yet."""
+
+    leader: Connection
+    version: int
+    partition: TopicPartition
+    offset: int
 
 
 class Fetcher:
@@ -32,12 +43,20 @@ class Fetcher:
         min_bytes: int = 1,
         max_bytes: int = 8 << 20,
         partition_max_bytes: int = 1 << 20,
+        is_read_committed: bool = False,
+        hides_aborted: bool = False,
     ) -> None:
+        """`is_read_committed`: nothing of open transactions is fetched. What was aborted is, and so are the markers:
+        `committed.data_batches` tells them apart. `hides_aborted` (implies it): batches of aborted transactions come as empty
+        control batches, and `high_watermark` is where a reader of committed records finds the end.
+        """
         self.cluster = cluster
         self.max_wait_ms = max_wait_ms
         self.min_bytes = min_bytes
         self.max_bytes = max_bytes
         self.partition_max_bytes = partition_max_bytes
+        self.isolation_level = int(is_read_committed or hides_aborted)
+        self._hides_aborted = hides_aborted
         self._lane = f"fetch-{next(_lanes)}"
 
     def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
@@ -49,6 +68,27 @@ class Fetcher:
         if not wanted:
             return []
         return self._fetch(wanted, self.max_wait_ms, self.partition_max_bytes)
+
+    def begin(self, partition: TopicPartition, offset: int) -> "PendingFetch":
+        """Ask for one partition and do not wait; `finish` returns what came. One such request to a broker at a time. Raises
+        ClientError.
+        """
+        leader = self.cluster.leader(*partition, lane=self._lane)
+        version = self._begin(leader, {partition: offset}, self.max_wait_ms, self.partition_max_bytes)
+        return PendingFetch(leader, version, partition, offset)
+
+    def finish(self, pending: "PendingFetch") -> FetchedPartition:
+        """Wait for what was begun. Raises as `fetch`, also what concerns the one partition."""
+        try:
+            answer = self._answer(pending.leader, pending.version, self.max_wait_ms)
+        except ClientError:
+            self.cluster.forget(pending.partition.topic)
+            raise
+        wanted = {pending.partition: pending.offset}
+        (found,) = self._partitions_of(pending.leader, answer, wanted, self.partition_max_bytes)
+        if found.error is not None:
+            raise found.error
+        return found
 
     def close(self) -> None:
         """Close this fetcher's connections, from any thread; a waiting fetch fails."""
@@ -90,6 +130,7 @@ class Fetcher:
             self.min_bytes,
             max(self.max_bytes, partition_bytes),
             [wire_fetch.FetchTopic(topic, partitions) for topic, partitions in by_topic.items()],
+            isolation_level=self.isolation_level,
         )
         leader.drop_unanswered()
         version = leader.negotiated(wire_fetch.API_KEY, wire_fetch.MIN_VERSION, wire_fetch.MAX_VERSION)
@@ -133,6 +174,7 @@ class Fetcher:
     ) -> FetchedPartition:
         records = part.records if isinstance(part.records, memoryview) else memoryview(b"")
         batches, corrupt, tail = parse(records, offset)
+        end = visible_end(part.high_watermark, part.last_stable_offset) if self._hides_aborted else part.high_watermark
         is_stuck = tail is not None and not batches and not corrupt
         if corrupt or is_stuck:
             is_first_look = partition_bytes == self.partition_max_bytes
@@ -142,17 +184,19 @@ class Fetcher:
                 # after it show where it ends.
                 return self._fetch({name: offset}, 0, bigger)[0]
         if tail is not None and is_stuck:
-            believable = tail.from_offset < tail.to_offset <= part.high_watermark
-            end = tail.to_offset if believable else max(part.high_watermark, tail.from_offset + 1)
-            corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=end, reason=tail.reason)]
+            believable = tail.from_offset < tail.to_offset <= end
+            bad_end = tail.to_offset if believable else max(end, tail.from_offset + 1)
+            corrupt = [CorruptRange(from_offset=tail.from_offset, to_offset=bad_end, reason=tail.reason)]
         return FetchedPartition(
             topic=name.topic,
             partition=name.partition,
             requested_offset=offset,
-            high_watermark=part.high_watermark,
+            high_watermark=end,
             log_start_offset=part.log_start_offset,
-            batches=batches,
+            batches=without_aborted(batches, part.aborted) if self._hides_aborted else batches,
             corrupt=corrupt,
+            last_stable_offset=part.last_stable_offset,
+            aborted=tuple(part.aborted or ()),
         )
 
     def _failed(self, name: TopicPartition, offset: int, error: ClientError) -> FetchedPartition:

@@ -22,14 +22,14 @@ def read_range(
     on_corrupt: Callable[[CorruptRange], None] | None = None,
     timeout_ms: int = 60_000,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield every sound batch that overlaps [from_offset, to_offset), in order; end at `to_offset` or at the log's end.
+    """Yield every sound, committed batch that overlaps [from_offset, to_offset), in order; end there or at the log's end.
 
     The first and the last batch may reach beyond the range. Take only the records inside it: then adjacent ranges hold each
     record exactly once. Broker restarts are waited out for `timeout_ms`. A range that fails its check goes to `on_corrupt`;
     without it `CorruptRead` is raised. Raises `OffsetOutOfRange` if the log begins after `from_offset`.
     """
     name = TopicPartition(topic, partition)
-    fetcher = Fetcher(cluster, max_wait_ms=100, partition_max_bytes=4 << 20)
+    fetcher = Fetcher(cluster, max_wait_ms=100, partition_max_bytes=4 << 20, hides_aborted=True)
     backoff = Backoff()
     try:
         offset, attempt, moved_at = from_offset, 0, time.monotonic()

@@ -25,6 +25,7 @@ from .accumulator import Accumulator
 from .identity import ProducerIdentity
 from .outcomes import InFlight, OnDone, Outcomes
 from .pending import PartitionQueue
+from .topic_creation import partitions_of
 
 log = get_library_logger(__name__)
 
@@ -154,7 +155,7 @@ class Sender:
             return
         for topic in topics:
             try:
-                partitions = self._cluster.partitions(topic, may_create=True)
+                partitions = partitions_of(self._cluster, topic)
             except ClientError as error:
                 self._topics_error = error
                 if error.retriable:
@@ -182,7 +183,7 @@ class Sender:
             try:
                 if away is not None:
                     raise away
-                with_topic = self._cluster.partitions(queue.topic, may_create=True)
+                with_topic = partitions_of(self._cluster, queue.topic)
                 leader = self._cluster.leader(queue.topic, queue.partition, lane=self._lane)
             except ClientError as error:
                 if isinstance(error, BrokerUnreachable):

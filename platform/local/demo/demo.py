@@ -124,7 +124,8 @@ class Demo:
             return
         faults = preflight.port_faults({self._layout.port(preflight.FRONTEND_PORT): "the sample frontend"})
         if control.state(self._layout) is None:
-            faults = preflight.platform_faults(self._layout.home, self._layout.port_shift, os.environ) + faults
+            environment = {**os.environ, **self._layout.environment()}
+            faults = preflight.platform_faults(self._layout.home, self._layout.port_shift, environment) + faults
         if faults:
             raise DemoError(preflight.in_lines(faults))
 

@@ -1,4 +1,6 @@
-"""Checks whether a process answers: a status file that says `ready`, an HTTP 2xx, an open port. Each check is bounded in time."""
+"""Checks whether a process answers: a status file that says `ready`, an HTTP 2xx, an open port, a broker's answer. Each check is
+bounded in time.
+"""
 
 import http.client
 import json
@@ -9,6 +11,8 @@ from typing import Any
 
 from ...broker.partitions.disk_room import look as look_at_disk
 from ...broker.partitions.disk_room import why_no_room
+from ...client.connection.cluster import Cluster
+from ...errors import HeadraceError
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.layout import LOOPBACK
 from ...runtime.status import read_status
@@ -32,7 +36,20 @@ def look(probe: Probe, pid: int, clock: Clock | None = None) -> str | None:
         return _fault_in(words, (clock or SystemClock()).now_ms(), no_room)
     if probe.http is not None:
         return _http(probe.http)
+    if probe.kafka_port is not None:
+        return _kafka(probe.kafka_port)
     return _tcp(probe.tcp_port or 0)
+
+
+def _kafka(port: int) -> str | None:
+    cluster = Cluster(f"{LOOPBACK}:{port}", client_id="headrace-supervisor", request_timeout_ms=LOOK_MS)
+    try:
+        cluster.topics()
+        return None
+    except HeadraceError as error:
+        return f"does not answer as a broker: {error}"
+    finally:
+        cluster.close()
 
 
 def _http(url: str) -> str | None:

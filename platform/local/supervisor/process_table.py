@@ -24,11 +24,13 @@ class ProcessTableError(HeadraceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """How to check that a process works. Exactly one of the three is set."""
+    """How to check that a process works. Exactly one of the four is set."""
 
     status_file: Path | None = None
     http: str | None = None
     tcp_port: int | None = None
+    kafka_port: int | None = None
+    """A broker there must say who leads: an open port is open long before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class _Ports:
 
 
 def load(layout: Layout) -> list[ProcessSpec]:
-    """Return the processes, each after those it needs.
+    """Return the processes of the layout's engine, each after those it needs.
 
     The table is `deploy/local/processes.toml`, or the file named by `HEADRACE_PROCESS_TABLE`. Raises ProcessTableError: no such
     file, an unknown name in `after`, a cycle, a missing field.
@@ -69,7 +71,8 @@ def load(layout: Layout) -> list[ProcessSpec]:
         raise ProcessTableError(f"no process table at {path}: run from a checkout, the wheel does not hold it") from error
     except (tomllib.TOMLDecodeError, KeyError) as error:
         raise ProcessTableError(f"{path} is not a process table ([[process]] entries in TOML): {error}") from error
-    return in_start_order([_spec(layout, entry, path) for entry in entries])
+    mine = [entry for entry in entries if entry.get("engine", layout.engine) == layout.engine]
+    return in_start_order([_spec(layout, entry, path) for entry in mine])
 
 
 def _spec(layout: Layout, entry: Mapping[str, Any], path: Path) -> ProcessSpec:
@@ -86,10 +89,14 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path) -> ProcessSpec:
                 probe = Probe(status_file=layout.run / f"{name}.json")
             case "tcp":
                 probe = Probe(tcp_port=port)
+            case "kafka":
+                probe = Probe(kafka_port=port)
             case str() as url:
                 probe = Probe(http=fill(url))
             case other:
-                raise ProcessTableError(f"{path}: process {name!r}: ready={other!r} is neither 'status', 'tcp' nor a URL")
+                raise ProcessTableError(
+                    f"{path}: process {name!r}: ready={other!r} is neither 'status', 'tcp', 'kafka' nor a URL"
+                )
         return ProcessSpec(
             name=name,
             command=[fill(word) for word in entry["command"]],

@@ -5,6 +5,7 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...runtime import http_credentials
 from ..errors import IncompatibleSchema, InvalidSchema, RegistryError, RegistryUnavailable
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -31,9 +32,16 @@ class RegistryAddress:
 
         Raises `RegistryUnavailable` if there is no response or a 5xx one, else the error of the registry's code.
         """
-        kind = http.client.HTTPSConnection if self._is_tls else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=self._timeout_ms / 1000)
+        within_s = self._timeout_ms / 1000
         headers = {"Accept": f"{MEDIA_TYPE}, application/json;q=0.9", "Connection": "close"}
+        headers |= http_credentials.headers("REGISTRY")
+        if self._is_tls:
+            context = http_credentials.tls_context("REGISTRY")
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                self._host, self._port, timeout=within_s, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(self._host, self._port, timeout=within_s)
         data = None
         if body is not None:
             data = json.dumps(body).encode()
@@ -52,6 +60,10 @@ class RegistryAddress:
             connection.close()
         if len(raw) > ANSWER_LIMIT_BYTES:
             raise RegistryError(f"{asked}: the answer is longer than {ANSWER_LIMIT_BYTES} bytes: ask for less")
+        if answer.status == 401:
+            raise RegistryError(
+                f"{asked}: the registry wants a bearer token: name its file in HEADRACE_REGISTRY_TOKEN_FILE", error_code=401
+            )
         try:
             words = json.loads(raw) if raw else None
         except ValueError as error:

@@ -1,14 +1,15 @@
 """The registry's composition root: topic store, registry, web server; started in order, stopped in reverse, on one signal."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...client.connection.cluster import parse_bootstrap
+from ...runtime.http_access import HttpAccess
 from ...runtime.layout import LOOPBACK, SCHEMAS_TOPIC
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
-from ...runtime.web_server import WebServer, bound
+from ...runtime.web_server import HOW_TO_PROTECT, WebServer, bound
 from ..errors import RegistryError
 from .registry import SchemaRegistry
 from .topic_store import TopicStore
@@ -29,7 +30,8 @@ class RegistrySettings:
     port: int
     """0 takes a free one; the status file has its number."""
     host: str = LOOPBACK
-    """Loopback: there is no authentication, so anyone who reaches the port can change schemas."""
+    """Another address only with `access` that asks who it is: anyone who reaches the port can change schemas."""
+    access: HttpAccess = field(default_factory=HttpAccess)
     topic: str = SCHEMAS_TOPIC
     status_file: Path | None = None
     request_timeout_ms: int = 5_000
@@ -53,6 +55,7 @@ class RegistrySettings:
 def run(settings: RegistrySettings, stop: StopSignal) -> int:
     """Serve until `stop` is set. Return the exit code: 0, or 1 if the web server ended without a stop."""
     settings.check()
+    settings.access.check(settings.host, how=HOW_TO_PROTECT)
     status = StatusFile(settings.status_file)
     status.write("starting")
     life = Lifecycle()
@@ -69,7 +72,7 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
         store.start()
         life.started("store", store.stop)
         app = application(SchemaRegistry(store), store)
-        server = WebServer(app, listener, name="registry-http", most_requests=CONCURRENT_REQUESTS)
+        server = WebServer(app, listener, name="registry-http", most_requests=CONCURRENT_REQUESTS, access=settings.access)
         server.start()
         life.started("http", server.stop)
         log.info("registry_listens", host=settings.host, port=port, topic=settings.topic, bootstrap=settings.bootstrap)

@@ -72,7 +72,7 @@ class TopicStore:
         self._writes: dict[bytes, _Write] = {}
         self._is_stopping = threading.Event()
         self._cluster = Cluster(bootstrap, client_id="headrace-registry", request_timeout_ms=request_timeout_ms)
-        self._reader = Fetcher(self._cluster, max_wait_ms=500)
+        self._reader = Fetcher(self._cluster, max_wait_ms=500, hides_aborted=True)
         self._producer: Producer | None = None
         self._thread = threading.Thread(target=self._run, name="schemas-reader", daemon=True)
 

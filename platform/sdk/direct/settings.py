@@ -1,10 +1,11 @@
 """How a logger sends from its process. Plain values; `EventLogger` documents and fills them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...client.producer.accumulator import Partitioner
 from ...client.producer.partitioner import partition_for_key
+from ...client.security.chosen import ClientConfig
 from ...wire.batch.compression import Codec
 
 
@@ -14,6 +15,8 @@ class DirectSettings:
 
     bootstrap: str
     registry_url: str
+    client_config: "ClientConfig | None" = field(default=None, repr=False)
+    """TLS and SASL; None: what HEADRACE_CLIENT_CONFIG names, else in the clear. Not in `repr`: a mapping may hold secrets."""
     buffer_bytes: int = 32 << 20
     codec: Codec = Codec.NONE
     acks: int = -1

@@ -50,7 +50,7 @@ class DirectTransport:
         self._acknowledged = 0
         self._dropped: Counter[str] = Counter()
         self._early = PreSchemaBuffer(run.topic, settings.buffer_bytes, run.window_ms)
-        self._cluster = Cluster(settings.bootstrap, client_id=run.application)
+        self._cluster = Cluster(settings.bootstrap, client_id=run.application, security=settings.client_config)
         self._producer = Producer(
             self._cluster,
             codec=settings.codec,

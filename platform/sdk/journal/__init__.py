@@ -1,6 +1,6 @@
 """The journal: events stand in files beside the application, safe from its death, until `headrace agent` ships them.
 
-`journal`: what an agent reads (`Journal`, `open_journals`); `position` has the values it gets; `enrolment` makes it known.
+`journal`: what an agent reads (`Journal`; `listing` finds them); `position` has the values it gets; `enrolment` makes it known.
 `transport`: the application's side, with its `settings`, its `room` (quotas) and `group_sync` (durability). `files`: what
 stands on the disk.
 """
@@ -9,7 +9,8 @@ from .errors import JournalDamaged, JournalError, JournalLocked, JournalNotDurab
 from .files.head import JournalHead, WriterProcess
 from .files.layout import Kind
 from .files.losses_table import LossTotals
-from .journal import Journal, open_journals
+from .journal import Journal
+from .listing import journal_folders, open_journals, remove_abandoned_below
 from .position import START, JournalChunk, JournalRecord, Position, Unreadable
 from .settings import JournalSettings
 from .transport import JournalTransport
@@ -34,5 +35,7 @@ __all__ = [
     "SegmentGivenUp",
     "Unreadable",
     "WriterProcess",
+    "journal_folders",
     "open_journals",
+    "remove_abandoned_below",
 ]

@@ -5,11 +5,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .errors import JournalDamaged, JournalError, JournalLocked, SegmentGivenUp
+from .errors import JournalDamaged, JournalLocked, SegmentGivenUp
 from .files.dropped import Dropped
 from .files.head import HEAD_FILE, JournalHead
 from .files.layout import HEADER_BYTES, RECORD_HEAD_BYTES, Kind, RawRecord
 from .files.losses_table import LOSSES_FILE, LossesTable, LossTotals
+from .files.plain_records import RecordList, RecordSink
 from .files.segment_reader import Gap, SegmentReader
 from .files.segment_writer import SUFFIX, segment_name
 from .files.under_way import UnderWay
@@ -59,15 +60,20 @@ class Journal:
             raise JournalDamaged(f"{self.folder} cannot be listed: {error.strerror}") from None
         return sorted(int(name[: -len(SUFFIX)]) for name in names if name.endswith(SUFFIX) and name[: -len(SUFFIX)].isdigit())
 
-    def read(self, position: Position, most_bytes: int, *, until: Position | None = None) -> JournalChunk:
+    def read(
+        self, position: Position, most_bytes: int, *, until: Position | None = None, into: RecordSink | None = None
+    ) -> JournalChunk:
         """Return what stands from `position` on: about `most_bytes` of records, at least one if one is there; not beyond `until`.
 
-        What the writer has not finished is 'not yet': the chunk ends before it. An empty chunk whose end is `position`: there is
-        nothing more for now. Raises `JournalDamaged` when a file is gone or cut while its writer lives, and `JournalTooNew`.
+        What the writer has not finished is 'not yet': the chunk ends before it. An empty chunk whose end is `position`:
+        there is nothing more for now. `into` takes the records in the chunk's place. Raises `JournalDamaged` when a file
+        is gone or cut while its writer lives, and `JournalTooNew`.
         """
         # Asked before anything is read: what a writer wrote before its death is seen by who reads after it.
-        walk = _Walk(self, position, most_bytes, until, is_alive=self.is_alive)
-        return walk.run()
+        records = RecordList()
+        walk = _Walk(self, position, most_bytes, until, into or records, is_alive=self.is_alive)
+        end, unreadable = walk.run()
+        return JournalChunk(records.records, end, unreadable)
 
     def is_ended(self, position: Position) -> bool:
         """Return whether nothing stands behind `position`, and nothing ever will: closed, or its writer is dead."""
@@ -191,20 +197,22 @@ class _First(NamedTuple):
 class _Walk:
     """One reading: where it stands, and what it has collected."""
 
-    def __init__(self, journal: Journal, start: Position, most_bytes: int, until: Position | None, *, is_alive: bool) -> None:
+    def __init__(
+        self, journal: Journal, start: Position, most_bytes: int, until: Position | None, into: RecordSink, *, is_alive: bool
+    ) -> None:
         self._journal = journal
         self._place = start
         self._left_bytes = max(1, most_bytes)
         self._until = until
         self._is_alive = is_alive
         self._last_ms: int | None = None
-        self._records: list[JournalRecord] = []
+        self._into = into
         self._unreadable: list[Unreadable] = []
 
-    def run(self) -> JournalChunk:
+    def run(self) -> tuple[Position, list[Unreadable]]:
         while self._wants_more() and self._read_segment():
             pass
-        return JournalChunk(self._records, self._place, self._unreadable)
+        return self._place, self._unreadable
 
     def _wants_more(self) -> bool:
         return self._left_bytes > 0 and (self._until is None or self._place[:2] < self._until[:2])
@@ -248,19 +256,18 @@ class _Walk:
         segment = self._place.segment
         until = self._journal.head.segment_bytes if self._until is None or self._until.segment > segment else self._until.byte
         while self._place.segment == segment and self._wants_more():
-            run = reader.plain_records(self._place.byte, self._left_bytes, until)
-            if not run.records:
+            run = reader.take_plain(self._place.byte, self._left_bytes, until, self._into)
+            if not run.record_count:
                 return
-            self._records += run.records
             self._left_bytes -= run.end - self._place.byte
-            self._last_ms = run.records[-1].timestamp_ms
+            self._last_ms = run.last_ms
             self._place = self._behind(run.end, run.next_number)
 
     def _take(self, record: RawRecord) -> None:
         if record.is_end:
             self._place = Position(self._place.segment, record.end, max(self._place.number, record.number))
             return
-        self._records.append(JournalRecord(Kind(record.kind), record.timestamp_ms, record.key, record.body))
+        self._into.append(JournalRecord(Kind(record.kind), record.timestamp_ms, record.key, record.body))
         self._left_bytes -= RECORD_HEAD_BYTES + len(record.body)
         self._last_ms = record.timestamp_ms
         self._place = self._behind(record.end, record.number + 1)
@@ -374,23 +381,3 @@ class _Walk:
             finally:
                 reader.close()
         return None
-
-
-def open_journals(root: Path) -> tuple[list[Journal], dict[Path, str]]:
-    """Return the journals below `root`, and the folders that cannot be opened with the reason. No folder: no journals."""
-    found: list[Journal] = []
-    unopened: dict[Path, str] = {}
-    for application in _folders(root):
-        for folder in _folders(application):
-            try:
-                found.append(Journal(folder))
-            except JournalError as error:
-                unopened[folder] = str(error)
-    return found, unopened
-
-
-def _folders(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    except FileNotFoundError:
-        return []

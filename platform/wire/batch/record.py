@@ -11,7 +11,7 @@ caller does not need.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..errors import CorruptBatch
+from ..errors import CorruptBatch, WireError
 from ..varint import read_raw, read_zigzag
 from .batch_header import HEADER_SIZE, BatchHeader, Buffer, read_header
 from .compression import Codec, decompress
@@ -165,6 +165,46 @@ def iter_timestamps(batch: Buffer, *, max_decompressed_bytes: int = MAX_DECOMPRE
         raise _wrong(header, f"the records are cut near byte {after} of {end}") from None
     if after != end:
         raise _wrong(header, f"{end - after} bytes after the last of {header.record_count} records")
+
+
+def is_surely_between(header: BatchHeader, batch: Buffer, from_ms: int, to_ms: int) -> bool:
+    """Return whether base timestamp and every record's own timestamp are in [from_ms, to_ms).
+
+    Several times as fast as `iter_timestamps`, which tells what False leaves open: it is also the answer where the records cannot
+    be read. Not for a batch that a broker has stamped: its header says all.
+    """
+    base_ms = header.base_timestamp_ms
+    if not from_ms <= base_ms < to_ms:
+        return False
+    # As deltas are on the wire: doubled, and those below zero odd.
+    latest, earliest = 2 * (to_ms - 1 - base_ms), 2 * (base_ms - from_ms) - 1
+    after = 0
+    try:
+        data = _opened(header, batch, MAX_DECOMPRESSED_BYTES)
+        end = len(data)
+        for _ in range(header.record_count):
+            raw = data[after]
+            at = after + 1
+            if raw > 0x7F:
+                if (high := data[at]) < 0x80:
+                    at += 1
+                    raw = raw & 0x7F | high << 7
+                else:
+                    raw, at = read_raw(data, after)
+            after = at + (raw >> 1)
+            if raw & 1 or after > end:
+                return False
+            raw = data[at + 1]
+            if raw > 0x7F:
+                if (high := data[at + 2]) < 0x80:
+                    raw = raw & 0x7F | high << 7
+                else:
+                    raw, _at = read_raw(data, at + 1)
+            if raw > (earliest if raw & 1 else latest):
+                return False
+    except (IndexError, WireError):
+        return False
+    return after == end
 
 
 def _opened(header: BatchHeader, batch: Buffer, max_bytes: int) -> bytes:

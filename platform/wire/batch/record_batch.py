@@ -13,7 +13,7 @@ from .batch_header import (
     read_header,
 )
 from .batch_placement import place
-from .record import MAX_DECOMPRESSED_BYTES, Record, iter_records, iter_timestamps
+from .record import MAX_DECOMPRESSED_BYTES, Record, is_surely_between, iter_records, iter_timestamps
 
 __all__ = [
     "HEADER_SIZE",
@@ -26,6 +26,7 @@ __all__ = [
     "Record",
     "advance_of",
     "crc_matches",
+    "is_surely_between",
     "iter_batches",
     "iter_records",
     "iter_timestamps",

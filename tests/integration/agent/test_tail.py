@@ -1,6 +1,7 @@
 """A process that writes and rotates files, and an agent that is killed meanwhile: the rows are the lines, each once, in order."""
 
 import random
+import re
 import sys
 import time
 import uuid
@@ -21,6 +22,7 @@ from tests.support.processes import Process, eventually
 from tests.support.tailing import line_of
 
 LINES = 15_000
+LINE = re.compile(r"\d+:\d+ x*")
 
 
 def stored(live: LiveSide, topic: str) -> list[list[str]]:
@@ -73,6 +75,7 @@ rest_wait_ms = 500
     one.process.kill()
     one.start()
     partitions = stored(live, topic)
+    assert [line for lines in partitions for line in lines if not LINE.fullmatch(line)] == []
     numbers = [int(line.partition(" ")[0].partition(":")[2]) for lines in partitions for line in lines]
     assert sorted(numbers) == [*range(LINES)]
     for lines in partitions:

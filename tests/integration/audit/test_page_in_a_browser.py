@@ -14,12 +14,12 @@ from headrace.client.fetch.fetched import TopicPartition
 from headrace.client.fetch.log_offsets import LATEST, log_offsets
 from headrace.client.producer.producer import Producer
 from headrace.runtime.clock import SystemClock
+from tests.support.audit_service import AuditService
 from tests.support.broker import BrokerProcess
 from tests.support.chromium import Chromium
 from tests.support.processes import eventually
 
 from .producers import AuditedApplication, W
-from .service import AuditService
 
 pytestmark = pytest.mark.needs("chromium")
 

@@ -57,6 +57,7 @@ def test_restating_changes_no_cell_and_is_shown_as_redelivered(
     application.close()
 
     def cells() -> dict[int, tuple[str, Any]]:
+        assert {window["doubled"] for window in service.windows("clicks").values()} <= {0}
         return {start: (window["verdict"], window["tiers"]) for start, window in service.windows("clicks").items()}
 
     def redelivered() -> dict[int, int]:

@@ -97,7 +97,7 @@ def test_a_store_lost_by_a_kill_is_rebuilt_from_checkpoint_and_rest(live: Broker
     service = audit(live.address, settings=OFTEN)
     log_until_shortened(live, service, cluster)
     service.process.kill()
-    half = list(messages(About(checkpoint="half", layout=3, window_ms=W, at_ms=1, audit={0: 1}), [b"1"]))[:-1]
+    half = list(messages(About(checkpoint="half", layout=4, window_ms=W, at_ms=1, audit={0: 1}), [b"1"]))[:-1]
     topic = ClusterCheckpoints(live.address, SystemClock())
     topic.append([*half, b"no checkpoint at all"])
     topic.close()

@@ -20,10 +20,11 @@ from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
 from headrace.wire.batch.record_batch import read_header
 from tests.support.broker import BrokerProcess
+from tests.support.filled_topics import create, produce
 from tests.support.processes import eventually
 from tests.support.zookeeper import ZooKeeperProcess, expire
 
-from .conftest import MakeReader, create, produce
+from .conftest import MakeReader
 
 
 def group() -> str:

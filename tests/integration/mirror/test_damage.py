@@ -4,7 +4,10 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.audit.model.messages import Skipped
 from headrace.client import admin
+from headrace.client.fetch.fetched import TopicPartition
 from headrace.client.fetch.log_offsets import EARLIEST
+from headrace.client.record_deletion import delete_records
+from headrace.mirror.control.orders import Orders, Pause
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
 from tests.integration.mirror.pair import Pair
 from tests.support.processes import eventually
@@ -124,3 +127,66 @@ def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_s
     assert record.origin == LogOrigin(cluster="live", topic=TOPIC, partition=0, offset=bad.position, to_offset=bad.next_offset)
     eventually(lambda: sum(fresh.counted(TOPIC).values()) == 19, what="nineteen counted")
     assert fresh.told(TOPIC).skipped == {0: [Skipped(bad.position, bad.next_offset, "corrupt")]}
+
+
+def test_a_source_topic_that_was_made_anew_and_has_the_same_borders_is_told_and_its_head_is_not_skipped(fresh: Pair) -> None:
+    """Fault: with batches of one size the new topic was copied on from where the old one ended, its head skipped in silence."""
+    admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
+    fresh.start_mirror()
+    send(fresh, 20)
+    fresh.await_level(TOPIC)
+    kept = fresh.content(fresh.offline, TOPIC, 0)
+    # Paused, so that no fetch is in flight that would be answered with the topic's end.
+    orders = fresh._status.with_suffix(".orders")
+    orders.write_bytes(Orders().pausing([], Pause(since_ms=0)).to_json())
+    eventually(lambda: fresh.status()["orders"]["number"] == 1, what="paused")
+    eventually(lambda: fresh.status()["partitions"][0]["held"], what="the pause followed")
+    fresh.freeze_mirror()
+    administrator = AdminClient({"bootstrap.servers": fresh.live.address})
+    administrator.delete_topics([TOPIC])[TOPIC].result(20)
+    eventually(lambda: TOPIC not in fresh.cluster(fresh.live).topics(), what="the topic gone")
+    admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
+    send(fresh, 40, b"other")
+    borders = [header.next_offset for header, _ in fresh.batches(fresh.live, TOPIC, 0)]
+    assert fresh.offset(fresh.offline, TOPIC, 0) in borders, "the case that is tested: a border where the copy ends"
+    orders.unlink()
+    fresh.thaw_mirror()
+
+    def state() -> list[str]:
+        return [one["state"] for one in fresh.status().get("errors", [])]
+
+    eventually(lambda: state() == ["diverged"], what="the new topic told")
+    assert "deleted and made anew" in fresh.status()["errors"][0]["error"]
+    assert fresh.content(fresh.offline, TOPIC, 0) == kept
+    # So it stays with a new mirror.
+    fresh.kill_mirror()
+    fresh.launch_mirror()
+    eventually(lambda: state() == ["diverged"], what="a new mirror to tell it too")
+    assert fresh.content(fresh.offline, TOPIC, 0) == kept
+    administrator = AdminClient({"bootstrap.servers": fresh.offline.address})
+    administrator.delete_topics([TOPIC])[TOPIC].result(20)
+    fresh.await_level(TOPIC)
+    fresh.assert_same(TOPIC)
+    assert len(fresh.content(fresh.offline, TOPIC, 0)) == 40
+
+
+def test_a_source_topic_that_was_made_anew_while_no_mirror_ran_and_nothing_is_left_to_compare_is_told(fresh: Pair) -> None:
+    """Fault: when the old records had expired at the destination, the new topic was copied from the middle."""
+    admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
+    fresh.start_mirror()
+    send(fresh, 20)
+    fresh.await_level(TOPIC)
+    fresh.kill_mirror()
+    # Nothing before the end can be compared: the source does not hold it any more.
+    administrator = AdminClient({"bootstrap.servers": fresh.live.address})
+    administrator.delete_topics([TOPIC])[TOPIC].result(20)
+    eventually(lambda: TOPIC not in fresh.cluster(fresh.live).topics(), what="the topic gone")
+    admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
+    send(fresh, 40, b"other")
+    kept = fresh.content(fresh.offline, TOPIC, 0)
+    end = fresh.offset(fresh.offline, TOPIC, 0)
+    delete_records(fresh.cluster(fresh.live), {TopicPartition(TOPIC, 0): end})
+    fresh.launch_mirror()
+    eventually(lambda: [one["state"] for one in fresh.status().get("errors", [])] == ["diverged"], what="the new topic told")
+    assert "deleted and made anew" in fresh.status()["errors"][0]["error"]
+    assert fresh.content(fresh.offline, TOPIC, 0) == kept

@@ -5,7 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from headrace.audit.model.messages import Skipped
 from headrace.client.errors import UnknownTopic
 from headrace.local.supervisor.descendants import descendants
 from headrace.spark.load import session
@@ -54,6 +57,24 @@ def test_every_record_is_loaded_once_over_partitions_hours_and_several_loads(
     assert table.row_counts_by_hour()[LONG_AGO_MS // HOUR_MS] == 61
     assert [run.record.row_count for run in table.runs()] == [300, 2]
     assert_the_digests_are_those_of_the_files(stage)
+
+
+def test_a_first_load_of_a_log_from_which_all_has_been_deleted_tells_it(stage: Stage) -> None:
+    """Fault: such a load found nothing new and told nothing, so the audit waited for the warehouse until it gave up (UNKNOWN)."""
+    schema_id = stage.register(CLICK)
+    stage.create(2)
+    stage.send([(0, LONG_AGO_MS + n, click(schema_id, n)) for n in range(10)])
+    end = max(offset for _, offset, _ in stage.in_the_log())
+    admin = AdminClient({"bootstrap.servers": stage.broker.address})
+    for deleted in admin.delete_records([TopicPartition(stage.topic, 0, OFFSET_END)]).values():
+        begin = deleted.result(20).low_watermark
+    assert begin > end
+    assert stage.load().row_count == 0
+    (run,) = stage.warehouse.existing_table(stage.topic).runs()
+    assert run.record.skipped == {0: (Skipped(0, begin, "expired"),)}
+    assert stage.load().run is None, "told once"
+    stage.send([(0, LONG_AGO_MS + 50, click(schema_id, 50))])
+    assert stage.load().row_count == 1
 
 
 def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_aside(stage: Stage) -> None:

@@ -6,6 +6,7 @@ Goes on where the last search ended, in ranges of seeds, up to `--until`; `--see
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ def search(start: int, until: int, workers: int) -> tuple[int, str] | None:
     began, passed = time.monotonic(), 0
     ranges = [range(at, min(at + RANGE, until)) for at in range(start, until, RANGE)]
     with Pool(workers) as pool:
+        # A `kill` ends the workers too: an exception leaves the block, a signal's default does not.
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         for seeds, failure in zip(ranges, pool.imap(first_failure, ranges), strict=True):
             if failure is not None:
                 return failure

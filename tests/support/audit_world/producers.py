@@ -51,6 +51,12 @@ class Run:
     def life(self) -> Iterator[None]:
         """Yield after each thing that it does."""
         world = self.world
+        if world.happens("early", 0.5):
+            for _ in range(self.draw.randint(1, 2)):
+                yield from self._batch()
+            if world.happens("kill", 0.3):
+                self.is_killed = True
+                return
         self._report()
         yield
         for _ in range(self.draw.randint(1, 5)):
@@ -233,6 +239,11 @@ class Run:
         while first > 0 and batch.numbers[first - 1].crc in said:
             first -= 1
         return said.get(batch.numbers[last].crc), set(range(first, last + 1)), last
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its announcement stands on the audit topic: of what it logs before, nothing is promised."""
+        return self.last_heard >= 0
 
     @property
     def has_said_all(self) -> bool:

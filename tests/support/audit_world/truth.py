@@ -52,7 +52,8 @@ class Truth:
 
 def truth_of(world: World, window: int, *, only_read: bool = False) -> Truth:
     """Return what is true of the window; with `only_read`, of those records that the audit has met in the live log."""
-    truth = Truth(may_wait=bool(world.unread))
+    # Of a topic of which nobody has announced himself, no window is decided.
+    truth = Truth(may_wait=bool(world.unread), is_waiting=not any(run.is_known for run in world.runs))
     for partition in world.partitions:
         _at_live(world, window, partition, truth)
         for tier in (world.mirror, world.offline, world.warehouse, world.group):
@@ -60,7 +61,7 @@ def truth_of(world: World, window: int, *, only_read: bool = False) -> Truth:
             met = world.live[partition].has_told if only_read else None
             copied = _damaged(world, window, partition) if tier is world.group else []
             _between(tier.name, window, before, log, truth, met, {one.offset for one in copied})
-    for run in world.runs:
+    for run in (one for one in world.runs if one.is_known):
         _run(world, window, run, truth)
     return truth
 
@@ -69,9 +70,7 @@ def _run(world: World, window: int, run: Run, truth: Truth) -> None:
     truth.lost.update(world.losses.get((run.instance, run.epoch, window), {}))
     has_gap = any(at < run.last_heard for at in run.vanished)
     has_sealed = window in run.sealed and run.sealed[window] <= run.last_heard and not has_gap
-    stored = [one for log in world.live.values() for one in log.held if one.window == window]
-    touches = any(one.producer_id == run.producer_id for one in stored) or (run.instance, run.epoch, window) in world.losses
-    if run.between is not None and not touches and not run.between[0] <= window < run.between[1]:
+    if run.between is not None and not run.between[0] <= window < run.between[1] and not _was_met(world, window, run):
         return
     if run.is_retired:
         truth.by_a_person |= not has_sealed
@@ -79,6 +78,18 @@ def _run(world: World, window: int, run: Run, truth: Truth) -> None:
         truth.is_waiting = True
     elif not run.has_said_all:
         truth.may_wait = True
+
+
+def _was_met(world: World, window: int, run: Run) -> bool:
+    """Return whether anybody knows that the run logged events of the window: it said so, or the audit has read one of them.
+
+    (It is asked of a run that breaks its announcement. Where its records expired before they were read, nobody can know.)
+    """
+    return (run.instance, run.epoch, window) in world.losses or any(
+        one.window == window and one.producer_id == run.producer_id and log.has_told(one.offset)
+        for log in world.live.values()
+        for one in log.held
+    )
 
 
 def _at_live(world: World, window: int, partition: int, truth: Truth) -> None:
@@ -94,7 +105,7 @@ def _at_live(world: World, window: int, partition: int, truth: Truth) -> None:
                 truth.unaudited += 1
             if not log.has_told(one.offset):
                 truth.is_hidden = True
-    for run in world.runs:
+    for run in (one for one in world.runs if one.is_known):
         for batch in run.batches:
             if batch.window != window or batch.partition != partition:
                 continue

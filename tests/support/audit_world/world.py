@@ -23,6 +23,8 @@ FAULTS = (
     "lost_report", "vanished_report", "expiry", "corrupt", "foreign", "recount", "unreported", "quarantine", "replay", "stray",
     "retire",
 )  # fmt: skip
+EARLY = "early"
+"""A run logs before its announcement stands on the audit topic. Drawn by itself: a seed without it is as it was before."""
 
 
 class World:
@@ -33,6 +35,8 @@ class World:
         self.random = random.Random(seed)
         share = self.random.choice([0.0, 0.1, 0.3, 0.5])
         self.faults = {name for name in FAULTS if self.random.random() < share}
+        if random.Random(f"{EARLY} {seed}").random() < share:
+            self.faults.add(EARLY)
         self.partitions = list(range(self.random.randint(1, 2)))
         self.windows = [WINDOW_MS * at for at in range(self.random.randint(1, 3))]
         self.now_ms = 10_000_000
@@ -48,7 +52,7 @@ class World:
         """CRC of a batch → what the audit topic has of its end; None: it was sent again under other numbers."""
         self.announced: set[int] = set()
         self.losses: dict[tuple[str, int, int], dict[str, int]] = {}
-        """(instance, epoch, window) → what the run has said of its losses."""
+        """(instance, epoch, window) → what the run has said of its losses; each window that it has spoken of is here."""
         self.topic: list[Report] = []
         self._heard = 0
         self._numbers = 0
@@ -129,7 +133,7 @@ class World:
         self.now_ms += 60_000
         if "retire" in self.faults:
             for run in self.runs:
-                if not run.has_said_all:
+                if run.is_known and not run.has_said_all:
                     run.retire()
         self.listen()
         self.now_ms += 100

@@ -115,6 +115,7 @@ class MemoryGroup:
     run: AuditRun | None = None
     unopened: dict[str, str] = field(default_factory=dict)
     enrolled_topics: Sequence[str] = ()
+    events: dict[str, int] = field(default_factory=dict)
 
     def scan(self, known: Mapping[str, Position]) -> Scan:
         found: list[Source] = [one for one in self.sources if not one.is_removed]

@@ -53,7 +53,8 @@ def test_a_host_that_is_lost_with_a_journal_nobody_read_keeps_windows_unknown(wo
     journal.log(1, 2, 3, at_ms=START_MS)
     log_directly(world, START_MS)
     world.clock.jump(2 * WINDOW_MS)
-    assert world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS].kind is Kind.UNKNOWN
+    verdict = world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS]
+    assert (verdict.kind, verdict.silent) == (Kind.UNKNOWN, ("producer:host/agent/one",))
 
 
 def test_a_host_that_is_lost_after_half_of_a_journal_keeps_windows_unknown(world: World) -> None:
@@ -88,12 +89,15 @@ def test_the_enrolment_seals_no_window_before_every_journal_found_after_it_is_an
 
 def test_a_journal_that_cannot_be_opened_lets_no_window_be_sealed(world: World) -> None:
     enrol(world)
+    log_directly(world, START_MS)
     world.group.unopened["journals/broken"] = "its head is damaged"
     world.clock.jump(WINDOW_MS + 120_000)
     with world.running() as agent:
         before = agent.books.enrolment.moved_past_ms
         world.work(agent, lambda: agent.books.enrolment.next_sequence > 4, "some reports", within_s=30)
         assert agent.books.enrolment.moved_past_ms == before
+        assert world.verdicts()[START_MS].kind is Kind.OPEN
+        assert world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS].kind is Kind.UNKNOWN
         world.group.unopened.clear()
         world.work(agent, lambda: (agent.books.enrolment.moved_past_ms or 0) > START_MS, "sealed once it is gone")
 
@@ -119,7 +123,9 @@ def test_a_journal_whose_tail_a_power_cut_took_is_shipped_and_never_sealed(world
     assert world.numbers() == {1: 1, 2: 1}
     assert not [one for one in world.reports() if one.state == "closed"]
     world.clock.jump(2 * WINDOW_MS)
-    assert world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS].kind is Kind.UNKNOWN
+    verdict = world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS]
+    assert verdict.kind is Kind.UNKNOWN
+    assert "producer:host/app/a" in verdict.silent
 
 
 def test_a_restarted_agent_goes_on_under_the_same_enrolment(world: World) -> None:

@@ -120,7 +120,9 @@ def test_a_source_that_vanished_is_looked_for_in_the_log_and_its_windows_stay_un
         world.work(agent, lambda: not agent.store.sources(), "the source is given up")
         world.work(agent, lambda: not agent.books.reports_under_way and not agent.books.has_due(is_last=True), "told")
     world.clock.jump(2 * WINDOW_MS)
-    assert world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS].kind is Kind.UNKNOWN
+    verdict = world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS]
+    assert verdict.kind is Kind.UNKNOWN
+    assert "producer:host/app/a" in verdict.silent
     told = [sent for one in world.reports() for window in one.windows for sent in window.sent]
     assert sum(stretch.count for one in told for stretch in one.acknowledged) == 10
 

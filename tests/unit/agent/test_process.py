@@ -28,6 +28,7 @@ SNAPSHOT = Snapshot(
     lag_ms=2_500,
     acknowledged=99,
     losses={"quarantined": 3},
+    events={"tail:nginx": {"damaged": 1}},
 )
 
 
@@ -36,12 +37,14 @@ def test_a_snapshot_says_how_far_each_source_is(world: World) -> None:
     behind.log(1, 2, at_ms=START_MS)
     behind.refuses = True
     done.log(3, at_ms=START_MS)
+    world.group.events = {"truncated": 2}
     with world.running() as agent:
         world.work(agent, lambda: done.released == 1 and not agent.books.reports_under_way, "the readable one is shipped")
         found = snapshot_of(agent, START_MS + 5_000)
     assert (found.acknowledged, found.source_count, found.lag_bytes, found.is_ready) == (1, 2, 2, True)
     first = found.sources[0]
     assert (first.name, first.lag_ms, first.trouble) == ("journals/behind", 5_000, "journals/behind cannot be read")
+    assert found.events == {"journals": {"truncated": 2}}
     json.dumps(found.words())
 
 
@@ -87,6 +90,7 @@ def test_each_line_of_the_metrics_page_has_a_help_and_a_type() -> None:
     told = {line.split()[2] for line in lines if line.startswith("# HELP")}
     assert told == {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} <= told
+    assert 'headrace_agent_source_events_total{group="tail:nginx",event="damaged"} 1' in lines
 
 
 def test_a_retired_agent_is_waited_for_no_more_and_its_windows_are_accepted_never_complete(world: World) -> None:

@@ -129,15 +129,15 @@ class World:
 
     # -- what the cluster holds ------------------------------------------------------------------------------------------
 
-    def read(self, topic: str) -> list[tuple[int, bytes]]:
-        """Return (timestamp, value) of every record of the topic, partition by partition."""
+    def read(self, topic: str, *, partition: int | None = None) -> list[tuple[int, bytes]]:
+        """Return (timestamp, value) of every record of the topic, partition by partition; or of one."""
         cluster = Cluster(self.settings.brokers)
         found: list[tuple[int, bytes]] = []
         try:
-            partitions = cluster.partitions(topic)
+            partitions = cluster.partitions(topic) if partition is None else [partition]
             ends = log_offsets(cluster, {TopicPartition(topic, one): LATEST for one in partitions})
-            for (_, partition), end in ends.items():
-                for _, batch in read_range(cluster, topic, partition, 0, end):
+            for (_, one_of_them), end in ends.items():
+                for _, batch in read_range(cluster, topic, one_of_them, 0, end):
                     found += [(one.timestamp_ms, bytes(one.value or b"")) for one in iter_records(batch)]
         except UnknownTopic:
             pass

@@ -130,6 +130,34 @@ def test_where_it_is_asked_for_a_bad_event_is_raised_and_counted(broker: Scripte
     assert records_of(broker, "clicks.quarantine") == []
 
 
+def test_events_that_the_application_left_out_are_told_in_the_window_of_their_time(broker: ScriptedBroker, make: Make) -> None:
+    """Names a lack of the issue: `sampled` was a loss that nobody could tell."""
+    logger = make(lateness_ms=None, only_between_ms=(1_000, 3_000))
+    logger.log({"page": "/"}, event_time_ms=1_000)
+    logger.sampled(event_time_ms=1_234)
+    logger.sampled(98, event_time_ms=2_999)
+    for count, at_ms in ((1, 999), (1, 3_000), (1, -1), (0, 1_000), (-1, 1_000), (True, 1_000), (1.5, 1_000)):
+        with pytest.raises(EventRefused):
+            logger.sampled(count, event_time_ms=at_ms)  # type: ignore[arg-type]
+    logger.close()
+    assert books_of(broker) == {1_000: (1, {"sampled": 1}), 2_000: (0, {"sampled": 98})}
+    ledger = logger.ledger()
+    assert (ledger.taken, dict(ledger.dropped)) == (1, {"sampled": 99})
+    with pytest.raises(LoggerClosed):
+        logger.sampled(event_time_ms=1_234)
+
+
+def test_events_that_are_left_out_without_a_time_are_left_out_now(broker: ScriptedBroker, make: Make) -> None:
+    logger = make()
+    before_ms = time.time_ns() // 1_000_000
+    logger.sampled(3)
+    after_ms = time.time_ns() // 1_000_000
+    logger.close()
+    ((window, told),) = books_of(broker).items()
+    assert before_ms - before_ms % WINDOW_MS <= window <= after_ms
+    assert told == (0, {"sampled": 3})
+
+
 def test_a_quarantine_that_cannot_be_reached_is_another_loss(broker: ScriptedBroker, make: Make) -> None:
     logger = make(delivery_timeout_ms=150)
     del broker.topics["clicks.quarantine"]

@@ -40,6 +40,10 @@ class Fields:
     def optional_integer(self, name: str) -> int | None:
         return None if self._words.get(name) is None else self.integer(name)
 
+    def optional_text(self, name: str) -> str:
+        """Return the text; empty if there is none."""
+        return "" if self._words.get(name) is None else self.text(name)
+
     def text(self, name: str) -> str:
         value = self._words.get(name)
         if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT or not value.isprintable():

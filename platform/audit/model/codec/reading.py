@@ -25,6 +25,7 @@ from .fields import Fields, is_integer, stretches, whole
 from .writing import VERSION
 
 _MOST_PARTITION = (1 << 31) - 1
+_LONGEST_NOTE = 300
 _TIER = re.compile(r"[a-z][a-z0-9_-]*(:[A-Za-z0-9._-]{1,200})?")
 
 
@@ -146,6 +147,7 @@ def _read_range(reader: Fields) -> RangeReport:
         to_offset=to_offset,
         windows=found,
         skipped=skipped,
+        note=reader.optional_text("note")[:_LONGEST_NOTE],
     )
 
 

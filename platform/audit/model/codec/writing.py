@@ -101,6 +101,8 @@ def _range_words(report: RangeReport) -> dict[str, Any]:
     }
     if report.skipped:
         words["skipped"] = [list(one) for one in report.skipped]
+    if report.note:
+        words["note"] = report.note
     return words
 
 

@@ -1,5 +1,5 @@
-"""Writes checkpoints of the store, rebuilds a lost store from the newest whole one, and deletes of the audit topic what the last
-two both hold.
+"""Writes checkpoints of the store, rebuilds a lost store from the newest that is whole, and deletes of the audit topic what the
+last two both hold. Most of them are increments: what changed since the last two (`chains.py`).
 
 Before anything is deleted, the checkpoint that holds it is read back from the topic and its checksum compared. A lost store is
 one that has heard nothing yet, or that stands before the audit topic's beginning.
@@ -7,22 +7,23 @@ one that has heard nothing yet, or that stands before the audit topic's beginnin
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ....runtime.clock import Clock
 from ....runtime.lifecycle import StopSignal
 from ....runtime.logs import get_logger
 from ...model.errors import AuditError
+from ..store.changes import made_checkpoints
+from ..store.database import Database
 from ..store.ledger import Ledger
 from ..store.tables import LAYOUT
+from .chains import kept, plans, usable
 from .form import About, BadCheckpoint, Complete, Finder, lines_in, messages, taken_apart
-from .rows import fill, lines_of
+from .rows import changed_lines_of, fill, lines_of
 from .topic import CheckpointLog
 
 log = get_logger(__name__)
 
-KEPT = 2
-"""Checkpoints that are kept: the newest, and one before it in case the newest is damaged later."""
 REST = 1
 """Times as long as a part took is rested behind it, so that a large store does not take the processor."""
 RESTS_BETWEEN = 20
@@ -82,14 +83,22 @@ class Checkpointer:
         """
         with self._lock:
             self._may_write = True
-            for one in reversed(self._seen(None)):
+            found = plans(self._seen(None))
+            for one in self._seen(None):
+                if one.about.checkpoint not in found:
+                    log.error(
+                        "checkpoint_not_usable", checkpoint=one.about.checkpoint,
+                        reason=f"it holds what changed since {' and '.join(one.about.after)}, and these are gone or not whole",
+                    )  # fmt: skip
+            for base, *increments in reversed(found.values()):
+                one = increments[-1] if increments else base
                 if not all(start <= one.about.audit.get(partition, 0) <= ends[partition] for partition, start in starts.items()):
                     log.warning(
                         "checkpoint_not_usable", checkpoint=one.about.checkpoint, reason="the audit topic does not go on from it"
                     )
                     continue
                 try:
-                    self._ledger.replace_store(lambda database, one=one: fill(database, self._lines(one)))  # type: ignore[misc]
+                    self._replace_store(base, increments)
                 except (BadCheckpoint, ValueError, KeyError, TypeError) as error:
                     log.error("checkpoint_not_usable", checkpoint=one.about.checkpoint, reason=str(error))
                     continue
@@ -97,11 +106,18 @@ class Checkpointer:
                     "store_rebuilt",
                     checkpoint=one.about.checkpoint,
                     written_at_ms=one.about.at_ms,
+                    increments=len(increments),
                     audit_offsets=dict(one.about.audit),
                 )
                 self._on_rebuilt()
                 return True
         return False
+
+    def _replace_store(self, base: Complete, increments: Sequence[Complete]) -> None:
+        def refill(database: Database) -> None:
+            fill(database, self._lines(base), [self._lines(one) for one in increments], (base, *increments)[-1].about.checkpoint)
+
+        self._ledger.replace_store(refill)
 
     def nothing_lost(self) -> None:
         """Know that the store needs no rebuilding: from now on checkpoints are written."""
@@ -173,7 +189,10 @@ class Checkpointer:
                 return False
             known = self._seen(deadline_ms)
             began_ms = self._clock.monotonic_ms()
+            period = self._ledger.end_period()
             with self._ledger.snapshot() as read:
+                made = {one.checkpoint: one.period for one in made_checkpoints(read)}
+                after = usable(known, list(made))
                 facts: dict[str, str] = dict(read("SELECT name, value FROM facts"))
                 about = About(
                     checkpoint=secrets.token_hex(8),
@@ -183,22 +202,28 @@ class Checkpointer:
                     audit={
                         int(name.partition(":")[2]): int(value) for name, value in facts.items() if name.startswith("collector:")
                     },
+                    after=tuple(after),
                 )
-                self._topic.append(self._unhurried(messages(about, lines_of(read)), deadline_ms))
+                lines = changed_lines_of(read, min(made[name] for name in after)) if after else lines_of(read)
+                self._topic.append(self._unhurried(messages(about, lines), deadline_ms))
             found = self._found(known[-1].last_offset + 1 if known else 0, deadline_ms)
             mine = [one for one in found.complete if one.about.checkpoint == about.checkpoint]
             if not mine:
                 reason = found.broken.get(about.checkpoint, "it is not on the topic")
                 raise AuditError(f"the checkpoint {about.checkpoint} was written and cannot be read back: {reason}")
+            self._ledger.made_checkpoint(about.checkpoint, period)
             known += mine
             self._written_mark = mark
             self.took_ms = self._clock.monotonic_ms() - began_ms
             self.failure = None
-            log.info("checkpoint_written", checkpoint=about.checkpoint, took_ms=self.took_ms, audit_offsets=dict(about.audit))
-            if len(known) >= KEPT:
-                oldest_kept = known[-KEPT]
-                self._topic.trim(oldest_kept.about.audit, oldest_kept.from_offset)
-                del known[:-KEPT]
+            log.info(
+                "checkpoint_written", checkpoint=about.checkpoint, kind="increment" if after else "base",
+                payload_bytes=mine[0].payload_bytes, took_ms=self.took_ms, audit_offsets=dict(about.audit),
+            )  # fmt: skip
+            must_stay = kept(known)
+            if must_stay is not None:
+                self._topic.trim(*must_stay)
+                known[:] = [one for one in known if one.from_offset >= must_stay[1]]
             return True
 
     def _unhurried(self, values: Iterable[bytes], deadline_ms: int | None) -> Iterator[bytes]:

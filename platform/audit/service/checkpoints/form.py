@@ -2,7 +2,8 @@
 
     message      = header, "\n", payload
     header       = JSON: {"checkpoint": id, "part": n, "kind": "begin" | "rows" | "end", …}
-    "begin"      part 0: {"format", "layout", "window_ms", "at_ms", "audit": {partition: next offset}}, no payload
+    "begin"      part 0: {"format", "layout", "window_ms", "at_ms", "audit": {partition: next offset}, "after": [id, …]}, no
+                 payload. "after" is empty for a base; an increment may be put on either of these
     "rows"       parts 1 to n: the payloads, one behind the other, are one zlib stream of lines (`rows.py`)
     "end"        part n + 1: {"sha256"}: of all payloads; no payload
 
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 PART_BYTES = 256 << 10
 MOST_OPEN = 8
 """Checkpoints whose end has not come yet that are followed at once; the oldest is given up for a ninth."""
@@ -37,6 +38,8 @@ class About:
     at_ms: int
     audit: Mapping[int, int]
     """Partition of the audit topic → the offset behind the last report that is in the checkpoint."""
+    after: tuple[str, ...] = ()
+    """The checkpoints since each of which it holds the changes, the newest first; none where it holds the whole store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,11 @@ class Complete:
     about: About
     from_offset: int
     last_offset: int
+    payload_bytes: int
+
+    @property
+    def is_base(self) -> bool:
+        return not self.about.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +71,7 @@ def messages(about: About, lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the messages of a checkpoint that holds `lines`; at most one and the next part are in memory."""
     yield _message(
         about.checkpoint, 0, "begin",
-        format=FORMAT, layout=about.layout, window_ms=about.window_ms, at_ms=about.at_ms, audit=about.audit,
+        format=FORMAT, layout=about.layout, window_ms=about.window_ms, at_ms=about.at_ms, audit=about.audit, after=about.after,
     )  # fmt: skip
     digest = hashlib.sha256()
     part = 0
@@ -139,10 +147,18 @@ class Finder:
             self._give_up(name, f"part {following.next_part} is missing")
         elif message.kind == "rows":
             following.next_part += 1
+            following.payload_bytes += len(message.payload)
             following.digest.update(message.payload)
         elif message.kind == "end" and message.header.get("sha256") == following.digest.hexdigest():
             del self._open[name]
-            self.complete.append(Complete(about=following.about, from_offset=following.from_offset, last_offset=offset))
+            self.complete.append(
+                Complete(
+                    about=following.about,
+                    from_offset=following.from_offset,
+                    last_offset=offset,
+                    payload_bytes=following.payload_bytes,
+                )
+            )
         else:
             self._give_up(name, "its checksum does not match")
 
@@ -161,6 +177,7 @@ class _Following:
         self.about = about
         self.from_offset = from_offset
         self.next_part = 1
+        self.payload_bytes = 0
         self.digest = hashlib.sha256()
 
 
@@ -174,6 +191,7 @@ def _about(message: Message) -> About:
         window_ms=int(header["window_ms"]),
         at_ms=int(header["at_ms"]),
         audit={int(partition): int(offset) for partition, offset in header["audit"].items()},
+        after=tuple(map(str, header["after"])),
     )
 
 

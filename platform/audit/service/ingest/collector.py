@@ -37,7 +37,7 @@ class Collector(ReadingThread):
 
     def __init__(self, bootstrap: str, ledger: Ledger, clock: Clock, rebuilder: Rebuilder, *, fetch_wait_ms: int = 500) -> None:
         super().__init__("audit-collector", Cluster(bootstrap, client_id="headrace-audit-collector"))
-        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms)
+        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, hides_aborted=True)
         self._ledger = ledger
         self._clock = clock
         self._rebuilder = rebuilder

@@ -37,7 +37,8 @@ class LogScan:
         self._cluster = cluster
         self._ledger = ledger
         self._clock = clock
-        self._fetcher = Fetcher(cluster, max_wait_ms=TURN_MS, partition_max_bytes=settings.fetch_partition_bytes)
+        partition_bytes = settings.fetch_partition_bytes
+        self._fetcher = Fetcher(cluster, max_wait_ms=TURN_MS, partition_max_bytes=partition_bytes, hides_aborted=True)
         self._batches = ReadBatches(tier, settings.window_ms)
         self._begun_ms = clock.monotonic_ms()
         self._turn_ms = clock.monotonic_ms()

@@ -19,6 +19,7 @@ from ..store.ledger import Ledger
 from ..store.log_books import LogRead, UnreadableRange
 from ..store.open_books import is_audited
 from .log_scan import LogScan
+from .origin_reader import OriginReader
 from .read_batches import ReadBatches
 from .reading_thread import ReadingThread
 
@@ -33,11 +34,26 @@ MOST_MS_A_TOPIC = 2
 class LogReader(ReadingThread):
     """The thread that reads one cluster for one tier."""
 
-    def __init__(self, tier: str, bootstrap: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
+    def __init__(
+        self,
+        tier: str,
+        bootstrap: str,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        fetch_wait_ms: int = 500,
+        copied_from: str | None = None,
+        mirror: str = "mirror",
+    ) -> None:
+        """`copied_from`: the bootstrap of the cluster of which this one holds a copy, made by the mirror of the name `mirror`."""
         super().__init__(f"audit-{tier}", Cluster(bootstrap, client_id=f"headrace-audit-{tier}"))
+        self._source = None if copied_from is None else Cluster(copied_from, client_id=f"headrace-audit-{tier}")
+        self._origins = None if self._source is None else OriginReader(self._source, self._cluster, mirror, ledger, clock)
+        if self._origins is not None:
+            ledger.await_origins()
         self.tier = tier
         partition_bytes = ledger.settings.fetch_partition_bytes
-        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes)
+        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes, hides_aborted=True)
         self._ledger = ledger
         self._clock = clock
         self._batches = ReadBatches(tier, ledger.settings.window_ms)
@@ -46,7 +62,14 @@ class LogReader(ReadingThread):
         self._discover_at_ms: int | None = None
         self._failed: set[TopicPartition] = set()
 
+    def stop(self) -> None:
+        super().stop()
+        if self._source is not None:
+            self._source.close()
+
     def _read_once(self) -> None:
+        if self._origins is not None:
+            self._origins.refresh()
         self._discover()
         has_read = self._read()
         self.scan.go_on(self._known)

@@ -3,11 +3,11 @@
 Each list is bounded: the oldest entries go.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...model.tier_reports import LogKey
-from .database import Database
+from .database import Database, Row
 
 MOST_CHANGES = 100_000
 MOST_NOTES = 10_000
@@ -42,11 +42,7 @@ class AuditLog:
         )
         if known:
             return False
-        self._database.do(
-            "INSERT INTO unreadable (tier, topic, partition, from_offset, to_offset, reason, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*key, from_offset, to_offset, reason, at_ms),
-        )
-        self._database.do("DELETE FROM unreadable WHERE number <= (SELECT max(number) FROM unreadable) - ?", (MOST_NOTES,))
+        self._append("unreadable", [(*key, from_offset, to_offset, reason, at_ms)], MOST_NOTES)
         return True
 
     def unreadable(self, topic: str | None = None) -> list[dict[str, Any]]:
@@ -58,10 +54,7 @@ class AuditLog:
 
     def note_malformed(self, partition: int, offset: int, reason: str, at_ms: int) -> None:
         """Store a message that is no report, and count it."""
-        self._database.do(
-            "INSERT INTO malformed (partition, at_offset, reason, at_ms) VALUES (?, ?, ?, ?)", (partition, offset, reason, at_ms)
-        )
-        self._database.do("DELETE FROM malformed WHERE number <= (SELECT max(number) FROM malformed) - ?", (MOST_NOTES,))
+        self._append("malformed", [(partition, offset, reason, at_ms)], MOST_NOTES)
         self._database.put_fact("malformed", self.malformed_count() + 1)
 
     def malformed_count(self) -> int:
@@ -70,11 +63,11 @@ class AuditLog:
 
     def note_changes(self, changes: Iterable[VerdictChange]) -> None:
         """Store changes of verdicts."""
-        names, marks = ", ".join(VerdictChange._fields), ", ".join("?" * len(VerdictChange._fields))
-        self._database.do_many(f"INSERT INTO verdict_changes ({names}) VALUES ({marks})", list(changes))
-        self._database.do(
-            "DELETE FROM verdict_changes WHERE number <= (SELECT max(number) FROM verdict_changes) - ?", (MOST_CHANGES,)
-        )
+        self._append("verdict_changes", list(changes), MOST_CHANGES)
+
+    def _append(self, table: str, rows: Sequence[Row], most: int) -> None:
+        self._database.append(table, rows)
+        self._database.delete_where(table, f"number <= (SELECT max(number) FROM {table}) - ?", (most,))
 
     def last_change(self) -> int | None:
         """Return the number of the latest change of a verdict, None where there is none."""

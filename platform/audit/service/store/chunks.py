@@ -49,14 +49,11 @@ class Chunks:
                 chunk = Chunk(start, chunk.to_offset, (int(digest, 16) + chunk.digest) % MODULUS)
             elif start < chunk.from_offset < end:
                 # Only the rest of a chunk was read: its beginning has expired.
-                self._database.do(
-                    "DELETE FROM chunks WHERE topic = ? AND tier = ? AND partition = ? AND from_offset = ?",
-                    (key.topic, key.tier, key.partition, start),
-                )
+                self._database.delete("chunks", topic=key.topic, tier=key.tier, partition=key.partition, from_offset=start)
         self._database.put(
             "chunks", (key.topic, key.tier, key.partition, chunk.from_offset, chunk.to_offset, f"{chunk.digest:x}")
         )
 
     def forget(self, tier: str, topic: str) -> None:
         """Forget the chunks of the topic's logs."""
-        self._database.do("DELETE FROM chunks WHERE topic = ? AND tier = ?", (topic, tier))
+        self._database.delete("chunks", topic=topic, tier=tier)

@@ -1,17 +1,19 @@
 """The audit's store: one database, one writing process, transactions. What both kinds of database share.
 
 Knows rows, not what they mean: `journal.py` writes the tier reports, `loading.py` reads them back, `verdicts.py` and
-`audit_log.py` the rest. Statements are written in the dialect that SQLite and PostgreSQL share, with `?` for a value.
+`audit_log.py` the rest. `put`, `append` and `delete` alone write and delete rows: they note what changed. Statements are written
+in the dialect that SQLite and PostgreSQL share, with `?` for a value.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from .tables import INDEXES, LAYOUT, LISTS, TABLES, check_layout, upsert
+from .changes import Changes
+from .tables import ADDED_TO, INDEXES, LAYOUT, LISTS, OWN, TABLES, check_layout, columns_of, insert, unit_key, upsert
 
 Row = tuple[Any, ...]
 Reading = Callable[[str], Iterator[Row]]
@@ -26,6 +28,8 @@ class Database(ABC):
     def __init__(self, name: str) -> None:
         self.name = name
         """Where it is, as people may read it."""
+        self.changes = Changes(self)
+        """What differs from the last checkpoints."""
 
     @abstractmethod
     def open(self) -> None:
@@ -48,11 +52,11 @@ class Database(ABC):
 
     @abstractmethod
     def do(self, statement: str, values: Iterable[Any] = ()) -> None:
-        """Run one statement. Raises StoreError."""
+        """Run one statement. It changes no row of the tables. Raises StoreError."""
 
     @abstractmethod
     def do_many(self, statement: str, rows: Iterable[Row]) -> None:
-        """Run one statement once per row. Raises StoreError."""
+        """Run one statement once per row; as `do`. Raises StoreError."""
 
     @abstractmethod
     def rows(self, statement: str, values: Iterable[Any] = ()) -> list[Row]:
@@ -68,6 +72,10 @@ class Database(ABC):
     def _make_table(self, name: str, columns: str, key: str | None) -> None:
         """Make a table with this key, or (None) with a rising `number` as its key."""
 
+    @abstractmethod
+    def count_on_from(self, table: str) -> None:
+        """Number the next entry of a list behind those that were written with their numbers."""
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Everything written inside is kept together, or not at all when the block raises."""
@@ -76,6 +84,7 @@ class Database(ABC):
             yield
             self.do("COMMIT")
         except BaseException:
+            self.changes.forget()
             with suppress(StoreError):  # a lost connection and a full disk roll back by themselves
                 self.do("ROLLBACK")
             raise
@@ -84,6 +93,31 @@ class Database(ABC):
         """Write rows in the place of those with the same key. Raises StoreError."""
         if rows:
             self.do_many(upsert(table), rows)
+            at = [columns_of(table).index(column) for column in unit_key(table)]
+            self.changes.note(table, (tuple(row[one] for one in at) for row in rows))
+
+    def append(self, table: str, rows: Sequence[Row]) -> None:
+        """Write rows at the end of a list. Raises StoreError."""
+        if rows:
+            self.do_many(insert(table, columns_of(table)), rows)
+            ((last,),) = self.rows(f"SELECT max(number) FROM {table}")
+            self.changes.note(table, ((number,) for number in range(last - len(rows) + 1, last + 1)))
+
+    def delete(self, table: str, **where: object) -> None:
+        """Delete the rows in which these columns have these values. Raises StoreError."""
+        condition, values = " AND ".join(f"{column} = ?" for column in where), tuple(where.values())
+        if not where.keys() >= set(unit_key(table)):
+            self.delete_where(table, condition, values)
+            return
+        self.changes.note(table, [tuple(where[column] for column in unit_key(table))])
+        self.do(f"DELETE FROM {table} WHERE {condition}", values)
+
+    def delete_where(self, table: str, condition: str, values: Row) -> None:
+        """Delete the rows for which the condition holds. Raises StoreError."""
+        keys = self.rows(f"SELECT DISTINCT {', '.join(unit_key(table))} FROM {table} WHERE {condition}", values)
+        if keys:
+            self.changes.note(table, keys)
+            self.do(f"DELETE FROM {table} WHERE {condition}", values)
 
     def fact(self, name: str) -> str | None:
         """Return a named fact, or None."""
@@ -99,8 +133,10 @@ class Database(ABC):
         return {name[len(prefix) :]: value for name, value in rows}
 
     def _see_layout(self, *, is_new: bool) -> None:
+        self.changes.forget()
         if is_new:
             with self.transaction():
+                self._make_own_tables()
                 for table, (columns, key) in TABLES.items():
                     self._make_table(table, columns, key)
                 for table, columns in LISTS.items():
@@ -108,7 +144,15 @@ class Database(ABC):
                 for index in INDEXES:
                     self.do(index)
                 self.put_fact("layout", LAYOUT)
+        elif self.fact("layout") in ADDED_TO:
+            with self.transaction():
+                self._make_own_tables()
+                self.put_fact("layout", LAYOUT)
         check_layout(self.fact("layout"), self.name)
+
+    def _make_own_tables(self) -> None:
+        for table, (columns, key) in OWN.items():
+            self._make_table(table, columns, key)
 
 
 def database_at(store: str | Path) -> Database:

@@ -36,10 +36,7 @@ class BooksJournal:
         self._database.put("found", (key.topic, window_start_ms, key.tier, key.partition, from_offset, squeezed(packed), now_ms))
 
     def rewrite_found(self, key: LogKey, window_start_ms: int, packed: bytes, now_ms: int) -> None:
-        self._database.do(
-            "DELETE FROM found WHERE topic = ? AND window_start_ms = ? AND tier = ? AND partition = ?",
-            (key.topic, window_start_ms, key.tier, key.partition),
-        )
+        self._database.delete("found", topic=key.topic, window_start_ms=window_start_ms, tier=key.tier, partition=key.partition)
         if packed:
             self.append_found(key, window_start_ms, REWRITTEN, packed, now_ms)
 
@@ -70,17 +67,15 @@ class BooksJournal:
         self._database.put("runs", (*run.key, json.dumps(words)))
 
     def drop_run(self, key: RunKey) -> None:
-        self._database.do("DELETE FROM runs WHERE instance = ? AND epoch = ?", tuple(key))
+        self._database.delete("runs", instance=key.instance, epoch=key.epoch)
 
     def drop_log(self, key: LogKey) -> None:
         for table in ("logs", "found", "chunks"):
-            self._database.do(
-                f"DELETE FROM {table} WHERE topic = ? AND tier = ? AND partition = ?", (key.topic, key.tier, key.partition)
-            )
+            self._database.delete(table, topic=key.topic, tier=key.tier, partition=key.partition)
 
     def drop_topic(self, topic: str) -> None:
         for table in ("topics", "windows", "logs", "chunks", "found", "sent", "redelivered", "known", "unreadable"):
-            self._database.do(f"DELETE FROM {table} WHERE topic = ?", (topic,))
+            self._database.delete(table, topic=topic)
 
     def put_topic_id(self, topic: str, topic_id: str) -> None:
         self._database.put("topics", (topic, topic_id))
@@ -88,7 +83,7 @@ class BooksJournal:
     def drop_window(self, topic: str, window_start_ms: int) -> None:
         """Drop everything of one window."""
         for table in ("windows", "found", "sent", "redelivered", "known"):
-            self._database.do(f"DELETE FROM {table} WHERE topic = ? AND window_start_ms = ?", (topic, window_start_ms))
+            self._database.delete(table, topic=topic, window_start_ms=window_start_ms)
 
     def _mention(self, topic: str, window_start_ms: int, packed: bytes = b"") -> None:
         self._database.put("windows", (topic, window_start_ms))

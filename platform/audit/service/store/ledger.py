@@ -91,7 +91,8 @@ class Ledger(LogBooks):
                     return
                 report = replace(report, windows=self._kept(report.topic, report.windows))
                 outcome = self._books.take_range(report, now_ms, self._journal)
-                self.latencies.reached(report.tier, report.topic, report.partition, report.to_offset, now_ms)
+                reached = self.origins.position(report.tier, report.topic, report.partition, report.to_offset)
+                self.latencies.reached(report.tier, report.topic, report.partition, reached, now_ms)
                 if outcome is Outcome.NOT_TAKEN:
                     log.warning(
                         "range_not_taken", tier=report.tier, topic=report.topic, partition=report.partition,
@@ -146,7 +147,7 @@ class Ledger(LogBooks):
         """
         with self._changing():
             yield self._books, self._books.news.pop(topic, News())
-            self._database.do("DELETE FROM to_judge WHERE topic = ?", (topic,))
+            self._database.delete("to_judge", topic=topic)
 
     def topic_facts(self, topic: str) -> TopicFacts:
         """Return what is true of all windows of the topic now."""
@@ -157,7 +158,7 @@ class Ledger(LogBooks):
                     asked_ms = self._caught_up.get(LogKey(tier, topic, partition))
                     if asked_ms is not None:
                         tier_log.caught_up_ms = asked_ms
-            return topic_facts(
+            facts = topic_facts(
                 self._books,
                 topic,
                 rules=self.settings.rules(topic, set(book.logs)),
@@ -166,6 +167,7 @@ class Ledger(LogBooks):
                 presumed_dead_ms=self.settings.presumed_dead_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
             )
+            return self.origins.of_topic(facts)
 
     def settle(self, topic: str, window_start_ms: int) -> None:
         """Write the pieces of a decided window as one each; the caller is inside `judging`."""
@@ -182,7 +184,9 @@ class Ledger(LogBooks):
         for run, mine in window.producers.items():
             count, last = next(((n, last) for instance, epoch, n, last in told if (instance, epoch) == run), (0, 0))
             if count > 1:
-                self._database.do(f"DELETE FROM sent {where} AND instance = ? AND epoch = ?", (*key, *run))
+                self._database.delete(
+                    "sent", topic=topic, window_start_ms=window_start_ms, instance=run.instance, epoch=run.epoch
+                )
                 packed = pack_sent(mine.sent)
                 self._journal.append_sent(run, topic, window_start_ms, last, packed, mine.losses, mine.heard_ms)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....client.fetch.fetched import TopicPartition
 from ....runtime.logs import get_logger
+from ....wire.mirror_ledger import LedgerEntry
 from ...model.messages import ProducerReport, ProducerWindow
 from ...model.tier_reports import LogKey, Outcome, PartitionRead
 from ...model.tiers import LIVE
@@ -14,6 +15,8 @@ from .open_books import OpenBooks, is_audited
 
 log = get_logger(__name__)
 
+NUMBERS_ALIKE = "numbers_alike"
+"""The fact whether the offline log numbers its records as the live one does: 1 or 0."""
 MADE_ANEW = "made_anew:"
 """Begins the name of the fact when a live topic was seen to be another of its name."""
 
@@ -74,6 +77,23 @@ class LogBooks(OpenBooks):
             self._take(tier, list(reads))
             return True
 
+    def await_origins(self) -> None:
+        """Learn that nobody knows yet whether the offline log numbers its records as the live one does; else, as it was last."""
+        with self._lock:
+            known = self._database.fact(NUMBERS_ALIKE)
+            self.origins.is_needed = None if known is None else known != "1"
+
+    def number_alike(self, *, is_alike: bool) -> None:
+        """Learn whether the offline log numbers its records as the live one does."""
+        with self._changing():
+            self._database.put_fact(NUMBERS_ALIKE, int(is_alike))
+            self.origins.is_needed = not is_alike
+
+    def take_origins(self, entries: Iterable[LedgerEntry], asked_ms: int | None) -> None:
+        """Take in what the mirror's ledger says: up to its end at `asked_ms`, or, with None, a part before that."""
+        with self._lock:
+            self.origins.take(entries, asked_ms)
+
     def chunks(self, key: LogKey) -> list[Chunk]:
         """Return what of the log has been read, as it looked then."""
         with self._lock:
@@ -105,7 +125,8 @@ class LogBooks(OpenBooks):
             )  # fmt: skip
         self._chunks.add(key, Chunk(told.from_offset, told.to_offset, read.digest))
         mine[read.name] = max(mine.get(read.name, 0), told.to_offset)
-        self.latencies.reached(tier, told.topic, told.partition, told.to_offset, now_ms)
+        reached = self.origins.position(tier, told.topic, told.partition, told.to_offset)
+        self.latencies.reached(tier, told.topic, told.partition, reached, now_ms)
         for one in read.unreadable:
             if self.notes.note_unreadable(key, one.from_offset, one.to_offset, one.reason, now_ms):
                 log.warning("range_unreadable", tier=tier, **_fields(one))

@@ -17,6 +17,7 @@ from ...model.books import TopicBook
 from ...model.messages import ProducerReport
 from ...model.tier_reports import LogKey, News, TierReports
 from ..errors import StoreError
+from ..origins.origins import Origins
 from ..settings import AuditSettings
 from .audit_log import AuditLog
 from .chunks import Chunks
@@ -66,6 +67,7 @@ class OpenBooks:
         self.verdicts = Verdicts(database)
         self.latencies = Latencies()
         self._chunks = Chunks(database)
+        self.origins = Origins()
         self._clock = clock
         self._lock = _Door(self._see_loaded)
         self._is_loaded = True
@@ -147,6 +149,16 @@ class OpenBooks:
     def snapshot(self) -> AbstractContextManager[Reading]:
         """Give the store as of one moment, all of it of the same position of every log. Raises StoreError."""
         return self._database.snapshot()
+
+    def end_period(self) -> int:
+        """Begin the next period of changes; return the one that ended. A snapshot that is taken now holds all of it."""
+        with self._lock, self._database.transaction():
+            return self._database.changes.end_period()
+
+    def made_checkpoint(self, checkpoint: str, period: int) -> None:
+        """Note that a checkpoint holds all that changed in this period and before."""
+        with self._lock, self._database.transaction():
+            self._database.changes.made(checkpoint, period)
 
     def replace_store(self, fill: Callable[[Database], None]) -> None:
         """Replace everything in the store in one transaction, and load it. Raises what `fill` raises; then nothing changed."""

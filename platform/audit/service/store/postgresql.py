@@ -33,6 +33,8 @@ SETTINGS: Mapping[str, object] = {
 """Of a connection, unless the URL says otherwise: a peer that is gone is noticed within 20 s."""
 PEER_GONE_S = {"tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 2}
 """The server notices a dead audit service as soon, and frees its lock."""
+LOCK_WAIT_MS = 5_000
+"""How long the lock is waited for: the server needs a moment to see that the service before has ended."""
 TYPES = {"INTEGER": "BIGINT", "TEXT": 'TEXT COLLATE "C"', "BLOB": "BYTEA"}
 ROWS_AT_ONCE = 2_000
 
@@ -53,9 +55,7 @@ class PostgresqlDatabase(Database):
     def open(self) -> None:
         try:
             self._db = self._connected()
-            ((has_lock,),) = self.rows("SELECT pg_try_advisory_lock(?)", (LOCK,))
-            if not has_lock:
-                raise StoreError(f"another audit service writes {self.name}: stop it, or give --store another database")
+            self._lock()
             # A power cut at the server may lose the last transactions, whole ones, and what they held is read again from where
             # the books then stand.
             self.do("SET synchronous_commit = off")
@@ -110,6 +110,20 @@ class PostgresqlDatabase(Database):
                 yield read
         except psycopg.Error as error:
             raise self._failed(error) from error
+
+    def _lock(self) -> None:
+        self.do(f"SET lock_timeout = {LOCK_WAIT_MS}")
+        try:
+            self._open_db().execute("SELECT pg_advisory_lock(%s)", (LOCK,))
+        except psycopg.errors.LockNotAvailable:
+            raise StoreError(f"another audit service writes {self.name}: stop it, or give --store another database") from None
+        except psycopg.Error as error:
+            raise self._failed(error) from error
+        self.do("SET lock_timeout = DEFAULT")
+
+    def count_on_from(self, table: str) -> None:
+        highest = f"(SELECT max(number) FROM {table})"
+        self.do(f"SELECT setval(pg_get_serial_sequence(?, 'number'), coalesce({highest}, 1), {highest} IS NOT NULL)", (table,))
 
     def _make_table(self, name: str, columns: str, key: str | None) -> None:
         for word, mine in TYPES.items():

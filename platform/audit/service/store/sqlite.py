@@ -89,6 +89,9 @@ class SqliteDatabase(Database):
         except sqlite3.Error as error:
             raise self._failed(error) from error
 
+    def count_on_from(self, table: str) -> None:
+        """Do nothing: the next number is one above the highest."""
+
     def _make_table(self, name: str, columns: str, key: str | None) -> None:
         if key is None:
             self.do(f"CREATE TABLE {name} (number INTEGER PRIMARY KEY, {columns})")

@@ -5,7 +5,9 @@ from functools import cache
 
 from ..errors import StoreError
 
-LAYOUT = 3
+LAYOUT = 4
+ADDED_TO = ("3",)
+"""Older layouts that lack nothing but tables of `OWN`: a store of theirs is added to when it is opened."""
 
 TABLES: Mapping[str, tuple[str, str]] = {
     "facts": ("name TEXT, value TEXT", "name"),
@@ -47,6 +49,30 @@ LISTS: Mapping[str, str] = {
     "doubled INTEGER, altered INTEGER, first_bad_tier TEXT, reason TEXT",
 }
 """Table → columns, besides a rising `number`."""
+OF_A_WINDOW = ("windows", "found", "sent", "redelivered", "known", "verdicts")
+"""The tables of which a checkpoint takes all rows of a window together, since they change together."""
+UNITS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "window": ("topic, window_start_ms", OF_A_WINDOW),
+    **{table: (key, (table,)) for table, (_, key) in TABLES.items() if table not in OF_A_WINDOW},
+    **{table: ("number", (table,)) for table in LISTS},
+}
+"""What changes together: its name → key, tables whose rows it holds."""
+UNIT_OF: Mapping[str, str] = {table: unit for unit, (_, tables) in UNITS.items() for table in tables}
+
+
+def _types(words: str, of: str) -> str:
+    types = dict(column.split() for column in ("number INTEGER, " + of).split(", "))
+    return ", ".join(f"{column} {types[column]}" for column in words.split(", "))
+
+
+OWN: Mapping[str, tuple[str, str]] = {
+    "made_checkpoints": ("checkpoint TEXT, period INTEGER", "checkpoint"),
+    **{
+        f"changed_{unit}": (f"{_types(key, TABLES[of[0]][0] if of[0] in TABLES else LISTS[of[0]])}, period INTEGER", key)
+        for unit, (key, of) in UNITS.items()
+    },
+}
+"""Table → columns, key: what `changes.py` notes. Of no checkpoint, for it says what differs from one."""
 INDEXES = (
     "CREATE INDEX settled ON verdicts (at_ms) WHERE span_ms < 86400000 AND verdict NOT IN ('OPEN', 'UNKNOWN')",
     "CREATE INDEX days ON verdicts (at_ms) WHERE span_ms >= 86400000",
@@ -57,16 +83,27 @@ INDEXES = (
 
 def columns_of(table: str) -> list[str]:
     """Return the names of the table's columns, without the `number` of a list."""
-    words = TABLES[table][0] if table in TABLES else LISTS[table]
+    words = LISTS[table] if table in LISTS else (TABLES.get(table) or OWN[table])[0]
     return [column.split()[0] for column in words.split(", ")]
+
+
+def key_of(table: str) -> list[str]:
+    """Return the names of the columns by which a row is known."""
+    return ["number"] if table in LISTS else (TABLES.get(table) or OWN[table])[1].split(", ")
+
+
+@cache
+def unit_key(table: str) -> tuple[str, ...]:
+    """Return the names of the columns by which the unit of a row is known."""
+    return tuple(UNITS[UNIT_OF[table]][0].split(", "))
 
 
 @cache
 def upsert(table: str) -> str:
     """Return the statement that writes a row in the place of the one with the same key."""
-    columns = columns_of(table)
-    key = TABLES[table][1]
-    rest = [column for column in columns if column not in key.split(", ")]
+    columns, keys = columns_of(table), key_of(table)
+    key = ", ".join(keys)
+    rest = [column for column in columns if column not in keys]
     change = f"UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in rest)}" if rest else "NOTHING"
     return f"{insert(table, columns)} ON CONFLICT ({key}) DO {change}"
 

@@ -54,10 +54,7 @@ class Verdicts:
     def drop(self, window: Window) -> None:
         """Forget a window that no tier mentions any more, or that was added to a day."""
         span_ms = window["window_end_ms"] - window["window_start_ms"]
-        self._database.do(
-            "DELETE FROM verdicts WHERE topic = ? AND window_start_ms = ? AND span_ms = ?",
-            (window["topic"], window["window_start_ms"], span_ms),
-        )
+        self._database.delete("verdicts", topic=window["topic"], window_start_ms=window["window_start_ms"], span_ms=span_ms)
         if span_ms < DAY_MS:
             self._count(window, -1)
 
@@ -229,7 +226,7 @@ class Verdicts:
 
     def forget_days(self, before_ms: int) -> None:
         """Forget days to which nothing was added since `before_ms`."""
-        self._database.do("DELETE FROM verdicts WHERE at_ms <= ? AND span_ms >= 86400000", (before_ms,))
+        self._database.delete_where("verdicts", "at_ms <= ? AND span_ms >= 86400000", (before_ms,))
 
 
 def added(day: Window | None, window: Mapping[str, Any]) -> Window:

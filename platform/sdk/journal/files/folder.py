@@ -3,9 +3,7 @@
 import errno
 import os
 import shutil
-import time
 import uuid
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,11 +11,10 @@ from ....runtime.whole_file import replace_file
 from ..errors import JournalRefused
 from .head import HEAD_FILE, JournalHead, folder_of
 from .losses_table import LOSSES_FILE, LossesTable
+from .scratch import new_scratch, remove_abandoned
 from .segment_writer import Numbers, SegmentWriter
 from .writer_process import LOCK_FILE, lock_file, this_process
 
-_SCRATCH = ".new-"
-_ABANDONED_S = 3_600
 _TRIES = 1_000
 """How many journals of one instance and one millisecond there may be."""
 
@@ -50,14 +47,15 @@ def make_journal(
 ) -> tuple[NewJournal, SegmentWriter]:
     """Make a journal; return it and its first segment. Raises `JournalRefused`, and leaves nothing behind then."""
     folder = folder_of(root, application, instance, now_ms)
-    scratch = folder.parent / f"{_SCRATCH}{uuid.uuid4().hex}"
+    scratch = new_scratch(folder.parent)
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.parent.mkdir(mode=0o700, exist_ok=True)
-        _remove_abandoned(folder.parent)
+        remove_abandoned(folder.parent)
         scratch.mkdir(mode=0o700)
         lock = lock_file(scratch / LOCK_FILE)
-        assert lock is not None, "nobody else knows this folder"
+        if lock is None:
+            raise OSError(errno.EAGAIN, f"{scratch} was taken for one whose process is dead")
         try:
             head = JournalHead(
                 journal_id=uuid.uuid4().hex,
@@ -105,14 +103,6 @@ def _put_in_place(scratch: Path, root: Path, head: JournalHead) -> JournalHead:
         sync_folder(folder.parent)
         return head
     raise JournalRefused(f"{_TRIES} journals of instance {head.instance!r} were made at one time: give each its own instance")
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Remove what processes left that died while they made a journal: nothing was taken into it."""
-    for path in parent.glob(f"{_SCRATCH}*"):
-        with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _ABANDONED_S:
-                shutil.rmtree(path)
 
 
 def sync_folder(folder: Path) -> None:

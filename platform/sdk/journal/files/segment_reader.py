@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .layout import ALIGNMENT, HEADER_BYTES, RawRecord, check_version, is_blank, next_record_from, record_at, salt_of
-from .plain_records import PlainRun, plain_records
+from .plain_records import PlainRun, RecordSink
 from .segment_writer import segment_name
 
 _WINDOW_BYTES = 256 << 10
@@ -66,13 +66,13 @@ class SegmentReader:
         """Return once everything that was written to the segment before is on the disk, whoever wrote it. Raises OSError."""
         os.fdatasync(self._file)
 
-    def plain_records(self, at: int, most_bytes: int, until: int) -> PlainRun:
-        """Return events one after another from `at` on, about `most_bytes` of them and a window at most, as far as nothing else
-        stands between. None may be there; `records_from` says why.
+    def take_plain(self, at: int, most_bytes: int, until: int, into: RecordSink) -> PlainRun:
+        """Hand over events one after another from `at` on, about `most_bytes` of them and a window at most, as far as nothing
+        else stands between. None may be there; `records_from` says why.
         """
         at = max(at, HEADER_BYTES)
         window = os.pread(self._file, _WINDOW_BYTES, at)
-        run = plain_records(window, 0, self._salt, most_bytes, until - at)
+        run = into.take_plain(window, 0, self._salt, most_bytes, until - at)
         return run._replace(end=at + run.end)
 
     def records_from(self, at: int, *, is_final: bool) -> Iterator[RawRecord | Gap]:

@@ -32,14 +32,22 @@ def lock_file(path: Path) -> int | None:
     """Return the open, locked file; None if another holds it. It is locked until it is closed, or its process dies."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(file)
-        return None
+        if try_lock(file):
+            return file
     except BaseException:
         os.close(file)
         raise
-    return file
+    os.close(file)
+    return None
+
+
+def try_lock(file: int) -> bool:
+    """Lock an open file, if nobody has; return whether that was done. Raises OSError."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def is_alive(folder: Path, writer: WriterProcess) -> bool:

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.agent.parsers.access_log import parse_line
 from headrace.agent.parsers.access_log_bodies import LAYOUT, MOST_REMEMBERED, AccessLogBodies
 from headrace.agent.parsers.parser import UnparsableLine
+from headrace.agent.plan.events import NativeEvents
 from headrace.sdk.access_log_schema import ACCESS_LOG_SCHEMA
 from headrace.sdk.encoding import EventEncoder
 from tests.support import access_logs
@@ -88,3 +90,45 @@ def test_the_tables_are_emptied_when_they_are_full() -> None:
 
 def test_the_layout_is_the_schema_s() -> None:
     assert tuple(field["name"] for field in ACCESS_LOG_SCHEMA["fields"]) == LAYOUT
+
+
+@pytest.mark.needs("native")
+@settings(max_examples=2_000, deadline=None)
+@given(st.lists(LINES, min_size=1, max_size=3))
+def test_the_way_in_c_takes_what_the_way_in_python_takes(texts: list[str]) -> None:
+    lines = [text.encode() for text in texts]
+    check_in_c(lines)
+
+
+@pytest.mark.needs("native")
+@given(
+    st.tuples(st.integers(0, 39), st.sampled_from(["Jan", "Feb", "Apr", "Dec", "dec", "Fob"]), st.integers(0, 9_999)),
+    st.tuples(st.integers(0, 25), st.integers(0, 61), st.integers(0, 61)),
+    st.tuples(st.sampled_from("+- "), st.integers(0, 99), st.integers(0, 70)),
+)
+def test_stamps_are_dated_in_c_as_in_python(
+    date: tuple[int, str, int], time: tuple[int, int, int], zone: tuple[str, int, int]
+) -> None:
+    stamp = "{:02}/{}/{:04}:{:02}:{:02}:{:02} {}{:02}{:02}".format(*date, *time, *zone)
+    check_in_c([f'1.2.3.4 - ada [{stamp}] "GET / HTTP/1.1" 200 1 "-" "-"'.encode()])
+
+
+@pytest.mark.needs("native")
+def test_a_whole_log_gets_the_same_bodies_in_c(tmp_path: Path) -> None:
+    log, _ = access_logs.real_or_like_it(tmp_path)
+    check_in_c(log.read_bytes().split(b"\n"))
+
+
+def check_in_c(lines: list[bytes]) -> None:
+    """Fails where the way in C takes another line than the one in Python, or makes another body of it."""
+    bodies, events, index = AccessLogBodies(SERVER), NativeEvents(), 0
+    found: list[tuple[int, bytes] | None] = []
+    while index < len(lines):
+        known = len(events)
+        index, last_ms = events.native.take_access_log(lines, index, bodies.server)
+        found += [(events[at].timestamp_ms, events[at].body) for at in range(known, len(events))]
+        assert len(events) == known or last_ms == events[len(events) - 1].timestamp_ms
+        if index < len(lines):
+            found.append(None)
+            index += 1
+    assert found == [bodies.encode(line) for line in lines]

@@ -7,6 +7,7 @@ import gzip
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, settings
@@ -84,10 +85,17 @@ class Files(RuleBasedStateMachine):
             text += f"{self.count}.{'x' * length}\n"
         self.write(text[:-1] if is_cut else text)
 
-    @rule()
-    def scan(self) -> None:
-        self.clock.advance(TURN_MS)
+    @rule(after_ms=st.sampled_from([100, 600, TURN_MS]))
+    def scan(self, after_ms: int = TURN_MS) -> None:
+        self.clock.advance(after_ms)
         self.agent.scan()
+
+    @rule(size=st.integers(1, 200))
+    def write_beside(self, size: int) -> None:
+        """As logrotate keeps its state: a file that no pattern matches takes an inode that was a log's."""
+        new = self.folder / "state.tmp"
+        new.write_text("s" * size + "\n")
+        new.rename(self.folder / "state")
 
     @rule()
     def read(self) -> None:
@@ -173,6 +181,112 @@ class Truncated(Files):
         self.log_some(1, 0, False)
 
 
+class Stepwise(Files):
+    """As logrotate does it, call by call: the agent scans, reads and is killed between any two of them. The service goes on
+    writing into the file that it has open until it is told; a file system gives the inode of a deleted file away at once.
+    """
+
+    @initialize(
+        chunk_bytes=st.sampled_from([12, 40, 4_096]),
+        most_open_files=st.sampled_from([2, 64]),
+        way=st.sampled_from(["compress", "nocompress", "delaycompress"]),
+    )
+    def begin(self, chunk_bytes: int, most_open_files: int, way: str = "compress") -> None:
+        super().begin(chunk_bytes, most_open_files)
+        self.way = way
+        self.is_moved = False
+        self.steps: Iterator[None] = iter(())
+        self.log.touch()
+        self.file = self.log.open("a")
+
+    def teardown(self) -> None:
+        if hasattr(self, "steps"):
+            for _ in self.steps:
+                pass
+        super().teardown()
+        if hasattr(self, "file"):
+            self.file.close()
+
+    def write(self, text: str) -> None:
+        # The rest of a file that was rotated away is taken for a line after `rest_wait_ms`: this service leaves none there.
+        text += "\n" if self.is_moved and not text.endswith("\n") else ""
+        self.file.write(text)
+        self.file.flush()
+        self.touch(Path(f"/proc/self/fd/{self.file.fileno()}"))
+        *lines, self.rest = (self.rest + text).split("\n")
+        self.written += lines
+
+    def touch(self, path: Path) -> None:
+        """Give a file the time that it is in this history."""
+        at_ns = self.clock.now_ms() * 1_000_000
+        os.utime(path, ns=(at_ns, at_ns))
+
+    @rule(count=st.integers(1, 6))
+    def rotate_on(self, count: int) -> None:
+        for _ in range(count):
+            if next(self.steps, self) is self:
+                self.steps = self.rotation()
+
+    @rule(count=st.integers(1, 3), after_ms=st.sampled_from([0, 100, 600, TURN_MS]), is_killed=st.booleans())
+    def rotate_seen(self, count: int, after_ms: int, is_killed: bool) -> None:
+        """As `rotate_on`, with a look behind each call: the agent's thread runs all the time."""
+        for _ in range(count):
+            self.rotate_on(1)
+            self.scan(after_ms)
+            self.agent.read_one()
+        if is_killed:
+            self.agent.kill()
+
+    def numbered(self, number: int) -> Path:
+        return self.folder / f"a.log.{number}"
+
+    def rotation(self) -> Iterator[None]:
+        if self.way == "delaycompress":
+            yield from self.compression(self.numbered(1))
+        numbers = [int(path.name.split(".")[2]) for path in self.folder.glob("a.log.*")]
+        for number in sorted(numbers, reverse=True):
+            for suffix in ("", ".gz"):
+                old = self.folder / f"a.log.{number}{suffix}"
+                if old.exists():
+                    old.rename(self.folder / f"a.log.{number + 1}{suffix}")
+                    yield
+        if self.rest:
+            self.write("\n")
+        self.log.rename(self.numbered(1))
+        self.is_moved = True
+        yield
+        self.log.touch()
+        self.touch(self.log)
+        yield
+        self.file.close()
+        self.file = self.log.open("a")
+        self.is_moved = False
+        yield
+        if self.way == "compress":
+            yield from self.compression(self.numbered(1))
+        state = self.folder / "state.new"
+        state.touch()
+        yield
+        state.write_text("state of logs\n" * 9)
+        yield
+        state.rename(self.folder / "state")
+
+    def compression(self, path: Path) -> Iterator[None]:
+        if not path.exists():
+            return
+        compressed = path.with_name(f"{path.name}.gz")
+        whole = gzip.compress(path.read_bytes())
+        for end in (0, 8, len(whole) // 2, len(whole)):
+            compressed.write_bytes(whole[:end])
+            self.touch(compressed)
+            yield
+        stat = path.stat()
+        os.utime(compressed, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        yield
+        path.unlink()
+        yield
+
+
 TestRenamed = Renamed.TestCase
 TestRenamed.settings = settings(
     max_examples=EXAMPLES,
@@ -185,3 +299,5 @@ TestRenamed.settings = settings(
 )
 TestTruncated = Truncated.TestCase
 TestTruncated.settings = TestRenamed.settings
+TestStepwise = Stepwise.TestCase
+TestStepwise.settings = settings(TestRenamed.settings, stateful_step_count=40)

@@ -259,6 +259,7 @@ def test_a_compressed_file_that_is_still_written_is_waited_for(tmp_path: Path, c
     whole = gzip.compress(b"".join(b"line %d\n" % number for number in range(2_000)))
     path = tmp_path / "a.log.gz"
     path.write_bytes(whole[: len(whole) // 2])
+    os.utime(path, (NOW_MS / 1_000, NOW_MS / 1_000))
     tailing = Tailing(settings(tmp_path, paths=[f"{tmp_path}/*"]), clock)
     tailing.scan()
     with pytest.raises(Exception, match="cut"):

@@ -114,6 +114,14 @@ def test_a_replay_that_writes_outside_of_its_range_is_waited_for_there() -> None
     assert story.verdict(0).kind is Kind.OPEN
 
 
+def test_a_replay_that_strayed_where_nobody_read_leaves_the_window_alone() -> None:
+    """Found by the search, seed 139004: killed unreported, its record expired unread. Nothing of the window names it."""
+    story = Story(TWO).producer("replay", ids=(8,), between=(DAY * W, 2 * DAY * W)).producer(windows={0: {0: 2}}, closed=True)
+    story.take_read("live", 0, 20, {}, skipped=(Skipped(0, 20, "expired"),)).read("live", 100, {0: {7: 2}})
+    assert story.wait(LONG_MS).verdict(0).kind is Kind.COMPLETE
+    assert story.read("live", 120, {0: {8: 1}}).verdict(0).kind is Kind.UNKNOWN, "one of its records was read"
+
+
 def test_records_that_expired_before_the_mirror_copied_them_are_a_loss_with_a_name_and_a_number() -> None:
     """Fault: UNKNOWN, 'mirror silent', 0 missing."""
     story = Story(THREE).producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}})

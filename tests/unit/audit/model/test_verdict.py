@@ -1,10 +1,13 @@
 """Verdicts as sentences: who must have spoken, who is silent, what differs."""
 
+from dataclasses import replace
+
+from headrace.audit.model.codec import decode, encode
 from headrace.audit.model.facts import Kind
-from headrace.audit.model.messages import RangeWindow, SentRanges, Stretch
+from headrace.audit.model.messages import RangeReport, RangeWindow, SentRanges, Stretch
 from headrace.audit.model.tiers import CHAIN
 
-from ..stories import DEAD_MS, DEADLINE_MS, Story, W, crc_of
+from ..stories import DEAD_MS, DEADLINE_MS, TOPIC, Story, W, crc_of
 
 LONG_MS = DEADLINE_MS + 1_000
 
@@ -304,3 +307,19 @@ def test_what_is_proven_so_far_is_shown_before_the_last_word() -> None:
     verdict = story.read("offline", 100, {0: {7: 3}}).verdict()
     assert (verdict.kind, verdict.missing, verdict.first_bad_tier) == (Kind.OPEN, 2, "offline")
     assert "so far proven: 2 missing" in verdict.reason
+
+
+def test_a_tier_that_a_person_has_paused_is_named_with_that_and_not_as_silent_without_a_reason() -> None:
+    story = Story().producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}}).tell("mirror", 0, 0)
+    empty = RangeReport(tier="mirror", instance="m", at_ms=0, topic=TOPIC, partition=0, from_offset=0, to_offset=0)
+    paused = decode(encode(replace(empty, note="paused since noon by anna: disk full")))
+    assert isinstance(paused, RangeReport)
+    story.books.take_range(paused, story.now_ms, story.journal)
+    assert story.verdict().kind is Kind.OPEN
+    verdict = story.wait(LONG_MS).verdict()
+    assert (verdict.kind, list(verdict.silent)) == (Kind.UNKNOWN, ["mirror"])
+    assert "paused since noon by anna: disk full" in verdict.reason
+    assert "silent for" not in verdict.reason
+    # The next report takes it back.
+    story.books.take_range(empty, story.now_ms, story.journal)
+    assert "silent for" in story.wait(LONG_MS).verdict().reason

@@ -179,3 +179,13 @@ def test_an_event_that_is_logged_is_judged_beside_confluent_kafka_and_by_the_cal
     for label, reached in (("p50", True), ("p99", False), ("p99.9", None)):
         what = f"an event logged at 1,000 a second, the caller's {label}: EventLogger, native"
         assert _outcome(what, sdk=sdk).reached is reached
+
+
+def test_a_mirror_is_judged_beside_mirrormaker_by_its_processor_time() -> None:
+    mirror = [
+        row(subject, shape, {"mb_per_cpu_s": figure})
+        for subject, figure in (("headrace mirror", 150.0), ("MirrorMaker 2", 15.0))
+        for shape in ("librdkafka's own batches", "batches of 5 KB")
+    ]
+    assert _outcome("mirroring, MB a processor second, librdkafka's own batches", mirror=mirror).reached is True
+    assert _outcome("mirroring, MB a processor second, batches of 5 KB", mirror=mirror).reached is False

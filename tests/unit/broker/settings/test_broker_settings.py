@@ -59,5 +59,30 @@ def test_auto_creation_is_true_or_false_and_nothing_else() -> None:
 def test_listening_on_every_address_needs_one_to_tell_clients() -> None:
     with pytest.raises(SettingsRefused, match="--advertised-host"):
         broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host="0.0.0.0")
-    settings = broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host="0.0.0.0", advertised_host="broker.example")
+    settings = broker_settings.from_words(
+        data=Path("/data"),
+        zookeeper="z:1",
+        host="0.0.0.0",
+        advertised_host="broker.example",
+        words=["listeners.insecure.allowed=true"],
+    )
     assert (settings.host, settings.advertised_host) == ("0.0.0.0", "broker.example")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "::", "broker.example"])
+def test_other_machines_are_not_served_without_a_word_that_says_so(host: str) -> None:
+    with pytest.raises(SettingsRefused, match=r"listeners\.insecure\.allowed=true"):
+        broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host=host, advertised_host="broker.example")
+
+
+def test_metrics_are_not_served_to_other_machines_without_a_token() -> None:
+    words = ["http.host=0.0.0.0", "http.port=9094"]
+    with pytest.raises(SettingsRefused, match=r"http\.token\.file"):
+        broker_settings.from_words(data=Path("/data"), zookeeper="z:1", words=words)
+    settings = broker_settings.from_words(data=Path("/data"), zookeeper="z:1", words=[*words, "http.token.file=/etc/token"])
+    assert settings.http_token_file == Path("/etc/token")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
+def test_the_loopback_needs_nothing(host: str) -> None:
+    assert broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host=host).host == host

@@ -41,7 +41,8 @@ def test_a_file_alone_can_say_everything_that_flags_can() -> None:
     settings = broker_settings.from_words(
         file=(
             "broker.id=7\nlog.dirs=/logs\nzookeeper.connect=z:1/live\nlisteners=PLAINTEXT://10.0.0.1:9000\n"
-            "advertised.listeners=PLAINTEXT://broker.example:19000\nhttp.port=9094\nhttp.host=0.0.0.0\n",
+            "advertised.listeners=PLAINTEXT://broker.example:19000\nhttp.port=9094\nhttp.host=0.0.0.0\n"
+            "http.token.file=/etc/token\nlisteners.insecure.allowed=true\n",
             "f",
         )
     )
@@ -64,7 +65,8 @@ def test_flags_go_before_environment_before_file_before_default() -> None:
 
 
 def test_a_flag_of_its_own_goes_before_the_file_and_changes_only_what_it_names() -> None:
-    settings = given("listeners=PLAINTEXT://10.0.0.1:9000\nbroker.id=3\n", port=9001, broker_id=4)
+    text = "listeners=PLAINTEXT://10.0.0.1:9000\nbroker.id=3\nlisteners.insecure.allowed=true\n"
+    settings = given(text, port=9001, broker_id=4)
     assert (settings.host, settings.port, settings.broker_id) == ("10.0.0.1", 9001, 4)
     (listener,) = (one for one in settings.effective if one.name == "listeners")
     assert (listener.value, listener.source) == ("PLAINTEXT://10.0.0.1:9001", "--port")

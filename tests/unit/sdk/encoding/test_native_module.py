@@ -33,6 +33,8 @@ _WORDS = st.recursive(
 )
 _EVENT = {"client_ip": "::1", "status": 200, "path": "/", "size_bytes": 2**40}
 
+_LINE = b'1.2.3.4 - ada [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1 "-" "curl/8"'
+
 
 @settings(max_examples=300)
 @given(words=_WORDS, event=st.dictionaries(st.text("ab", max_size=1), ODD_VALUES, max_size=3))
@@ -47,11 +49,38 @@ def test_a_program_of_nonsense_is_refused_or_obeyed(words: Any, event: dict[str,
 
 @given(st.lists(ODD_VALUES, max_size=6))
 def test_other_arguments_are_refused_or_obeyed(values: list[Any]) -> None:
-    for call in (native.EventWriter, native.frame_record, native.journal_record):
+    events = native.Events()
+    events.append(5, b"key", b"body")
+    of_events = (events.append, events.take_journal, events.take_access_log, events.batches, events.framed)
+    for call in (native.EventWriter, native.frame_record, native.journal_record, native.Events, *of_events):
         try:
             call(*values)
         except (TypeError, ValueError, OverflowError):
             pass
+
+
+@given(
+    data=st.binary(max_size=200),
+    numbers=st.lists(st.integers(-3, 300) | st.sampled_from([2**31, 2**32 - 1, 2**63 - 1, -(2**63)]), min_size=4, max_size=4),
+    picks=st.binary(max_size=40),
+)
+def test_events_of_nonsense_are_refused_or_taken(data: bytes, numbers: list[int], picks: bytes) -> None:
+    events = native.Events()
+    for at_ms in numbers:
+        events.append(at_ms, data[:3], data)
+    for call, words in (
+        (events.take_journal, (data, *numbers)),
+        (events.take_access_log, (data.splitlines(), numbers[0], data)),
+        (events.batches, tuple(numbers)),
+        (events.framed, (data, picks)),
+    ):
+        try:
+            call(*words)
+        except (TypeError, OverflowError):
+            pass
+    assert [len(events[at]) for at in range(len(events))] == [3] * len(events)
+    with pytest.raises(IndexError):
+        events[len(events)]
 
 
 def test_a_writer_that_was_not_made_encodes_nothing() -> None:
@@ -72,6 +101,18 @@ def test_nothing_is_kept() -> None:
             native.EventWriter((("a",),), None, "s", "t")
         native.journal_record(1, 2, 3, b"key", b"body", 4)
         native.frame_record(1, 2, None, b"prefix", b"body")
+        events = native.Events()
+        events.append(10**12, b"key", bytes(500))
+        events.take_journal(
+            native.journal_record(1, 2, 1, b"key", b"body", 4) + native.journal_record(2, 2, 2, None, b"b", 4), 0, 4, 99, 99
+        )
+        events.take_access_log([_LINE] * 3, 0, b"\x02s")
+        assert len(events) == 5
+        for _, _, picks, _ in events.batches(600_000, 4, 100, 24):
+            events.framed(b"prefix", picks)
+        list(events)
+        with pytest.raises(TypeError):
+            events.take_access_log([_LINE, None], 0, b"\x02s")
 
     for _ in range(20):
         work()

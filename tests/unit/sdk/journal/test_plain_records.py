@@ -42,4 +42,6 @@ def test_the_quick_way_finds_what_the_careful_one_finds(
         memory[damaged_at] = value
     for size in (len(memory), len(memory) * 2 // 3):
         for limits in ((WHOLE, WHOLE), (most_bytes, until)):
-            assert tuple(plain_records(bytes(memory[:size]), 0, SALT, *limits)) == carefully(bytes(memory[:size]), *limits)
+            found, run = plain_records(bytes(memory[:size]), 0, SALT, *limits)
+            assert (found, run.end, run.next_number) == carefully(bytes(memory[:size]), *limits)
+            assert (run.record_count, run.last_ms) == (len(found), found[-1].timestamp_ms if found else 0)

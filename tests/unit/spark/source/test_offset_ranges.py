@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.spark.errors import WarehouseError
-from headrace.spark.source.offset_ranges import OffsetRange, new_ranges, ranges_from_json, ranges_to_json, split_ranges
+from headrace.spark.source.offset_ranges import OffsetRange, new_ranges, packed, ranges_from_json, ranges_to_json, split_ranges
 from headrace.spark.source.record_reader import read_records
 from headrace.wire.batch.compression import Codec
 from headrace.wire.batch.record_batch import Record, iter_records
@@ -82,3 +82,15 @@ def test_ranges_survive_their_json() -> None:
 def test_a_wrong_ranges_option_is_a_clear_error(text: str) -> None:
     with pytest.raises(WarehouseError, match="ranges"):
         ranges_from_json(text)
+
+
+@given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 6), st.integers(1, 100))
+def test_packed_splits_are_the_same_splits_in_their_order_and_in_few_groups(spans: list[int], tasks: int, min_span: int) -> None:
+    splits = [OffsetRange(partition=number, from_offset=0, to_offset=span) for number, span in enumerate(spans)]
+    groups = packed(splits, tasks=tasks, min_span=min_span)
+    assert [one for group in groups for one in group] == splits
+    most = max(min_span, -(-sum(spans) // tasks))
+    assert all(len(group) == 1 or sum(one.span for one in group) <= most for group in groups)
+    assert len(groups) <= 2 * tasks + 1
+    if sum(spans) <= min_span:
+        assert len(groups) <= 1

@@ -3,7 +3,6 @@
 import io
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import fastavro
 import pyarrow as pa
@@ -179,27 +178,31 @@ def test_a_schema_that_the_table_does_not_cover_stops_the_rows_and_is_told() -> 
     assert told[0].row_count == 0
 
 
-def test_reports_of_all_splits_add_up_and_a_missing_one_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "receipts"
-    splits = [OffsetRange(partition=0, from_offset=0, to_offset=5), OffsetRange(partition=1, from_offset=0, to_offset=9)]
-    task_reports.write(
-        folder,
+def test_reports_of_all_splits_add_up_in_the_order_of_offsets_and_survive_their_json() -> None:
+    reports = [
         TaskReport(
-            partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: [Stretch(1, 2)]}, quarantined_by_code={"x": 2}
+            partition=0,
+            from_offset=5,
+            to_offset=9,
+            row_count=4,
+            quarantined={0: [Stretch(7, 1)]},
+            skipped=(Skipped(5, 6, "corrupt"),),
         ),
-    )
-    task_reports.write(
-        folder,
         TaskReport(
-            partition=0, from_offset=0, to_offset=5, row_count=3, quarantined={0: [Stretch(1, 2)]}, digests={0: MODULUS - 1}
+            partition=0,
+            from_offset=0,
+            to_offset=5,
+            row_count=3,
+            quarantined={0: [Stretch(1, 2)]},
+            quarantined_by_code={"x": 2},
+            digests={0: MODULUS - 1},
         ),
-    )
-    total, absent = task_reports.read_all(folder, splits)
-    assert absent == [splits[1]]
-    task_reports.write(
-        folder, TaskReport(partition=1, from_offset=0, to_offset=9, row_count=4, quarantined={0: [Stretch(7, 1)]}, digests={0: 5})
-    )
-    total, absent = task_reports.read_all(folder, splits)
-    assert absent == []
-    assert (total.row_count, total.quarantined) == (7, {0: {0: [Stretch(1, 2)]}, 1: {0: [Stretch(7, 1)]}})
-    assert total.digests == {0: {0: MODULUS - 1}, 1: {0: 5}}
+        TaskReport(partition=1, from_offset=0, to_offset=9, row_count=1, digests={0: 5}, missing_schema_ids=(3,)),
+        TaskReport(partition=0, from_offset=9, to_offset=10, row_count=1, digests={0: 2}, quarantined_by_code={"x": 1}),
+    ]
+    assert [TaskReport.of_json(json.loads(json.dumps(one.as_json()))) for one in reports] == reports
+    total = task_reports.total_of(reports)
+    assert (total.row_count, total.quarantined) == (9, {0: {0: [Stretch(1, 2), Stretch(7, 1)]}})
+    assert total.digests == {0: {0: 1}, 1: {0: 5}}
+    assert (total.skipped, total.quarantined_by_code) == ({0: [Skipped(5, 6, "corrupt")]}, {"x": 3})
+    assert total.missing_schema_ids == {3}

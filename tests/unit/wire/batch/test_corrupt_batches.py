@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.wire.batch.compression import Codec, compress
-from headrace.wire.batch.record_batch import HEADER_SIZE, crc_matches, iter_batches, iter_records, iter_timestamps, read_header
+from headrace.wire.batch.record_batch import (
+    HEADER_SIZE,
+    crc_matches,
+    is_surely_between,
+    iter_batches,
+    iter_records,
+    iter_timestamps,
+    read_header,
+)
 from headrace.wire.errors import CorruptBatch
 from tests.unit.wire.records import batch_of, is_refused_at_every_prefix, small_batch
 
@@ -128,6 +136,10 @@ def test_any_bytes_at_all_are_read_or_refused(records: bytes, count: int, codec:
             list(read(with_records(records, count, codec), max_decompressed_bytes=1 << 20))
         except CorruptBatch:
             pass
+    batch = with_records(records, count, codec)
+    header = read_header(batch)
+    if is_surely_between(header, batch, header.base_timestamp_ms - 100, header.base_timestamp_ms + 100):
+        assert all(abs(time_ms - header.base_timestamp_ms) <= 100 for time_ms in iter_timestamps(batch))
 
 
 def test_garbled_batches_are_read_or_refused() -> None:
@@ -142,3 +154,10 @@ def test_garbled_batches_are_read_or_refused() -> None:
             list(iter_timestamps(batch, max_decompressed_bytes=1 << 20))
         except CorruptBatch:
             pass
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_cut_batch_is_surely_between_nothing(codec: Codec) -> None:
+    batch = small_batch(codec)
+    assert is_surely_between(read_header(batch), batch, 0, 1 << 40)
+    assert not any(is_surely_between(read_header(batch), batch[:end], 0, 1 << 40) for end in range(len(batch)))

@@ -13,6 +13,7 @@ from headrace.wire.batch.record_batch import (
     TIMESTAMPS_BOUNDED,
     BatchBuilder,
     crc_matches,
+    is_surely_between,
     iter_batches,
     iter_records,
     iter_timestamps,
@@ -104,6 +105,22 @@ def test_records_count_from_the_batchs_place_in_the_log() -> None:
     batch = bytearray(small_batch())
     batch[:8] = (4_711).to_bytes(8, "big")
     assert [record.offset for record in iter_records(batch)] == [4_711, 4_712, 4_713]
+
+
+DELTAS = st.lists(st.integers(-70, 70) | st.integers(-9_000, 9_000) | st.integers(-(1 << 40), 1 << 40), min_size=1, max_size=6)
+
+
+@given(DELTAS, st.integers(-3, 3), st.integers(-3, 3), st.sampled_from([0, 1, 3]))
+def test_records_are_surely_between_two_times_as_kafka_python_reads_them(deltas, low, high, codec) -> None:  # type: ignore[no-untyped-def]
+    """The bounds are drawn beside the lowest and the highest time, where a wrong comparison shows."""
+    theirs = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 1 << 20)
+    for offset, delta in enumerate([0, *deltas]):
+        theirs.append(offset, (1 << 41) + delta, None, b"v" * (offset % 3 * 40), [])
+    batch = theirs.build()
+    times = [record.timestamp for record in DefaultRecordBatch(bytes(batch))]
+    from_ms, to_ms = min(times) + low, max(times) + high
+    expected = all(from_ms <= time_ms < to_ms for time_ms in times)
+    assert is_surely_between(read_header(batch), batch, from_ms, to_ms) == expected
 
 
 def test_log_append_time_gives_every_record_the_brokers_time() -> None:

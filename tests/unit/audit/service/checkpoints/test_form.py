@@ -11,7 +11,7 @@ from headrace.audit.service.checkpoints.form import PART_BYTES, About, BadCheckp
 
 
 def about(name: str = "one") -> About:
-    return About(checkpoint=name, layout=3, window_ms=600_000, at_ms=7, audit={0: 17})
+    return About(checkpoint=name, layout=4, window_ms=600_000, at_ms=7, audit={0: 17})
 
 
 def found(values: list[bytes]) -> Finder:
@@ -85,10 +85,10 @@ def test_what_is_no_message_of_a_checkpoint_harms_none() -> None:
 
 def test_another_format_is_told() -> None:
     values = list(messages(about(), [b"1"]))
-    values[0] = values[0].replace(b'"format": 1', b'"format": 2')
+    values[0] = values[0].replace(b'"format": 2', b'"format": 3')
     finder = found(values)
     assert finder.complete == []
-    assert "format 2" in finder.broken["one"] or "beginning" in finder.broken["one"]
+    assert "format 3" in finder.broken["one"] or "beginning" in finder.broken["one"]
 
 
 def test_rows_that_end_early_are_refused() -> None:

@@ -1,0 +1,73 @@
+/* CRC-32C: by the processor's instruction where it has one, else by tables. */
+#include "crc32c.h"
+
+#include <string.h>
+
+static uint32_t crc_table[8][256];
+
+static void make_table(void) {
+    for (uint32_t at = 0; at < 256; at++) {
+        uint32_t crc = at;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc >> 1) ^ (crc & 1 ? 0x82F63B78u : 0);
+        }
+        crc_table[0][at] = crc;
+    }
+    for (uint32_t at = 0; at < 256; at++) {
+        for (int row = 1; row < 8; row++) {
+            uint32_t before = crc_table[row - 1][at];
+            crc_table[row][at] = (before >> 8) ^ crc_table[0][before & 0xFF];
+        }
+    }
+}
+
+static uint64_t read_u64(const unsigned char *data) {
+    uint64_t value = 0;
+    for (int at = 7; at >= 0; at--) {
+        value = value << 8 | data[at];
+    }
+    return value;
+}
+
+static uint32_t crc_by_table(uint32_t crc, const unsigned char *data, size_t size) {
+    for (; size >= 8; size -= 8, data += 8) {
+        uint64_t word = read_u64(data) ^ crc;
+        crc = 0;
+        for (int row = 0; row < 8; row++) {
+            crc ^= crc_table[7 - row][(word >> (8 * row)) & 0xFF];
+        }
+    }
+    while (size-- > 0) {
+        crc = (crc >> 8) ^ crc_table[0][(crc ^ *data++) & 0xFF];
+    }
+    return crc;
+}
+
+static uint32_t (*crc_update)(uint32_t, const unsigned char *, size_t) = crc_by_table;
+
+#if defined(__GNUC__) && defined(__x86_64__)
+__attribute__((target("sse4.2"))) static uint32_t crc_by_instruction(uint32_t crc, const unsigned char *data, size_t size) {
+    uint64_t wide = crc;
+    for (; size >= 8; size -= 8, data += 8) {
+        uint64_t word;
+        memcpy(&word, data, 8);
+        wide = __builtin_ia32_crc32di(wide, word);
+    }
+    crc = (uint32_t)wide;
+    while (size-- > 0) {
+        crc = __builtin_ia32_crc32qi(crc, *data++);
+    }
+    return crc;
+}
+#endif
+
+void crc32c_init(void) {
+    make_table();
+#if defined(__GNUC__) && defined(__x86_64__)
+    if (__builtin_cpu_supports("sse4.2")) {
+        crc_update = crc_by_instruction;
+    }
+#endif
+}
+
+uint32_t crc32c(const unsigned char *data, size_t size, uint32_t before) { return ~crc_update(~before, data, size); }

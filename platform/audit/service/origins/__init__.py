@@ -1,0 +1,1 @@
+"""Where records of the offline cluster came from, when a mirror could not keep their offsets."""

@@ -1,0 +1,70 @@
+"""How far each tier has reported to the audit, kept in the cluster itself: the committed offsets of a group without members.
+
+What `coordination.AuditPositions` keeps in ZooKeeper. A cluster forgets the offsets of a group without members after
+`offsets.retention.minutes` (Kafka: seven days after the last commit): the tier then reports again what it holds, which changes
+nothing in the audit.
+"""
+
+import threading
+
+from ..connection.cluster import Cluster
+from ..fetch.fetched import TopicPartition
+from . import group_requests
+
+REPORTED = "headrace.reported"
+LANE = "positions"
+
+
+class GroupPositions:
+    """Reads and moves the positions of any tier. Every method may be called from any thread."""
+
+    def __init__(self, cluster: Cluster, group: str = REPORTED, *, is_sole_writer: bool = False) -> None:
+        """The group's name is `group`, a dot and the tier.
+
+        `is_sole_writer`: nobody else writes these positions, so each is asked for once, and may be moved backwards.
+        """
+        self._cluster = cluster
+        self._group = group
+        self._is_sole_writer = is_sole_writer
+        self._known: dict[tuple[str, TopicPartition], int] = {}
+        """What this one wrote; used by a sole writer only."""
+        self._lock = threading.Lock()
+
+    def read(self, tier: str, topic: str, partition: int) -> int | None:
+        """Return the offset up to which the tier has reported (exclusive), or None when it never has. Raises ClientError."""
+        name, group = TopicPartition(topic, partition), self._name(tier)
+        with self._lock:
+            known = self._known.get((group, name))
+        if known is not None:
+            return known
+        return group_requests.fetch_offsets(self._cluster.coordinator(group, lane=LANE), group, [name]).get(name)
+
+    def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
+        """Move the position to `offset`. A higher position stays, unless this is the sole writer, or another process moves it at
+        this very moment. Raises ClientError, ValueError below 0.
+        """
+        if offset < 0:
+            raise ValueError(f"position {offset} of {tier} in {topic}-{partition}")
+        name, group = TopicPartition(topic, partition), self._name(tier)
+        if self._is_sole_writer:
+            with self._lock:
+                is_there = self._known.get((group, name)) == offset
+        else:
+            held = self.read(tier, topic, partition)
+            is_there = held is not None and held >= offset
+        if is_there:
+            return
+        group_requests.commit_offsets(self._cluster.coordinator(group, lane=LANE), group, {name: offset})
+        if self._is_sole_writer:
+            with self._lock:
+                self._known[group, name] = offset
+
+    def partitions(self, tier: str, topic: str) -> list[int]:
+        """Return the partitions of which the tier has reported, sorted. Raises ClientError."""
+        group = self._name(tier)
+        names = [TopicPartition(topic, partition) for partition in self._cluster.partitions(topic)]
+        found = group_requests.fetch_offsets(self._cluster.coordinator(group, lane=LANE), group, names)
+        return sorted(name.partition for name in found)
+
+    def _name(self, tier: str) -> str:
+        return f"{self._group}.{tier.replace(':', '.')}"

@@ -1,0 +1,179 @@
+"""What every consumer with a blocking stream of messages shares, however its group coordinates. Starts no thread.
+
+`stream_fetching` fills the queue, `message_stream` hands the messages out.
+"""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from ...errors import HeadraceError
+from ...runtime.lifecycle import Lifecycle
+from ...runtime.logs import get_logger
+from ..connection.cluster import Cluster
+from ..fetch.fetched import TopicPartition
+from ..fetch.fetcher import Fetcher
+from ..fetch.log_offsets import log_offsets, log_range
+from .message_stream import Callbacks, MessageStream
+from .stream_fetching import reset_point
+from .stream_message import Message
+from .stream_state import StreamState
+from .zk_errors import StreamMisused
+
+log = get_logger(__name__)
+
+LARGEST_ANSWER_BYTES = 8 << 20
+
+
+class StreamConsumer(ABC):
+    """One member of a group. Its stream and every callback belong to one thread: the one that iterates."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str],
+        *,
+        consumer_id: str,
+        auto_offset_reset: str,
+        queue_bytes: int,
+        fetch_wait_ms: int,
+        callbacks: Callbacks,
+        commit_on_revoke: bool,
+    ) -> None:
+        """Only stores its arguments; the callbacks are those of `ZooKeeperConsumer`. Raises StreamMisused without topics."""
+        if not topics:
+            raise StreamMisused(f"group {group!r}: no topics given: name at least one")
+        self.group, self.topics, self.consumer_id = group, tuple(sorted(set(topics))), consumer_id
+        self._reset_to = reset_point(auto_offset_reset)
+        name = f"{group}.{consumer_id}"
+        self._cluster = Cluster(bootstrap, client_id=name)
+        self._state = StreamState(queue_bytes=queue_bytes)
+        if callbacks.on_revoked is None and commit_on_revoke:
+            callbacks = replace(callbacks, on_revoked=self._commit_handed_out)
+        self._stream = MessageStream(self._state, callbacks, may_deliver=self._may_deliver, name=name)
+        answer_bytes = min(LARGEST_ANSWER_BYTES, max(1, queue_bytes // 2))
+        self._fetcher = Fetcher(
+            self._cluster,
+            max_wait_ms=fetch_wait_ms,
+            max_bytes=answer_bytes,
+            partition_max_bytes=min(1 << 20, answer_bytes),
+            hides_aborted=True,
+        )
+        self._lifecycle = Lifecycle()
+        self._handing_out = threading.Lock()  # held by the thread that polls
+        self._closed = False
+
+    # ---- what the kinds of groups differ in
+
+    @property
+    @abstractmethod
+    def _is_started(self) -> bool: ...
+
+    @abstractmethod
+    def start(self, timeout_ms: int = 30_000) -> Self:
+        """Join the group; the topics need not exist."""
+
+    @abstractmethod
+    def close(self, timeout_ms: int = 30_000) -> None:
+        """Leave the group."""
+
+    @abstractmethod
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Register how far the group has read: durable on return. None means all that was handed out, the latest message
+        included.
+        """
+
+    @abstractmethod
+    def _may_deliver(self) -> bool:
+        """Return whether this member provably owns its partitions at this moment."""
+
+    # ---- life
+
+    def stop(self) -> None:
+        """End the stream from any thread: `stream` ends and `poll` returns None at once. `close` must still be called."""
+        self._state.stop()
+
+    def __enter__(self) -> Self:
+        return self if self._is_started else self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # ---- the stream
+
+    def stream(self, *, idle_timeout_ms: int | None = None) -> Iterator[Message]:
+        """Yield messages, waiting for each without limit. End at `stop` or `close`, or after `idle_timeout_ms` without a message.
+
+        After an idle end it may be called again. Raises RebalanceFailed, ConsumerIdTaken, and a broker's permanent refusal.
+        """
+        while True:
+            message = self.poll(idle_timeout_ms if idle_timeout_ms is not None else 3_600_000)
+            if message is not None:
+                yield message
+            elif idle_timeout_ms is not None or self._state.is_stopped:
+                return
+
+    def poll(self, timeout_ms: int) -> Message | None:
+        """Return the next message, or None if none came in `timeout_ms` or the stream has ended. Runs the callbacks."""
+        if not self._is_started:
+            self.start()
+        if not self._handing_out.acquire(blocking=False):
+            raise StreamMisused(f"consumer {self.consumer_id!r}: its stream belongs to one thread, and another is in it")
+        try:
+            return self._stream.next(time.monotonic() + timeout_ms / 1000)
+        finally:
+            self._handing_out.release()
+
+    # ---- positions
+
+    def _commit_handed_out(self, partitions: Collection[TopicPartition]) -> None:
+        try:
+            self.commit({name: at for name, at in self._state.uncommitted().items() if name in partitions})
+        except HeadraceError as error:
+            log.warning("commit_at_handover_failed", group=self.group, consumer=self.consumer_id, error=str(error))
+
+    def settle(self) -> None:
+        """Call `on_handed` now for the part of the open batch that was handed out, without waiting for the batch's end."""
+        self._stream.settle()
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Continue at `offset` in an owned partition, on the iterating thread. Raises StreamMisused if it is not owned."""
+        if not self._stream.seek(partition, offset):
+            raise StreamMisused(f"seek in {partition.topic}-{partition.partition}: not this consumer's partition now")
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """Return the offset after the last message handed out, or where the partition begins; None if it is not owned."""
+        return self._state.positions().get(partition)
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return `position` of every owned partition."""
+        return self._state.positions()
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the batches that are fetched and not handed out yet."""
+        return self._state.queued_bytes
+
+    @property
+    def trouble(self) -> HeadraceError | None:
+        """Return why nothing can be read now, or the group is not reached; None: all is well. It is tried again by itself."""
+        return self._state.trouble
+
+    @property
+    def may_act(self) -> bool:
+        """Whether this member provably owns its assigned partitions at this moment. Only then act on messages in a way that
+        others see.
+        """
+        return self._may_deliver()
+
+    def log_range(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return where the partition's log begins and ends now. Raises ClientError."""
+        return log_range(self._cluster, partition)
+
+    def _starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        return log_offsets(self._cluster, dict.fromkeys(partitions, self._reset_to))

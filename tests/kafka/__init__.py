@@ -1,0 +1,1 @@
+"""What is tested against a real Apache Kafka: the mirror towards it, from it, and between two of them."""
