@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ...audit.model.messages import DAMAGED_IN_JOURNAL, DROPPED_JOURNAL_FULL
 from ...audit.model.windows import window_start_ms
+from .errors import JournalRefused
 from .files.dropped import Dropped
 from .files.head import JournalHead
 from .files.layout import HEADER_BYTES, Kind
@@ -86,6 +87,18 @@ class Room:
         return kinds, losses
 
 
+def check_first(root: Path, segment_bytes: int, root_quota_bytes: int) -> None:
+    """Raise JournalRefused where a new journal's first segment is beyond the root's quota: an application that is started
+    again and again leaves a segment each time, which only an agent clears away.
+    """
+    taken = _bytes_below(root)
+    if taken + segment_bytes > root_quota_bytes:
+        raise JournalRefused(
+            f"the journals below {root} take {taken} bytes, and one more begins with {segment_bytes}: more than root_quota_bytes "
+            f"({root_quota_bytes}). `headrace agent status` says whether an agent ships them and clears them away"
+        )
+
+
 def _segments_in(folder: Path) -> list[int]:
     names = os.listdir(folder)
     return [int(name[: -len(SUFFIX)]) for name in names if name.endswith(SUFFIX) and name[: -len(SUFFIX)].isdigit()]
@@ -110,6 +123,8 @@ def _bytes_in(folder: str | Path) -> int:
 def _bytes_below(root: Path) -> int:
     """Return what all journals of the root take."""
     total = 0
+    if not root.is_dir():
+        return 0
     with os.scandir(root) as applications:
         for application in applications:
             try:

@@ -26,7 +26,7 @@ from .files.folder import NewJournal, make_journal
 from .files.layout import Kind, size_of
 from .files.segment_writer import Numbers, SegmentWriter
 from .group_sync import GroupSync
-from .room import REFUSED_BY_SCHEMA, Room
+from .room import REFUSED_BY_SCHEMA, Room, check_first
 from .settings import JournalSettings
 
 log = get_library_logger(__name__)
@@ -63,8 +63,9 @@ class JournalTransport:
         self._durable: GroupSync | None = None
 
     def start(self) -> None:
-        """Make the journal. Raises `JournalRefused`: no folder, no rights, no room."""
+        """Make the journal. Raises `JournalRefused`: no folder, no rights, no room, the root's quota used up."""
         run, settings = self._run, self._settings
+        check_first(settings.root, settings.segment_bytes, settings.root_quota_bytes)
         self._journal, self._segment = journal, first = make_journal(
             settings.root,
             topic=run.topic,

@@ -188,6 +188,18 @@ def test_the_quota_of_a_root_is_shared_by_its_journals(tmp_path: Path) -> None:
     assert sum(taken) == 15
 
 
+def test_an_application_that_is_started_again_and_again_without_an_agent_stays_within_the_quota_of_the_root(
+    tmp_path: Path,
+) -> None:
+    """Fault: a journal's first segment was not counted against the root's quota."""
+    for number in range(5):
+        started(tmp_path, f"host/app/{number}", root_quota_bytes=20_480).close(0)
+    with pytest.raises(JournalRefused, match=r"take 20480 bytes.*root_quota_bytes \(20480\).*headrace agent status"):
+        started(tmp_path, "host/app/5", root_quota_bytes=20_480)
+    assert len([*tmp_path.rglob("*.seg")]) == 5
+    assert not [*tmp_path.rglob(".new-*")]
+
+
 def test_an_event_larger_than_a_segment_is_told_as_too_large(tmp_path: Path) -> None:
     transport = started(tmp_path)
     largest = 4096 - 64 - 32
