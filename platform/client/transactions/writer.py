@@ -1,7 +1,9 @@
 """Writes whole batches of others to any partitions in one transaction after another, under a transactional id of its own.
 
 The batches are restamped with this writer's producer id, epoch and the partition's next sequence number. Kafka takes one batch
-of a partition in a request, so the next one waits for the answer; several requests, of different partitions, are in flight.
+of a partition in a request, so the next one waits for the answer; each broker gets one request at a time, with a batch of each
+partition that it leads. Several at once are refused: a broker asks the coordinator whether the partitions are part of the
+transaction, and while it waits for that answer it turns away other requests of the same transactional id (KIP-890).
 After any error the transaction is lost and `open` begins anew: whether a commit whose answer was lost took effect stands in
 what was committed, not in this process.
 """
@@ -23,8 +25,7 @@ from . import requests
 from .errors import PartitionFailed, ProducerFenced, TransactionLost
 from .requests import ProducerSession
 
-IN_FLIGHT = 5
-"""Requests to one broker at a time, each on a connection of its own; Kafka's producer has as many."""
+LANE = "transaction"
 ALL_REPLICAS = -1
 _SEQUENCES = 1 << 31
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -124,10 +125,10 @@ class TransactionalWriter:
         """Send one batch of each partition and wait for all answers."""
         _, session = self._opened()
         by_connection: dict[Connection, dict[TopicPartition, Restamped]] = {}
-        for number, (name, (header, batch)) in enumerate(batches.items()):
+        for name, (header, batch) in batches.items():
             stamp = Stamp(session.producer_id, session.producer_epoch, self._sequences.get(name, 0), True)
             try:
-                leader = self.cluster.leader(*name, lane=f"transaction-{number % IN_FLIGHT}")
+                leader = self.cluster.leader(*name, lane=LANE)
             except ClientError as error:
                 raise self._failed(name, header, error) from error
             by_connection.setdefault(leader, {})[name] = restamped(header, batch, stamp)

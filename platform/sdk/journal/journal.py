@@ -134,7 +134,6 @@ class Journal:
     def release(self, position: Position) -> None:
         """Delete the segments before the position's: all of them is settled."""
         self._missing_from = {segment: byte for segment, byte in self._missing_from.items() if segment >= position.segment}
-        self._missing_from = {segment: byte for segment, byte in self._missing_from.items() if segment >= position.segment}
         for segment in self.segments():
             if segment < position.segment:
                 (self.folder / segment_name(segment)).unlink(missing_ok=True)
@@ -333,6 +332,8 @@ class _Walk:
         """The place's segment is not there. Return whether the reading goes on."""
         segment, whole = self._place.segment, self._journal.head.segment_bytes
         later = self._later_segments()
+        if later and self._is_there(segment):
+            return True  # It was made between the two looks, and so was the one behind it.
         dropped = Dropped.read(self._journal.folder).segments
         if segment in dropped:
             return self._pass_given_up(dropped)  # between the two looks
@@ -351,6 +352,13 @@ class _Walk:
         timestamp_ms = self._journal.head.epoch if dated is None else dated
         self._unreadable.append(Unreadable(self._place, end, byte_count, records, timestamp_ms))
         self._place = end
+
+    def _is_there(self, segment: int) -> bool:
+        try:
+            self._journal.open_segment(segment)
+        except FileNotFoundError:
+            return False
+        return True
 
     def _later_segments(self) -> list[int]:
         return [segment for segment in self._journal.segments() if segment > self._place.segment]

@@ -10,7 +10,7 @@ from headrace.sdk.journal.files.head import HEAD_FILE
 from headrace.sdk.journal.files.layout import HEADER_BYTES, RECORD_HEAD_BYTES, RawRecord
 from headrace.sdk.journal.files.segment_reader import SegmentReader
 from headrace.sdk.journal.files.segment_writer import SegmentWriter, segment_name
-from tests.unit.sdk.journal.journals import SmallJournal, read_all
+from tests.unit.sdk.journal.journals import SEGMENT_BYTES, SmallJournal, read_all
 
 
 def test_records_come_back_in_order_over_segments_while_the_writer_lives_and_after_its_end(tmp_path: Path) -> None:
@@ -167,6 +167,27 @@ def test_a_segment_that_was_just_made_hides_no_record(tmp_path: Path) -> None:
     chunk = read_all(small.journal)
     assert (len(chunk.records), chunk.unreadable) == (2, [])
     assert small.journal.is_ended(chunk.end)
+
+
+def test_segments_made_between_two_looks_of_a_reader_are_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, a reader that found no segment 1, and then segment 2, told all records of the first as lost: both had been made in
+    between.
+    """
+    small = SmallJournal(tmp_path)
+    small.put(bytes(SEGMENT_BYTES - HEADER_BYTES - RECORD_HEAD_BYTES))  # To the last byte: a reader passes it without a mark.
+    end = read_all(small.journal).end
+    assert end[:2] == (1, HEADER_BYTES)
+    look = small.journal.segments
+
+    def write_and_look() -> list[int]:
+        while small.segment.segment < 2:
+            small.put(b"event")
+        return look()
+
+    monkeypatch.setattr(small.journal, "segments", write_and_look)
+    chunk = small.journal.read(end, 1 << 20)
+    assert not chunk.unreadable
+    assert {record.body for record in chunk.records} == {b"event"}
 
 
 def test_a_segment_cut_or_gone_under_a_living_writer_is_an_error_by_name(tmp_path: Path) -> None:
