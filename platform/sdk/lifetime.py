@@ -56,13 +56,17 @@ def forget(logger: Living) -> bool:
 
 
 def watch_child() -> None:
-    """Close this process's loggers even where it ends without `atexit`, as multiprocessing's and billiard's (Celery's) children
-    do. Called in a child that logs.
+    """Close this process's loggers even where it ends without `atexit`, as children of multiprocessing, billiard and Celery do.
+    Called in a child that logs.
     """
     for name in ("multiprocessing.util", "billiard.util"):
         module = sys.modules.get(name)
         if module is not None:
             module.Finalize(None, close_all, exitpriority=0)
+    # Celery's pool leaves the finalizers out too.
+    celery_signals = sys.modules.get("celery.signals")
+    if celery_signals is not None:
+        celery_signals.worker_process_shutdown.connect(_close_at_shutdown, weak=False)
 
 
 def close_all() -> None:
@@ -103,6 +107,10 @@ def close_on_signals(signals: Iterable[int] = (signal.SIGTERM, signal.SIGINT)) -
                 os.kill(os.getpid(), number)
 
         signal.signal(number, handle)
+
+
+def _close_at_shutdown(**_: object) -> None:
+    close_all()
 
 
 def _forked() -> None:
