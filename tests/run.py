@@ -30,6 +30,8 @@ ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
 SHARED_ROOMS = ("kafka", "security")
 """Rooms of which only a share runs here: all but those marked `whole`, which `make test-kafka` and `make test-security` add."""
+SLOWEST = ["--durations", "8", "--durations-min", "10"]
+"""Each room names its slowest tests: together they have to stay below CI's 35 minutes."""
 WORKERS = ["-n", "2", "--dist", "loadfile"]
 """One worker for each core, each with its own ZooKeeper and brokers."""
 ONE_BY_ONE = ("power", "e2e")
@@ -121,7 +123,8 @@ def _pytest(result: Result, extra: Iterable[str]) -> None:
         report = Path(folder) / "report.xml"
         spread = [] if result.room in ONE_BY_ONE else WORKERS
         share = ["-m", "not whole"] if result.room in SHARED_ROOMS else []
-        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *spread, f"--junitxml={report}", *share, *extra]
+        words = [*spread, *share, *SLOWEST, f"--junitxml={report}", *extra]
+        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *words]
         if result.room == "power" and os.geteuid() == 0:
             command = ["unshare", "--mount", *command]  # its mounts end with the last process of its namespace
         done = subprocess.run(command, cwd=TOP, check=False)
