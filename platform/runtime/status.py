@@ -1,4 +1,4 @@
-"""A process's state in a small JSON file. The supervisor reads it where a process has no port to probe.
+"""A process's state in a small JSON file, and for systemd. The supervisor reads the file where a process has no port to probe.
 
 The file is replaced whole: no reader sees half of it. On a full disk it stays as it was, and the process goes on: its work may
 need no disk, and who reads the file sees by `beat_every_ms` that it is old.
@@ -11,18 +11,20 @@ from typing import Any
 
 from .clock import Clock, SystemClock
 from .logs import get_logger
+from .service_manager import ServiceManager
 from .whole_file import is_disk_full, replace_file
 
 log = get_logger(__name__)
 
 
 class StatusFile:
-    """Writes `{"state", "pid", "at_ms", ...facts}`. Without a path it writes nothing."""
+    """Writes `{"state", "pid", "at_ms", ...facts}`. Without a path it writes no file."""
 
     def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
         self._path = path
         self._clock = clock or SystemClock()
         self._is_full = False
+        self._manager = ServiceManager()
 
     def write(self, state: str, **facts: Any) -> None:
         """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values.
@@ -30,6 +32,7 @@ class StatusFile:
         The fact `reason` says why a process is not ready. `beat_every_ms` promises a new file at least that often. `pid` replaces
         this process's own. Raises OSError, but for a full disk, which is logged once.
         """
+        self._manager.tell(state, facts.get("reason"))
         if self._path is None:
             return
         words = {"state": state, "pid": os.getpid(), "at_ms": self._clock.now_ms(), **facts}

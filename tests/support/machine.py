@@ -68,6 +68,18 @@ def lacking_promtool() -> str | None:
 
 
 @cache
+def lacking_systemd_analyze() -> str | None:
+    """Return that there is no program that checks units, None where there is one."""
+    return None if shutil.which("systemd-analyze") else "wants systemd-analyze (Debian: systemd)"
+
+
+@cache
+def lacking_haproxy() -> str | None:
+    """Return that there is no HAProxy, None where there is one."""
+    return None if shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin") else "wants haproxy (Debian: haproxy)"
+
+
+@cache
 def lacking_postgresql() -> str | None:
     """Return why no PostgreSQL server can be started here, None where it can."""
     return None if programs() is not None else "wants a PostgreSQL server (Debian: postgresql)"
@@ -95,6 +107,8 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
     "postgresql": lacking_postgresql,
     "logrotate": lacking_logrotate,
     "promtool": lacking_promtool,
+    "systemd-analyze": lacking_systemd_analyze,
+    "haproxy": lacking_haproxy,
     "native": lacking_native,
     "kafka": lacking_kafka,
 }

@@ -1,0 +1,152 @@
+"""The units of `deploy/systemd`: systemd finds no fault in them, and what each starts says that it is ready, works together with
+the others, and stops when it is told to.
+
+systemd itself does not run here: the tests take its part, with the unit's own command, files and notification socket.
+"""
+
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from headrace.sdk import EventLogger, event_schema
+from tests.integration.deploy.site import DEPLOY, Site
+from tests.support.processes import Process, eventually
+from tests.support.zookeeper import ZooKeeperProcess
+
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+PROGRAM = "/opt/headrace/bin/headrace"
+
+
+class Service:
+    """One unit, started as systemd would."""
+
+    def __init__(self, site: Site, name: str) -> None:
+        self.name = name
+        self.words = _words(site.text(f"systemd/headrace-{name}.service"))
+        (site.folder / "var" / name).mkdir(parents=True)
+        address = site.folder / f"{name}.notify"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(address))
+        self._socket.setblocking(False)
+        self.told: list[str] = []
+        variables = {"NOTIFY_SOCKET": str(address)}
+        if "EnvironmentFile" in self.words:
+            file = site.install(f"etc/{Path(self.words['EnvironmentFile']).name}")
+            lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
+            variables |= {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
+        command: list[str] = []
+        for word in shlex.split(self.words["ExecStart"]):
+            command += variables[word[1:]].split() if word.startswith("$") else [word]
+        assert command[0] == PROGRAM
+        self.process = Process([sys.executable, "-m", "headrace.cli.main", *command[1:]], site.folder / f"{name}.log", variables)
+
+    def is_told(self, word: str) -> bool:
+        while True:
+            try:
+                self.told += self._socket.recv(65_536).decode().splitlines()
+            except BlockingIOError:
+                return word in self.told
+
+    def start(self) -> "Service":
+        assert self.words["Type"] == "notify"
+        self.process.start()
+        eventually(lambda: self.is_told("READY=1"), within_ms=60_000, what=f"{self.name} ready: {self.process.output()[-2000:]}")
+        return self
+
+    def close(self) -> None:
+        self.process.kill()
+        self._socket.close()
+
+
+def _words(unit: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in unit.splitlines() if "=" in line and not line.startswith("#"))  # type: ignore[misc]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A machine with the ZooKeeper of each cluster."""
+    made = Site(tmp_path)
+    with ZooKeeperProcess(tmp_path / "zookeeper-live") as live, ZooKeeperProcess(tmp_path / "zookeeper-offline") as offline:
+        for written, server in ((2181, live), (2182, offline)):
+            made.set_port(written, int(server.address.rpartition(":")[2]))
+        for name in ("broker.properties", "audit.toml", "agent.toml"):
+            made.install(f"etc/{name}")
+        yield made
+
+
+@pytest.fixture
+def services(site: Site) -> Iterator[dict[str, Service]]:
+    """Everything that has a unit, and the offline cluster's broker; each is ready before the next one starts."""
+    offline = Site(site.folder / "offline")
+    offline.set_port(2181, site.port(2182))
+    offline.set_port(9092, site.port(9192))
+    offline.install("etc/broker.properties")
+    started: dict[str, Service] = {}
+    try:
+        for name, where, unit in [("broker", site, "broker"), ("offline broker", offline, "broker")] + [
+            (name, site, name) for name in ("registry", "audit", "mirror", "agent")
+        ]:
+            started[name] = Service(where, unit)
+            started[name].start()
+        yield started
+    finally:
+        for service in started.values():
+            service.close()
+
+
+@pytest.mark.needs("systemd-analyze")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_systemd_finds_no_fault(unit: Path, tmp_path: Path) -> None:
+    # It wants the program to be there.
+    program = tmp_path / "headrace"
+    program.touch(mode=0o755)
+    copy = tmp_path / unit.name
+    copy.write_text(unit.read_text().replace(PROGRAM, str(program)))
+    words = ["systemd-analyze", "verify", "--man=no", str(copy)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    faults = [line for line in (done.stdout + done.stderr).splitlines() if unit.name in line]
+    assert (done.returncode, faults) == (0, [])
+
+
+def test_what_the_units_start_says_that_it_is_ready_and_works_together(site: Site, services: dict[str, Service]) -> None:
+    live, registry = f"127.0.0.1:{site.port(9092)}", f"http://127.0.0.1:{site.port(8081)}"
+    schema = event_schema("Click", [{"name": "number", "type": "int"}])
+    with EventLogger("clicks", schema, bootstrap=live, registry_url=registry, application="shop") as clicks:
+        for number in range(50):
+            assert clicks.log({"number": number})
+    with EventLogger("clicks", schema, journal=site.folder / "var" / "journals", application="shop") as clicks:
+        for number in range(50):
+            assert clicks.log({"number": number})
+    offline = {"bootstrap.servers": f"127.0.0.1:{site.port(9192)}", "group.id": "none", "enable.auto.commit": False}
+    with closing(confluent_kafka.Consumer({**offline, "auto.offset.reset": "earliest"})) as consumer:
+        eventually(lambda: "clicks" in consumer.list_topics(timeout=10).topics, within_ms=30_000, what="the topic mirrored")
+        consumer.subscribe(["clicks"])
+        found: list[bytes] = []
+
+        def has_all() -> bool:
+            found.extend(one.value() for one in consumer.consume(100, timeout=0.2) if one.error() is None)  # type: ignore[misc]
+            return len(found) >= 100
+
+        eventually(has_all, within_ms=30_000, what="both loggers' events offline")
+    for name, service in reversed(services.items()):
+        os.kill(service.process.pid, signal.SIGTERM)
+        within_s = {"5min": 300, "30s": 30}[service.words["TimeoutStopSec"]]
+        assert service.process.wait(within_s * 1_000) == 0, f"{name}: {service.process.output()[-2000:]}"
+        assert service.is_told("STOPPING=1"), name
+
+
+def test_the_user_that_the_units_name_is_made() -> None:
+    users = {_words(unit.read_text())["User"] for unit in UNITS}
+    made = [
+        line.split()[1] for line in (DEPLOY / "systemd" / "headrace.sysusers").read_text().splitlines() if line.startswith("u ")
+    ]
+    assert users == {"root", *made}
