@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..audit.model.messages import EXPIRED
-from ..audit.publisher import RangeReporter, UnreportedBacklog
+from ..audit.publisher import RangeReporter
 from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
 from ..client.fetch.fetched import FetchedPartition, TopicPartition
@@ -332,14 +332,14 @@ class Forwarder:
             self._move(name, partition_copy.acknowledged(before, ended.append.to_offset))
 
     def _count(self, name: TopicPartition, batches: Sequence[Batch]) -> None:
-        for header, batch in batches:
-            try:
-                self._reporter.add_batch(*name, header, batch)
-            except UnreportedBacklog:
-                # Too many windows wait to be reported. Reporting them makes room for this one.
+        while batches:
+            noted = self._reporter.add_batches(*name, batches)
+            if noted:
+                self._last_ms[name] = batches[noted - 1][0].max_timestamp_ms
+            batches = batches[noted:]
+            if batches:
+                # Too many windows wait to be reported. Reporting them makes room.
                 self._reporter.publish(PUBLISH_TIMEOUT_MS)
-                self._reporter.add_batch(*name, header, batch)
-            self._last_ms[name] = header.max_timestamp_ms
 
     def _pass_over(self, name: TopicPartition, gap: partition_copy.Gap, copied_to: int) -> None:
         self._quarantine.put(name, gap, previous_ms=self._last_ms.get(name))
