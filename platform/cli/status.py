@@ -14,8 +14,8 @@ from ..runtime.layout import Layout
 
 HELP = """List each process with address, pid, uptime, health; exit 1 when one is not ready.
 
-A line for each fault follows on stderr: what, where, why, what to do. A mirror that an operator has paused or throttled is well, and
-its health says so.
+A line for each fault follows on stderr: what, where, why, what to do. A mirror that an operator has paused or throttled is well,
+and its health says so.
 
 example: headrace status --json"""
 
