@@ -26,10 +26,9 @@ def test_an_error_comes_behind_what_was_read_before_it() -> None:
         yield 2
         raise KeyError("gone")
 
-    found = []
+    found: list[int] = []
     with pytest.raises(KeyError, match="gone"):
-        for item in ahead(failing()):
-            found.append(item)
+        found.extend(ahead(failing()))
     assert found == [1, 2]
 
 
