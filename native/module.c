@@ -1,16 +1,19 @@
-/* headrace_native: the hot paths of headrace's SDK, agent and load. */
+/* headrace_native: the hot paths of headrace's SDK, agent, load and readers of logs. */
 #include "avro_columns.h"
 #include "crc32c.h"
 #include "event_writer.h"
 #include "events.h"
+#include "log_batches.h"
 
 /* The version of these functions' parameters: headrace uses no other than it knows. */
-#define SHAPE 3
+#define SHAPE 4
 
 static PyMethodDef methods[] = {
     {"frame_record", (PyCFunction)(void (*)(void))frame_record, METH_FASTCALL, "Return a record of a Kafka batch, without headers."},
     {"journal_record", (PyCFunction)(void (*)(void))journal_record, METH_FASTCALL, "Return a record of a journal."},
     {"avro_columns", (PyCFunction)(void (*)(void))avro_columns, METH_FASTCALL, "Return the columns of Avro bodies."},
+    {"sound_batches", (PyCFunction)(void (*)(void))sound_batches, METH_FASTCALL, "Take sound batches from bytes of a log."},
+    {"window_runs", (PyCFunction)(void (*)(void))window_runs, METH_FASTCALL, "Return the windows of a batch's records."},
     {NULL},
 };
 
@@ -40,7 +43,7 @@ static PyModuleDef_Slot slots[] = {
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "headrace_native",
-    .m_doc = "The hot paths of headrace's SDK, agent and load in C.",
+    .m_doc = "The hot paths of headrace's SDK, agent, load and readers of logs in C.",
     .m_methods = methods,
     .m_slots = slots,
 };

@@ -6,6 +6,7 @@ from .bare import Bare
 from .ceiling import Ceiling
 from .consume import Consume
 from .durable import Durable
+from .far_mirror import FarMirror
 from .footprint import Footprint
 from .growth import Growth
 from .latency import Latency
@@ -24,6 +25,7 @@ ALL: tuple[Measure, ...] = (
     Agent(),
     Mirror(),
     MirrorVerify(),
+    FarMirror(),
     Ceiling(),
     Latency(),
     Bare(),

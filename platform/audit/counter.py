@@ -4,16 +4,20 @@ A batch whose builder vouches for its timestamps (`timestamps_bounded`) and whos
 in O(1). Any other is opened for its timestamps. Nothing is rewritten. Source: DESIGN.md section 3.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..wire.batch.record_batch import BatchHeader, is_surely_between, iter_records, iter_timestamps
+from ..runtime.native import native
+from ..wire.batch.record_batch import HEADER_SIZE, BatchHeader, is_surely_between, iter_records, iter_timestamps, unpacked_records
 from ..wire.errors import WireError
 from .model.messages import Stretch
 from .model.windows import WINDOW_MS, window_start_ms
 
 _SEQUENCES = 1 << 31
 """A producer's sequence numbers begin again at 0 behind 2^31 - 1."""
+
+
+_NEW = tuple.__new__
 
 
 class CountedBatch(NamedTuple):
@@ -32,7 +36,7 @@ class CountedBatch(NamedTuple):
 
     @property
     def stretch(self) -> Stretch:
-        return Stretch(self.first, self.count, self.crc)
+        return _NEW(Stretch, self[:3])  # the same three fields; hot: once for every batch
 
 
 class WindowCounter:
@@ -63,20 +67,14 @@ class WindowCounter:
         """
         if header.is_control or not header.record_count:
             return 0
-        window_ms = self._window_ms
-        last = window_start_ms(header.max_timestamp_ms, window_ms)
-        if header.is_dense and header.timestamps_bounded and window_start_ms(header.first_timestamp_ms, window_ms) == last:
-            return self._add_run(header, last, header.base_offset, header.record_count, from_offset, to_offset)
-        self.opened_batches += 1
-        if header.is_dense and is_surely_between(header, batch, last, last + window_ms):
-            return self._add_run(header, last, header.base_offset, header.record_count, from_offset, to_offset)
-        times = _times(header, batch)
-        if times is None:
-            self.unreadable_batches += 1
-            count = min(header.record_count, header.last_offset_delta + 1)
-            return self._add_run(header, last, header.base_offset, count, from_offset, to_offset)
+        runs = self._runs(header, batch)
+        if len(runs) == 1 and to_offset is None and from_offset <= runs[0][1]:
+            window, first, count = runs[0]
+            if first == header.base_offset and header.base_sequence <= _SEQUENCES - count:
+                self._append(header, window, first, count, header.base_sequence)
+                return count
         counted = 0
-        for window, first, count in _runs(times, window_ms):
+        for window, first, count in runs:
             counted += self._add_run(header, window, first, count, from_offset, to_offset)
         return counted
 
@@ -85,6 +83,27 @@ class WindowCounter:
         windows = self._windows
         self._windows, self.entry_count = {}, 0
         return windows
+
+    def _runs(self, header: BatchHeader, batch: memoryview) -> Sequence[tuple[int, int, int]]:
+        """Return window, first offset and count of records that are neighbours and fall in one window: all of the batch's."""
+        window_ms = self._window_ms
+        last = window_start_ms(header.max_timestamp_ms, window_ms)
+        if header.is_dense:
+            whole = ((last, header.base_offset, header.record_count),)
+            if header.timestamps_bounded and window_start_ms(header.first_timestamp_ms, window_ms) == last:
+                return whole
+            self.opened_batches += 1
+            if native is not None and (runs := _runs_in_c(header, batch, window_ms)) is not None:
+                return runs
+            if is_surely_between(header, batch, last, last + window_ms):
+                return whole
+        else:
+            self.opened_batches += 1
+        times = _times(header, batch)
+        if times is None:
+            self.unreadable_batches += 1
+            return ((last, header.base_offset, min(header.record_count, header.last_offset_delta + 1)),)
+        return list(_runs(times, window_ms))
 
     def _add_run(self, header: BatchHeader, window: int, first: int, count: int, from_offset: int, to_offset: int | None) -> int:
         end = first + count
@@ -107,16 +126,38 @@ class WindowCounter:
 
     def _put(self, header: BatchHeader, window: int, first: int, count: int, sequence: int) -> None:
         entries = self._windows.get(window)
-        if entries is None:
-            entries = self._windows[window] = []
         if entries and first > header.base_offset and sequence != 0:
             tail = entries[-1]
             # Where one batch is added in parts, the entry before may be the part before of the same batch.
             if tail.first >= header.base_offset and tail.first + tail.count == first:
                 entries[-1] = tail._replace(count=tail.count + count)
                 return
-        entries.append(CountedBatch(first, count, header.crc, header.producer_id, header.producer_epoch, sequence))
+        self._append(header, window, first, count, sequence)
+
+    def _append(self, header: BatchHeader, window: int, first: int, count: int, sequence: int) -> None:
+        """Enter records as an entry of their own. Hot: most batches lie in one window and come here at once."""
+        entry = _NEW(CountedBatch, (first, count, header.crc, header.producer_id, header.producer_epoch, sequence))
+        entries = self._windows.get(window)
+        if entries is None:
+            self._windows[window] = [entry]
+        else:
+            entries.append(entry)
         self.entry_count += 1
+
+
+def _runs_in_c(header: BatchHeader, batch: memoryview, window_ms: int) -> list[tuple[int, int, int]] | None:
+    """Return a dense batch's runs as `_runs` would; None where Python must decide."""
+    begin, records = HEADER_SIZE, batch
+    if header.is_packed or len(batch) != header.size_bytes:
+        try:
+            begin, records = 0, memoryview(unpacked_records(header, batch))
+        except WireError:
+            return None
+    assert native is not None
+    runs: list[tuple[int, int, int]] | None = native.window_runs(
+        records, begin, header.record_count, header.base_offset, header.base_timestamp_ms, window_ms
+    )
+    return runs
 
 
 def _times(header: BatchHeader, batch: memoryview) -> list[tuple[int, int]] | None:

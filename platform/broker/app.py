@@ -5,7 +5,6 @@ listening and registered. Metrics and health are served all the time, so that a 
 After kill -9 a restarted broker finds the ZooKeeper node that it left behind, recognises it by the folder's id, and replaces it.
 It does not replace another folder's node."""
 
-import gc
 import os
 import threading
 from functools import partial
@@ -19,6 +18,7 @@ from ..coordination.producer_ids import ProducerIdBlocks, cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock, SystemClock
+from ..runtime.collector import spare_the_collector
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
@@ -216,7 +216,7 @@ class BrokerProcess:
         started("cold reads", cold_reads.stop)
         loop.post(producer_ids.stock_up)
         retention.start()
-        _spare_the_collector()
+        spare_the_collector()
         self._loop_thread.start()
         started("loop", lambda: self._stop_loop(server))
 
@@ -272,10 +272,3 @@ def choose_flusher(loop: Loop) -> Flusher:
     except OSError as error:
         log.info("no_kernel_flush", why=str(error))
         return threads
-
-
-def _spare_the_collector() -> None:
-    """Exempt the present objects from garbage collection, and run it less often: requests make no reference cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)

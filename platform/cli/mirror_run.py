@@ -10,6 +10,7 @@ from ..mirror.process import Mirror, MirrorSettings
 from ..mirror.stall import STALL_AFTER_MS
 from ..mirror.syncing.sync import SyncSettings
 from ..mirror.topics.naming import patterns
+from ..runtime.collector import spare_the_collector
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
@@ -153,5 +154,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     configure_logs("mirror")
     stop = StopSignal().install()
+    spare_the_collector()
     Mirror(settings).run(stop)
     return 0

@@ -14,7 +14,8 @@ from ..runtime.layout import Layout
 
 HELP = """List each process with address, pid, uptime, health; exit 1 when one is not ready.
 
-A line for each fault follows on stderr: what, where, why, what to do.
+A line for each fault follows on stderr: what, where, why, what to do. A mirror that an operator has paused or throttled is well,
+and its health says so.
 
 example: headrace status --json"""
 
@@ -35,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
         for row in rows:
             uptime = "-" if row["uptime_ms"] is None else f"{row['uptime_ms'] / 1000:.0f} s"
             health = row["state"] if row["reason"] is None else f"{row['state']}: {row['reason']}"
+            health += "" if row["notice"] is None else f" - {row['notice']}"
             print(f"{row['name']:<22} {row['address'] or '-':<18} {row['pid'] or '-':>8} {uptime:>9}  {health}")
     for line in faults(seen.processes, layout.logs):
         print(line, file=sys.stderr)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..audit.model.messages import EXPIRED
-from ..audit.publisher import RangeReporter, UnreportedBacklog
+from ..audit.publisher import RangeReporter
 from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
 from ..client.fetch.fetched import FetchedPartition, TopicPartition
@@ -17,11 +17,12 @@ from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
-from . import partition_copy, tail_comparison
+from . import fetch_size, partition_copy, tail_comparison
 from .control.governor import Governor
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .errors import MirrorError
+from .fetch_size import FetchSize
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
 from .topics.identity import Identity, KeepsIds
@@ -40,9 +41,12 @@ PUBLISH_TIMEOUT_MS = 5_000
 class Limits:
     """Bounds of what is held at a time."""
 
-    fetch_bytes: int = 8 << 20
-    partition_bytes: int = 1 << 20
-    """The bytes of one partition in one fetch, and so in one append, unless a single batch is larger."""
+    fetch_bytes: int = 16 << 20
+    least_partition_bytes: int = fetch_size.LEAST_BYTES
+    most_partition_bytes: int = fetch_size.MOST_BYTES
+    """The bytes of one partition in one fetch, and so in one append, unless a single batch is larger. How far the source is,
+    decides between the two.
+    """
 
 
 class Forwarder:
@@ -69,8 +73,9 @@ class Forwarder:
         self._limits = limits
         self.governor = Governor()
         """What an operator wishes: pauses and bounds."""
+        self._fetch_size = FetchSize(limits.least_partition_bytes, limits.most_partition_bytes)
         self._fetcher = Fetcher(
-            source, max_wait_ms=FETCH_WAIT_MS, max_bytes=limits.fetch_bytes, partition_max_bytes=limits.partition_bytes
+            source, max_wait_ms=FETCH_WAIT_MS, max_bytes=limits.fetch_bytes, partition_max_bytes=limits.least_partition_bytes
         )
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
@@ -267,8 +272,9 @@ class Forwarder:
         if not wanted:
             return []
         self._fetcher.max_bytes = self.governor.fetch_bytes(wanted, self._limits.fetch_bytes)
-        self._fetcher.partition_max_bytes = min(self._fetcher.max_bytes, self._limits.partition_bytes)
+        self._fetcher.partition_max_bytes = min(self._fetcher.max_bytes, self._fetch_size.bytes)
         self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
+        began_ms = self._clock.monotonic_ms()
         try:
             fetched = self._fetcher.fetch(wanted)
         except OffsetOutOfRange as error:
@@ -278,9 +284,9 @@ class Forwarder:
         except HeadraceError as error:
             self._trouble(list(wanted), error)
             return []
-        self.governor.fetched(
-            {TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches) for one in fetched}
-        )
+        sizes = {TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches) for one in fetched}
+        self.governor.fetched(sizes)
+        self._fetch_size.fetched(max(sizes.values(), default=0), self._clock.monotonic_ms() - began_ms)
         for one in fetched:
             if one.error is not None:
                 self._trouble([TopicPartition(one.topic, one.partition)], one.error)
@@ -332,14 +338,14 @@ class Forwarder:
             self._move(name, partition_copy.acknowledged(before, ended.append.to_offset))
 
     def _count(self, name: TopicPartition, batches: Sequence[Batch]) -> None:
-        for header, batch in batches:
-            try:
-                self._reporter.add_batch(*name, header, batch)
-            except UnreportedBacklog:
-                # Too many windows wait to be reported. Reporting them makes room for this one.
+        while batches:
+            noted = self._reporter.add_batches(*name, batches)
+            if noted:
+                self._last_ms[name] = batches[noted - 1][0].max_timestamp_ms
+            batches = batches[noted:]
+            if batches:
+                # Too many windows wait to be reported. Reporting them makes room.
                 self._reporter.publish(PUBLISH_TIMEOUT_MS)
-                self._reporter.add_batch(*name, header, batch)
-            self._last_ms[name] = header.max_timestamp_ms
 
     def _pass_over(self, name: TopicPartition, gap: partition_copy.Gap, copied_to: int) -> None:
         self._quarantine.put(name, gap, previous_ms=self._last_ms.get(name))

@@ -23,7 +23,7 @@ RECHECK_MS = 2_000
 """How often an error state is checked again: an operator may have repaired it."""
 LOOKS_AT_A_GAP = 3
 """A gap is believed after it was seen this often: passing it over cannot be undone."""
-MOST_APPEND_BYTES = 4 * 1024 * 1024
+MOST_APPEND_BYTES = 8 * 1024 * 1024
 """The bytes of one partition in one request, unless a single batch is larger."""
 
 

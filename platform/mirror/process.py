@@ -299,6 +299,7 @@ class Mirror:
             beat_every_ms=STATUS_EVERY_MS,
             mode=None if self._mode is None else self._mode.value,
             sync=None if self._sync is None else self._sync.facts(),
+            notice=orders.notice(),
             orders=orders_facts(orders, self._orders.trouble),
             **facts(copies, trouble=trouble, held=held),
             **stall.facts(

@@ -7,7 +7,7 @@ import importlib
 import os
 from typing import Any
 
-SHAPE = 3
+SHAPE = 4
 """Of the functions that this version of headrace calls; the module says which one it has."""
 
 

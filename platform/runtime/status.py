@@ -29,8 +29,9 @@ class StatusFile:
     def write(self, state: str, **facts: Any) -> None:
         """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values.
 
-        The fact `reason` says why a process is not ready. `beat_every_ms` promises a new file at least that often. `pid` replaces
-        this process's own. Raises OSError, but for a full disk, which is logged once.
+        The fact `reason` says why a process is not ready, `notice` what an operator has ordered of one that is well.
+        `beat_every_ms` promises a new file at least that often. `pid` replaces this process's own. Raises OSError, but for a full
+        disk, which is logged once.
         """
         self._manager.tell(state, facts.get("reason"))
         if self._path is None:

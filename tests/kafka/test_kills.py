@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.kafka.copying import Cluster
-from tests.kafka.kills import rounds
+from tests.kafka.kills import PAIRS, rounds
 from tests.support.broker import BrokerProcess
 from tests.support.kafka import KafkaProcess
 
 pytestmark = pytest.mark.whole
 
 ROUNDS = 4
-PAIRS = ("ours-kafka", "kafka-kafka", "kafka-ours")
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -26,6 +25,7 @@ def test_nothing_is_lost_or_doubled_whatever_is_killed(pair: str, tmp_path: Path
             ends.append(KafkaProcess(folder) if kind == "kafka" else BrokerProcess(folder, chroot))
             ends[-1].start()
         killed = rounds(tmp_path, ends[0], ends[1], ROUNDS, seed=3)
+        assert killed.pop("rounds") == ROUNDS
         assert sum(killed.values()) >= ROUNDS
     finally:
         for one in ends:

@@ -30,6 +30,7 @@ class BrokerProcess:
         """`within`: a command that prepares something and then executes the command behind it."""
         self.folder = folder
         self.data = folder / "data"
+        self.zookeeper = zookeeper
         self.port = free_port() if port is None else port
         self.broker_id = broker_id
         self._status = folder / "status.json"

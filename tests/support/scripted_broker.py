@@ -37,6 +37,10 @@ class Fault:
     """Carry it out and close without an answer."""
     cut_at: int | None = None
     """Carry it out and send only so many bytes of the answer."""
+    padding_bytes: int = 0
+    """Send so many bytes more than the answer has."""
+    drip: tuple[int, int] | None = None
+    """Send the answer in pieces of so many bytes, with a pause (ms) before each."""
     wrong_correlation_id: bool = False
     garbage: bool = False
     delay_ms: int = 0
@@ -158,7 +162,14 @@ class ScriptedBroker:
         answer = control.write_response_header(key, version, correlation_id) + body
         if fault.garbage:
             answer = control.write_response_header(key, version, correlation_id) + b"\xff" * 11
+        answer += bytes(fault.padding_bytes)
         framed = struct.pack(">i", len(answer)) + answer
+        if fault.drip is not None:
+            size, pause_ms = fault.drip
+            for begin in range(0, len(framed), size):
+                time.sleep(pause_ms / 1000)
+                peer.sendall(framed[begin : begin + size])
+            return True
         peer.sendall(framed if fault.cut_at is None else framed[: fault.cut_at])
         return fault.cut_at is None
 

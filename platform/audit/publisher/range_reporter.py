@@ -150,6 +150,23 @@ class RangeReporter:
             open_range.to_offset = max(open_range.to_offset, header.next_offset)
             return added
 
+    def add_batches(self, topic: str, partition: int, batches: Sequence[tuple[BatchHeader, memoryview]]) -> int:
+        """Note whole batches as `add_batch` does, in order; return how many batches were noted: fewer where too much waits to be
+        reported, and none where it did so before.
+        """
+        with self._noting:
+            open_range = self._begun(topic, partition)
+            counter, position, noted = open_range.counter, open_range.to_offset, 0
+            room = self._most_stretches - open_range.stretch_count + counter.entry_count
+            for header, batch in batches:
+                if counter.entry_count >= room:
+                    break
+                counter.add(header, batch, from_offset=position)
+                position = max(position, header.next_offset)
+                noted += 1
+            open_range.to_offset = position
+            return noted
+
     def add_records(
         self,
         topic: str,
@@ -187,10 +204,14 @@ class RangeReporter:
                 open_range.skipped.append(Skipped(open_range.to_offset, to_offset, reason))
                 open_range.to_offset = to_offset
 
-    def _open(self, topic: str, partition: int) -> _OpenRange:
+    def _begun(self, topic: str, partition: int) -> _OpenRange:
         open_range = self._ranges.get((topic, partition))
         if open_range is None:
             raise AuditError(f"{self.tier} notes records of {topic}-{partition} before `begin`: the range has no start")
+        return open_range
+
+    def _open(self, topic: str, partition: int) -> _OpenRange:
+        open_range = self._begun(topic, partition)
         if open_range.stretch_count >= self._most_stretches:
             raise UnreportedBacklog(
                 f"{self.tier} has {self._most_stretches} batches of {topic}-{partition} to report: publish before reading on"

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from ..model.messages import MAX_STRETCHES, MAX_WINDOWS, RangeReport, RangeWindow, Skipped, Stretch
 
 MOST_REDELIVERED_WINDOWS = 100
 """Windows whose count of redelivered records is told. It is for people; no verdict needs it, and it belongs to no offset."""
+_FIRST = itemgetter(0)
 _KINDS = ("held", "quarantined", "altered")
 
 
@@ -45,6 +47,30 @@ def split(
 
     A cut lies where a stretch begins; stretches that reach over it are cut, too.
     """
+    whole = _uncut(from_offset, to_offset, windows, skipped)
+    return _cut_up(from_offset, to_offset, windows, skipped) if whole is None else [whole]
+
+
+def _uncut(
+    from_offset: int, to_offset: int, windows: Mapping[int, RangeWindow | FoundWindow], skipped: Sequence[Skipped]
+) -> RangePart | None:
+    """Return all as one range; None if it has to be cut. Hot: a mirror of small batches comes here with nearly every stretch."""
+    sizes = (len(window.held) + len(window.quarantined) + len(window.altered) for window in windows.values())
+    if len(windows) > min(MAX_WINDOWS, MOST_REDELIVERED_WINDOWS) or sum(sizes) + len(skipped) > MAX_STRETCHES:
+        return None
+    found: dict[int, RangeWindow] = {}
+    for start, window in windows.items():
+        kinds = [tuple(sorted(getattr(window, kind), key=_FIRST)) for kind in _KINDS]
+        if any(first + count > to_offset for stretches in kinds for first, count, _ in stretches):
+            return None
+        if any(kinds) or window.redelivered:
+            found[start] = RangeWindow(held=kinds[0], quarantined=kinds[1], altered=kinds[2], redelivered=window.redelivered)
+    return RangePart(from_offset, to_offset, found, _clipped(skipped, from_offset, to_offset))
+
+
+def _cut_up(
+    from_offset: int, to_offset: int, windows: Mapping[int, RangeWindow | FoundWindow], skipped: Sequence[Skipped]
+) -> list[RangePart]:
     entries = [
         (one.first, start, kind, one) for start, window in windows.items() for kind in _KINDS for one in getattr(window, kind)
     ]
@@ -59,9 +85,8 @@ def split(
         nonlocal begin, found, count
         rest: dict[int, FoundWindow] = {}
         count = sum(_cut(start, window, cut, rest) for start, window in found.items())
-        clipped = [Skipped(max(one.from_offset, begin), min(one.to_offset, cut), one.reason) for one in skipped]
-        told = tuple(one for one in clipped if one.from_offset < one.to_offset)
-        parts.append(RangePart(begin, cut, {start: window.frozen() for start, window in found.items()}, told))
+        told = {start: window.frozen() for start, window in found.items()}
+        parts.append(RangePart(begin, cut, told, _clipped(skipped, begin, cut)))
         begin, found = cut, rest
 
     for first, start, kind, stretch in entries:
@@ -103,6 +128,11 @@ def range_reports(
         )
         for part in split(from_offset, to_offset, windows, skipped)
     ]
+
+
+def _clipped(skipped: Sequence[Skipped], begin: int, end: int) -> tuple[Skipped, ...]:
+    clipped = [Skipped(max(one.from_offset, begin), min(one.to_offset, end), one.reason) for one in skipped]
+    return tuple(one for one in clipped if one.from_offset < one.to_offset)
 
 
 def _cut(start: int, window: FoundWindow, at: int, rest: dict[int, FoundWindow]) -> int:

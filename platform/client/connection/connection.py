@@ -29,6 +29,8 @@ Buffer = bytes | bytearray | memoryview
 
 LARGEST_ANSWER_BYTES = 256 << 20
 """A response that claims to be larger is rejected. Read as a length, the text `HTTP` would be 1.2 GB."""
+PROGRESS_BYTES = 256 << 10
+"""For each so many bytes, either way, a request has its whole time anew: a slow line is no broker that is away."""
 CONNECT_TIMEOUT_MS = 5_000
 RENEWED_AFTER = 0.85
 """The part of a session's lifetime after which the login is renewed, as Kafka's clients do."""
@@ -263,29 +265,34 @@ class Connection:
         size = len(header) + sum(map(len, chunks))
         self._in_flight = (api_key, version, self._correlation_id)
         try:
-            self._socket.settimeout(timeout_ms / 1000)
-            self._socket.sendall(b"".join([_SIZE.pack(size), header, *chunks]))
+            whole = memoryview(b"".join([_SIZE.pack(size), header, *chunks]))
+            for at in range(0, len(whole), PROGRESS_BYTES):
+                self._socket.settimeout(timeout_ms / 1000)
+                self._socket.sendall(whole[at : at + PROGRESS_BYTES])
         except OSError as error:
             self._fail(api_key, error, timeout_ms)
 
     def _receive(self, api_key: int, timeout_ms: int) -> memoryview:
-        deadline = time.monotonic() + timeout_ms / 1000
+        timeout_s = timeout_ms / 1000
+        deadline = time.monotonic() + timeout_s
         try:
-            (size,) = _SIZE.unpack(self._receive_exactly(4, deadline))
+            (size,) = _SIZE.unpack(self._receive_exactly(4, deadline, timeout_s))
             if not 4 <= size <= LARGEST_ANSWER_BYTES:
                 self.close_socket()
                 is_tls = size >> 8 == _TLS_ALERT and self._security is None
                 hint = ": it is TLS, so give a client configuration with security.protocol=SSL or SASL_SSL" if is_tls else ""
                 raise BadAnswer(self.address, _api(api_key), f"it claims {size} bytes{hint}")
-            return memoryview(self._receive_exactly(size, deadline)).toreadonly()
+            return memoryview(self._receive_exactly(size, deadline, timeout_s)).toreadonly()
         except OSError as error:
             self._fail(api_key, error, timeout_ms)
 
-    def _receive_exactly(self, size: int, deadline: float) -> bytearray:
+    def _receive_exactly(self, size: int, deadline: float, timeout_s: float) -> bytearray:
         answer = bytearray(size)
         view = memoryview(answer)
-        at = 0
+        at = renewed_at = 0
         while at < size:
+            if at - renewed_at >= PROGRESS_BYTES:
+                deadline, renewed_at = time.monotonic() + timeout_s, at
             held = self._socket
             left = deadline - time.monotonic()
             if held is None or left <= 0:

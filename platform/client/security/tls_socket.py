@@ -45,7 +45,7 @@ class TlsSocket:
     def fileno(self) -> int:
         return self._raw.fileno()
 
-    def sendall(self, content: bytes) -> None:
+    def sendall(self, content: bytes | memoryview) -> None:
         deadline = self._deadline()
         view = memoryview(content)
         for at in range(0, len(view), _WRITE_BYTES):

@@ -46,6 +46,7 @@ class Child:
         self._restarts = 0
         self._next_start_ms = 0
         self._kill_at_ms: int | None = None
+        self._notice: str | None = None
 
     @property
     def log_path(self) -> Path:
@@ -79,13 +80,15 @@ class Child:
                 preexec_fn=_die_with_parent,
             )
         self._born_ms, self._started_at_ms, self._kill_at_ms = now_ms, self._clock.now_ms(), None
+        self._notice = None
         self.state, self.reason = "starting", "has just been started"
         log.info("process_started", name=self.spec.name, pid=self._process.pid)
 
-    def probed(self, fault: str | None) -> None:
-        """Store the probe's result: None if the process is well, else the fault as text."""
+    def probed(self, fault: str | None, notice: str | None = None) -> None:
+        """Store the probe's result: None if the process is well, else the fault as text; and what it says of its orders."""
         if self._process is None or self.state == "stopping":
             return
+        self._notice = notice
         if fault is None:
             if self.state != "ready":
                 log.info("process_ready", name=self.spec.name, pid=self._process.pid)
@@ -149,4 +152,5 @@ class Child:
             started_at_ms=self._started_at_ms,
             restarts=self._restarts,
             reason=self.reason,
+            notice=self._notice if self.is_alive else None,
         )

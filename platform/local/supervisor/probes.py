@@ -41,6 +41,13 @@ def look(probe: Probe, pid: int, clock: Clock | None = None) -> str | None:
     return _tcp(probe.tcp_port or 0)
 
 
+def notice(probe: Probe, pid: int) -> str | None:
+    """Return what the process `pid` says of its orders in its status file, as text; None if it says nothing."""
+    words = None if probe.status_file is None else read_status(probe.status_file)
+    told = words.get("notice") if words is not None and words.get("pid") == pid else None
+    return str(told) if told else None
+
+
 def _kafka(port: int) -> str | None:
     cluster = Cluster(f"{LOOPBACK}:{port}", client_id="headrace-supervisor", request_timeout_ms=LOOK_MS)
     try:

@@ -27,6 +27,8 @@ class ProcessState:
     restarts: int
     reason: str | None
     """Why it is not ready, as text; None if it is ready."""
+    notice: str | None = None
+    """What an operator has ordered of it, as text: that it is paused, say. It is well all the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

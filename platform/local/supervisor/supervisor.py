@@ -42,7 +42,7 @@ class Supervisor:
         self._clock = clock
         self._children = [Child(spec, layout, clock) for spec in process_table.load(layout)]
         self._by_name = {child.spec.name: child for child in self._children}
-        self._looks: dict[str, Future[tuple[int, str | None]]] = {}
+        self._looks: dict[str, Future[tuple[int, str | None, str | None]]] = {}
         self._looked_ms: dict[str, int] = {}
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="probe")
         self._written = ""
@@ -88,9 +88,9 @@ class Supervisor:
         if under_way is not None:
             if under_way.done():
                 del self._looks[name]
-                pid, fault = under_way.result()
+                pid, fault, notice = under_way.result()
                 if pid == child.pid:
-                    child.probed(fault)
+                    child.probed(fault, notice)
             return
         every_ms = LOOK_EVERY_MS.get(child.state)
         if every_ms is None or child.pid is None or now_ms - self._looked_ms.get(name, 0) < every_ms:
@@ -124,8 +124,8 @@ class Supervisor:
             self._written, self._is_disk_full = words, False
 
 
-def _look_at(child: Child, pid: int) -> tuple[int, str | None]:
-    return pid, probes.look(child.spec.probe, pid)
+def _look_at(child: Child, pid: int) -> tuple[int, str | None, str | None]:
+    return pid, probes.look(child.spec.probe, pid), probes.notice(child.spec.probe, pid)
 
 
 def _lock(path: Path) -> int:

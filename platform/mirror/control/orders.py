@@ -12,6 +12,8 @@ ALL = "*"
 """In place of a topic's name: the whole mirror. No topic can have this name."""
 LEAST_BYTES_PER_S = 1_024
 LONGEST_WORDS = 300
+MOST_TOLD = 3
+"""Topics that a notice names; `headrace mirror status` names them all."""
 
 
 class NotOrders(MirrorError):
@@ -52,6 +54,19 @@ class Orders:
     def pause_of(self, topic: str) -> Pause | None:
         """Return the pause that holds for a topic: the mirror's, else its own."""
         return self.paused.get(ALL) or self.paused.get(topic)
+
+    def notice(self) -> str | None:
+        """Return one line that says what is held back, for `headrace status`; None for nothing."""
+        whole = self.paused.get(ALL)
+        if whole is not None:
+            return whole.words()
+        said = [f"{topic} {pause.words()}" for topic, pause in sorted(self.paused.items())]
+        said += [
+            ("" if topic == ALL else f"{topic} ") + f"throttled to {rate} bytes/s"
+            for topic, rate in sorted(self.bytes_per_s.items())
+        ]
+        left = len(said) - MOST_TOLD
+        return "; ".join(said[:MOST_TOLD] + ([f"and {left} more"] if left > 0 else [])) or None
 
     def pausing(self, topics: Iterable[str], pause: Pause) -> "Orders":
         """Return the orders with these topics (none: the mirror) paused; who is already, stays so since then."""

@@ -43,7 +43,7 @@ REFUSED = "refused"
 SUSPECTED = 3
 """A batch at which the destination fails in unclear words this often is the reason, and goes to quarantine."""
 TAIL_TIMEOUT_MS = 5_000
-LIMITS = Limits(fetch_bytes=16 << 20, partition_bytes=4 << 20)
+LIMITS = Limits(fetch_bytes=16 << 20, least_partition_bytes=4 << 20, most_partition_bytes=4 << 20)
 """Of one turn, and so of one transaction."""
 
 

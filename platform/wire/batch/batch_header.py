@@ -83,6 +83,11 @@ class BatchHeader(NamedTuple):
         return _CODECS[number]
 
     @property
+    def is_packed(self) -> bool:
+        """Return whether the records are compressed."""
+        return bool(self.attributes & _CODEC)
+
+    @property
     def next_offset(self) -> int:
         """Return the offset after the batch, where the next one begins: in a byte-addressed log and in a dense one."""
         return self.base_offset + self.last_offset_delta + 1

@@ -207,13 +207,21 @@ def is_surely_between(header: BatchHeader, batch: Buffer, from_ms: int, to_ms: i
     return after == end
 
 
-def _opened(header: BatchHeader, batch: Buffer, max_bytes: int) -> bytes:
+def unpacked_records(header: BatchHeader, batch: Buffer, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes | memoryview:
+    """Return a batch's records as they are framed, one behind the other; a view of them where nothing is packed.
+
+    Raises `CorruptBatch` for a cut batch, an unknown codec, data that cannot be unpacked, and a bomb beyond `max_bytes`.
+    """
     if len(batch) < header.size_bytes:
         raise _wrong(header, f"{len(batch)} of its {header.size_bytes} bytes are here")
     packed = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     codec = header.codec
+    return packed if codec is Codec.NONE else decompress(codec, packed, max_bytes=max_bytes)
+
+
+def _opened(header: BatchHeader, batch: Buffer, max_bytes: int) -> bytes:
     # Bytes, not a view: indexing them is twice as fast, and keys and values become bytes without another copy.
-    return bytes(packed) if codec is Codec.NONE else decompress(codec, packed, max_bytes=max_bytes)
+    return bytes(unpacked_records(header, batch, max_bytes))
 
 
 def _headers(header: BatchHeader, data: bytes, at: int, after: int) -> tuple[tuple[Header, ...], int]:

@@ -13,7 +13,7 @@ from .batch_header import (
     read_header,
 )
 from .batch_placement import place
-from .record import MAX_DECOMPRESSED_BYTES, Record, is_surely_between, iter_records, iter_timestamps
+from .record import MAX_DECOMPRESSED_BYTES, Record, is_surely_between, iter_records, iter_timestamps, unpacked_records
 
 __all__ = [
     "HEADER_SIZE",
@@ -32,4 +32,5 @@ __all__ = [
     "iter_timestamps",
     "place",
     "read_header",
+    "unpacked_records",
 ]

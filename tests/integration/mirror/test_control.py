@@ -46,6 +46,7 @@ def test_a_paused_topic_stands_still_and_says_why_while_another_is_copied(fresh:
     told_ms = fresh.status()["at_ms"]
     eventually(lambda: fresh.status()["at_ms"] > told_ms + 1_500, what="a later status")
     assert fresh.status()["state"] == "ready"
+    assert fresh.status()["notice"].startswith("clicks paused since")
 
     # The audit hears it as what it is.
     eventually(lambda: "disk full" in notes(fresh, "clicks")[-1], what="the pause told to the audit")

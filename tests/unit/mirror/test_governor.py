@@ -26,6 +26,18 @@ def test_a_pause_of_a_topic_holds_for_it_alone_and_that_of_the_mirror_for_all() 
     assert governor(Orders().pausing([], PAUSE)).admitted(WANTED, 0) == {}
 
 
+def test_a_notice_says_in_one_line_what_is_held_back() -> None:
+    paused = "paused since 2015-05-17T10:05:03Z by anna: disk full"
+    assert Orders().notice() is None
+    assert Orders().pausing([], PAUSE).throttling([], 5_000).notice() == paused
+    assert Orders().pausing(["clicks"], PAUSE).throttling(["orders"], 5_000).notice() == (
+        f"clicks {paused}; orders throttled to 5000 bytes/s"
+    )
+    assert Orders().throttling([], 5_000).notice() == "throttled to 5000 bytes/s"
+    many = Orders().pausing([f"topic{number}" for number in range(9)], PAUSE).notice()
+    assert str(many).endswith(f"topic2 {paused}; and 6 more")
+
+
 @given(
     st.integers(1_024, 1_000_000),
     st.lists(st.tuples(st.integers(0, 500), st.integers(1, 200_000)), min_size=1, max_size=200),

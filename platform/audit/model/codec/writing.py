@@ -38,9 +38,9 @@ def _flat(stretches: Sequence[Stretch]) -> list[int]:
     """Return [gap, count, crc, gap, count, crc, …]; a gap is counted from the end of the stretch before, -1 means no CRC."""
     words: list[int] = []
     end = 0
-    for one in stretches:
-        words += (one.first - end, one.count, -1 if one.crc is None else one.crc)
-        end = one.end
+    for first, count, crc in stretches:
+        words += (first - end, count, -1 if crc is None else crc)
+        end = first + count
     return words
 
 

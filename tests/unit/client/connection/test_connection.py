@@ -4,11 +4,14 @@ import threading
 import pytest
 
 from headrace.client.connection import control_plane
-from headrace.client.connection.connection import Connection
+from headrace.client.connection.connection import PROGRESS_BYTES, Connection
 from headrace.client.errors import BadAnswer, BrokerUnreachable, RequestTimedOut, UnsupportedApi
 from headrace.wire.messages import control
 from tests.support.processes import eventually, free_port
 from tests.support.scripted_broker import API_VERSIONS, FETCH, METADATA, Fault, ScriptedBroker
+
+METADATA_OF_NONE = bytes(4)
+"""A request of Metadata version 1 for no topic."""
 
 
 def _ask(connection: Connection) -> set[str]:
@@ -79,6 +82,24 @@ def test_an_answer_that_does_not_come_in_time_is_a_timeout(broker: ScriptedBroke
     broker.fail(METADATA, Fault(delay_ms=500))
     with pytest.raises(RequestTimedOut, match="no answer within 100 ms"):
         _ask(connection)
+
+
+def test_a_long_answer_over_a_slow_line_has_its_time_anew_as_long_as_it_comes(broker: ScriptedBroker) -> None:
+    """Fault: a fetch that took longer than the whole timeout, as over a far and lossy line, failed and was asked for again, for
+    ever: a mirror stood still.
+    """
+    connection = Connection("127.0.0.1", broker.port, timeout_ms=1_000)
+    _ask(connection)
+    broker.fail(METADATA, Fault(padding_bytes=5 * PROGRESS_BYTES, drip=(PROGRESS_BYTES, 300)))
+    assert len(connection.request(METADATA, 1, METADATA_OF_NONE)) > 5 * PROGRESS_BYTES
+
+
+def test_an_answer_that_only_drips_is_a_timeout(broker: ScriptedBroker) -> None:
+    connection = Connection("127.0.0.1", broker.port, timeout_ms=300)
+    _ask(connection)
+    broker.fail(METADATA, Fault(padding_bytes=20_000, drip=(1_000, 50)))
+    with pytest.raises(RequestTimedOut, match="no answer within 300 ms"):
+        connection.request(METADATA, 1, METADATA_OF_NONE)
 
 
 def test_a_late_answer_is_never_taken_for_the_next_requests(broker: ScriptedBroker) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,19 @@ def test_a_full_disk_of_the_platform_itself_is_a_fault_even_where_all_looks_well
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("the disk is full: ")
     assert line.endswith("What is shown may be old: the supervisor cannot write it there")
+
+
+def test_a_paused_mirror_is_told_as_such_and_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names a lack: a mirror that an operator had paused was shown as `ready` and nothing else."""
+    told(monkeypatch, WELL, replace(process("mirror", "ready", None), notice="paused since 2026-01-01T00:00:00Z by ann"))
+    assert main(["status"]) == 0
+    said = capsys.readouterr()
+    assert said.out.splitlines()[-1].endswith("  ready - paused since 2026-01-01T00:00:00Z by ann")
+    assert said.err == ""
+    assert main(["status", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[1]["notice"] == "paused since 2026-01-01T00:00:00Z by ann"
 
 
 def test_a_platform_that_is_well_has_no_fault_and_exit_code_0(

@@ -33,6 +33,19 @@ def test_a_stalled_process_is_told_in_its_own_words_and_a_ready_one_is_well(tmp_
     assert looked(path, clock) == "says starting: no broker answers"
 
 
+def test_what_an_operator_has_ordered_is_told_of_a_process_that_is_well(tmp_path: Path) -> None:
+    clock, path = ManualClock(5_000), tmp_path / "mirror.json"
+    probe = Probe(status_file=path)
+    assert probes.notice(probe, PID) is None
+    StatusFile(path, clock).write("ready", pid=PID, notice="paused since noon")
+    assert looked(path, clock) is None
+    assert probes.notice(probe, PID) == "paused since noon"
+    assert probes.notice(probe, PID + 1) is None, "of a predecessor"
+    StatusFile(path, clock).write("ready", pid=PID, notice=None)
+    assert probes.notice(probe, PID) is None
+    assert probes.notice(Probe(tcp_port=1), PID) is None
+
+
 def test_a_process_that_promised_to_speak_and_is_silent_hangs(tmp_path: Path) -> None:
     path = tmp_path / "mirror.json"
     StatusFile(path, ManualClock(5_000)).write("ready", pid=PID, beat_every_ms=1_000)

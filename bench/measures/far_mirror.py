@@ -1,0 +1,171 @@
+"""Mirroring from a far broker of ours: 100 ms there and back, 1 % of the packets lost, beside one TCP connection.
+
+The mirror stands beside the destination. All of its connections to the source go over `harness.far_link`; the topic was filled
+before, over the same relays without delay or loss. Measured is what the destination's logs grow by, from the first batches on.
+The yardstick is one TCP connection that sends as fast as it can over such a line, in the same round, with the same seed.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from ..harness import far_link
+from ..harness.child import BenchFault, Child, free_port
+from ..harness.measure import Case, CaseStream, Figures
+from ..harness.servers import Servers
+from ..harness.unavailable import Unavailable
+from ..peers import kafka_clients, mirrors
+from ..peers.headrace import Headrace
+from ..peers.subjects import OURS
+from .mirror import DESTINATION
+
+FAR_SOURCE = "Headrace, far source"
+ONE_CONNECTION = "one TCP connection"
+DELAY_MS, LOSS = 50, 0.01
+CONGESTION = ("cubic", "bbr")
+PARTITIONS = (1, 8)
+_VALUE = bytes(1_000)
+_SECONDS, _WARM_S = 20.0, 8.0
+_LONGEST_S = 120
+_MEGABYTES = {"cubic": 60, "bbr": 700}
+"""More than one connection carries in the time, by its answer to loss."""
+
+
+class FarMirror:
+    """MB/s over the line."""
+
+    name = "far"
+    title = "Mirroring over a line of 100 ms and 1 % loss, ours to ours"
+    needs = frozenset({OURS, DESTINATION, FAR_SOURCE})
+    warm_ups = 0
+    at_most = 3
+
+    @contextmanager
+    def cases(self, servers: Servers) -> CaseStream:
+        missing = {one: why for one in CONGESTION if (why := far_link.why_not(one)) is not None}
+        if len(missing) == len(CONGESTION):
+            raise Unavailable("; ".join(f"{one}: {why}" for one, why in missing.items()))
+        for one, why in missing.items():
+            servers.skip(f"a far mirror with {one}", why)
+        port = free_port()
+        source = Headrace(servers.folder / "far-source", {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"})
+        destination = Headrace(servers.folder / "destination")
+        with _line(servers.folder / "line.log", port, source, "--delay-ms", "0", "--loss", "0"):
+            if not servers.try_start(FAR_SOURCE, source) or not servers.try_start(DESTINATION, destination):
+                raise Unavailable("a mirror needs two brokers of ours")
+        folder = servers.folder / "far"
+        seconds = _SECONDS / 2 if servers.quick else _SECONDS
+        try:
+            yield [
+                case
+                for congestion in CONGESTION
+                if congestion not in missing
+                for case in (
+                    *(_copy(source, destination, folder, port, congestion, count, seconds) for count in PARTITIONS),
+                    _one_connection(congestion, seconds),
+                )
+            ]
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _shape(congestion: str) -> str:
+    return f"100 ms, 1 % loss, {congestion}"
+
+
+def _one_connection(congestion: str, seconds: float) -> Case:
+    def run(turn: int) -> Figures:
+        words = [sys.executable, "-m", far_link.__name__, "--bulk-s", str(seconds), "--warm-s", str(_WARM_S)]
+        words += ["--delay-ms", str(DELAY_MS), "--loss", str(LOSS), "--seed", str(turn), "--congestion", congestion]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_LONGEST_S)
+        if done.returncode:
+            raise BenchFault(f"the line failed: {done.stderr[-1000:]}")
+        return {"mb_per_s": json.loads(done.stdout)["mb_per_s"]}
+
+    return Case(
+        subject=ONE_CONNECTION,
+        shape=_shape(congestion),
+        run=run,
+        how="kernel TCP over two TUN devices, packets held in user space",
+    )
+
+
+def _copy(
+    source: Headrace, destination: Headrace, folder: Path, port: int, congestion: str, partitions: int, seconds: float
+) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"far-{congestion}-{partitions}-{turn}-{uuid.uuid4().hex[:6]}"
+        here = folder / topic
+        with _line(here / "fast-line.log", port, source, "--delay-ms", "0", "--loss", "0", "--congestion", congestion):
+            kafka_clients.make_topic(source, topic, partitions)
+            _fill(source, topic, partitions, int(_MEGABYTES[congestion] * seconds / _SECONDS))
+        line = ("--delay-ms", str(DELAY_MS), "--loss", str(LOSS), "--seed", str(turn), "--congestion", congestion)
+        with _line(here / "line.log", port, source, *line):
+            mirror = mirrors.mirror(here, source, destination, topic).launch()
+            try:
+                rate = _rate(mirror, destination, topic, partitions, seconds)
+            finally:
+                mirror.kill()
+        with _line(here / "fast-line.log", port, source, "--delay-ms", "0", "--loss", "0"):
+            for server in (source, destination):
+                kafka_clients.delete_topic(server, topic)
+        return {"mb_per_s": rate}
+
+    subject = mirrors.MIRROR + (f", {partitions} partitions" if partitions > 1 else ", one partition")
+    return Case(subject=subject, shape=_shape(congestion), run=run, how="beside the destination, the source far")
+
+
+def _fill(source: Headrace, topic: str, partitions: int, megabytes: int) -> None:
+    sender = Producer({"bootstrap.servers": source.bootstrap, "acks": "1", "queue.buffering.max.messages": 100_000})
+    for number in range(megabytes * 1_000_000 // len(_VALUE)):
+        while True:
+            try:
+                sender.produce(topic, _VALUE, partition=number % partitions)
+                break
+            except BufferError:
+                sender.poll(0.05)
+        sender.poll(0)
+    if left := sender.flush(_LONGEST_S):
+        raise BenchFault(f"{left} messages of {topic} were not acknowledged")
+
+
+def _rate(mirror: Child, destination: Headrace, topic: str, partitions: int, seconds: float) -> float:
+    """Return the megabytes a second by which the copy grows, after a time for the line to find its pace."""
+    deadline = time.monotonic() + _LONGEST_S
+    while not _copied(destination, topic, partitions):
+        mirror.assert_alive()
+        if time.monotonic() > deadline:
+            raise BenchFault(f"nothing of {topic} was copied in {_LONGEST_S} s:\n{mirror.tail()}")
+        time.sleep(0.1)
+    time.sleep(_WARM_S)
+    before, began = _copied(destination, topic, partitions), time.monotonic()
+    time.sleep(seconds)
+    after, took_s = _copied(destination, topic, partitions), time.monotonic() - began
+    mirror.assert_alive()
+    return (after - before) / 1e6 / took_s
+
+
+def _copied(destination: Headrace, topic: str, partitions: int) -> int:
+    try:
+        return sum(kafka_clients.on_disk(destination, topic, one).bytes for one in range(partitions))
+    except BenchFault:
+        return 0  # the topic is not there yet
+
+
+@contextmanager
+def _line(log: Path, port: int, source: Headrace, *words: str) -> Iterator[None]:
+    """Relay connections to `port` over a line to the source while the block runs."""
+    command = [sys.executable, "-m", far_link.__name__, "--port", str(port), "--server-port", str(source.port), *words]
+    line = Child(command, log, port=port).start()
+    try:
+        yield
+    finally:
+        line.kill()

@@ -1,0 +1,10 @@
+"""Garbage collection in processes whose work makes no reference cycles: it is only to look now and then."""
+
+import gc
+
+
+def spare_the_collector() -> None:
+    """Exempt the present objects from garbage collection, and run it less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
