@@ -70,7 +70,17 @@ class SparkFailed(WarehouseError):
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic
+        self.reason = reason
         super().__init__(f"load of {topic!r}: Spark failed: {reason}; nothing was committed, run it again")
+
+
+class TopicFailed(WarehouseError):
+    """One topic of a load of many could not be loaded; nothing of it was committed, and the others went on."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        self.reason = reason
+        super().__init__(f"load of {topic!r} failed: {reason}")
 
 
 class NoSuchTable(WarehouseError):
