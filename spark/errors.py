@@ -83,6 +83,16 @@ class TopicFailed(WarehouseError):
         super().__init__(f"load of {topic!r} failed: {reason}")
 
 
+class NotTried(WarehouseError):
+    """A topic of a load of many was not begun, because every topic before it failed by the same."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        super().__init__(f"load of {topic!r} was not begun, because all topics before it failed, as in: {reason}")
+
+
 class NoSuchTable(WarehouseError):
     """The warehouse has no table of that name yet."""
 

@@ -29,9 +29,10 @@ from ..source.offset_ranges import OffsetRange
 from ..warehouse.hours import hours_of_names
 from ..warehouse.topic_table import TopicTable
 from ..warehouse.warehouse import Warehouse
+from .arguments import add_arguments, settings_of
 from .reload_job import ReloadJob
 from .row_writer import RowWriter
-from .settings import SPLITS, LoadSettings
+from .settings import LoadSettings
 from .topic_load import LoadOutcome, TopicLoad, check_row_count, dataset_of, ranges_to_load
 
 log = logs.get_logger(__name__)
@@ -102,27 +103,13 @@ def main(words: Sequence[str] | None = None) -> int:
         prog="headrace.spark.load.load_job", description="load what is new of one topic into the warehouse"
     )
     parser.add_argument("topic")
-    parser.add_argument("--master", help="Spark's master (default: local[2], or spark-submit's)")
-    parser.add_argument("--bootstrap", default=layout.offline_bootstrap, help="the cluster to load from (default %(default)s)")
-    parser.add_argument("--quarantine", default=layout.live_bootstrap, help="the cluster of the quarantine (default %(default)s)")
-    parser.add_argument("--registry", default=layout.registry_url, help="the schema registry (default %(default)s)")
-    parser.add_argument("--warehouse", type=Path, default=layout.warehouse, help="the warehouse's folder (default %(default)s)")
-    parser.add_argument("--pieces", type=int, default=SPLITS, help="about how many tasks read (default %(default)s)")
+    add_arguments(parser, layout)
     parser.add_argument(
         "--reload", action="append", default=[], metavar="HOUR[..HOUR]", help="read these hours again, and load nothing new"
     )
     arguments = parser.parse_args(words)
     logs.configure("load")
-    settings = LoadSettings(
-        topic=arguments.topic,
-        bootstrap=arguments.bootstrap,
-        quarantine_bootstrap=arguments.quarantine,
-        registry_url=arguments.registry,
-        warehouse=arguments.warehouse,
-        home=layout.home,
-        master=arguments.master,
-        splits=arguments.pieces,
-    )
+    settings = settings_of(arguments, layout, arguments.topic)
     try:
         if arguments.reload:
             again = ReloadJob(settings, hours_of_names(arguments.reload)).run()

@@ -103,7 +103,6 @@ class RowWriter:
                     found.update({one.topic: SparkFailed(one.topic, error.reason) for one in some})
                     continue
                 log.warning("spark_job_failed", topics=len(some), reason=error.reason)
-                self.close()
                 middle = len(some) // 2
                 waiting += [some[middle:], some[:middle]]
         return found
@@ -118,7 +117,7 @@ class RowWriter:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
-        from .session import start_session
+        from .session import forget_jvm, start_session
 
         topic = self._settings.topic
         try:
@@ -132,6 +131,8 @@ class RowWriter:
         except PySparkException as error:
             raise SparkFailed(topic, _first_lines(error)) from error
         except (Py4JError, OSError, EOFError) as error:
+            self.close()
+            forget_jvm()
             raise SparkFailed(topic, f"its JVM is gone ({type(error).__name__}: {error})") from error
 
     def close(self) -> None:
