@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from ..errors import HeadraceError
 
+FAULTS_EXIT_CODE = 3
+"""Of a command over all topics: some are at fault and named, and the others are done. To run it again finds the same."""
+
 
 class WarehouseError(HeadraceError):
     """The root of this room's errors."""

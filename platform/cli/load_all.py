@@ -13,8 +13,9 @@ Told = tuple[dict[str, Any], list[str], Mapping[str, Exception]]
 
 
 def run(layout: Layout, arguments: argparse.Namespace, steps: Sequence[str]) -> int:
-    """Run the steps; return 1 if one of them failed for a topic."""
+    """Run the steps; return FAULTS_EXIT_CODE if one of them failed for a topic."""
     from ..spark.all_topics.job import words_of
+    from ..spark.errors import FAULTS_EXIT_CODE
 
     results: dict[str, Any] = {}
     is_whole = True
@@ -28,7 +29,7 @@ def run(layout: Layout, arguments: argparse.Namespace, steps: Sequence[str]) -> 
                 print(f"{step}: topic {topic}: {words_of(fault)}", file=sys.stderr)
     if arguments.json:
         print(json.dumps(results))
-    return 0 if is_whole else 1
+    return 0 if is_whole else FAULTS_EXIT_CODE
 
 
 def _load(layout: Layout, arguments: argparse.Namespace) -> Told:

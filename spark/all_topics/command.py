@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...errors import HeadraceError
 from ...runtime import logs
 from ...runtime.layout import Layout
+from ..errors import FAULTS_EXIT_CODE
 from ..load.arguments import add_arguments, settings_of
 from ..load.offline_topics import loadable_topics
 from ..load.settings import ALL_TOPICS
@@ -16,7 +17,7 @@ log = logs.get_logger(__name__)
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Load, name each topic that could not be loaded on stderr, and return 1 if there is one."""
+    """Load, name each topic that could not be loaded on stderr, and return FAULTS_EXIT_CODE if there is one."""
     layout = Layout.from_environment()
     parser = argparse.ArgumentParser(
         prog="headrace.spark.all_topics.command",
@@ -41,7 +42,7 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     for topic, fault in sorted(outcome.faults.items()):
         print(f"load: topic {topic}: {words_of(fault)}", file=sys.stderr)  # noqa: T201
-    return 1 if outcome.faults else 0
+    return FAULTS_EXIT_CODE if outcome.faults else 0
 
 
 if __name__ == "__main__":

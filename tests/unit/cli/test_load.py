@@ -109,7 +109,7 @@ def test_a_load_of_all_topics_names_those_at_fault_and_fails(
     monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
     monkeypatch.setattr(offline_topics, "loadable_topics", lambda layout: ["a", "b", "c"])
     monkeypatch.setattr(job.AllTopicsJob, "run", lambda _, topics: outcome)
-    assert main(["load", "--all", "--step", "load"]) == 1
+    assert main(["load", "--all", "--step", "load"]) == 3
     told = capsys.readouterr()
     assert told.out.splitlines() == [
         "load: 1,005 rows of a",
