@@ -6,7 +6,8 @@
     again      every topic has something new
 
 Each is a process of its own, its start included. Beside the time stand the driver's resident memory when its first batch began
-and when its last one was committed, and its peak (its own `VmHWM`), so that growth by topic would show.
+and when its last one was committed, and its peak (its own `VmHWM`), so that growth by topic would show; and the processor time
+of driver, JVM and workers, which says more than the clock where others use the machine.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from headrace.schema_registry.client.registry_client import RegistryClient
 from headrace.spark.warehouse.warehouse import Warehouse
 from headrace.wire.schema_id import frame
 
+from ..harness.proc_meters import processor_s
 from ..load_digest import topic as servers
 from ..load_digest.topic import BEGIN_MS, Addresses
 
@@ -77,21 +79,26 @@ class Run:
         began = time.monotonic()
         with self._log.open("ab") as log:
             process = subprocess.Popen(self._words, stdout=subprocess.PIPE, stderr=log, text=True)
-            seen: list[int] = []
+            seen: list[tuple[int, float]] = []
             looking = threading.Thread(target=_look, args=(process, seen))
             looking.start()
             answer, _ = process.communicate()
             looking.join()
         if process.returncode:
             raise RuntimeError(f"the load failed:\n{self._log.read_text(errors='replace')[-3000:]}")
-        return {"wall_s": round(time.monotonic() - began, 1), **json.loads(answer), "most_rss_mib": max(seen) >> 10}
+        return {
+            "wall_s": round(time.monotonic() - began, 1),
+            **json.loads(answer),
+            "most_rss_mib": max(rss for rss, _ in seen) >> 10,
+            "processor_s": round(max(cpu for _, cpu in seen), 1),
+        }
 
 
-def _look(process: "subprocess.Popen[str]", seen: list[int]) -> None:
+def _look(process: "subprocess.Popen[str]", seen: list[tuple[int, float]]) -> None:
     while process.poll() is None:
         try:
             words = Path(f"/proc/{process.pid}/status").read_text().split()
-            seen.append(int(words[words.index("VmHWM:") + 1]))
+            seen.append((int(words[words.index("VmHWM:") + 1]), processor_s(process.pid)))
         except (OSError, ValueError):
             pass
         time.sleep(LOOK_S)
