@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..harness.proc_meters import processor_s
+from ..harness import proc_meters
 from . import sides, topic
 
 STOP_S = 60
@@ -55,11 +55,11 @@ class Side:
         """Load everything into a new warehouse there. Raises RuntimeError for a load that was not as it should be."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        before, began = processor_s(self._process.pid), time.monotonic()
+        before, began = proc_meters.processor_s(self._process.pid), time.monotonic()
         self._process.stdin.write(f"{folder}\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
-        wall_s, processor_s = time.monotonic() - began, processor_s(self._process.pid) - before
+        wall_s, processor_s = time.monotonic() - began, proc_meters.processor_s(self._process.pid) - before
         if not answer:
             raise RuntimeError(f"the load failed:\n{self._log.read_text(errors='replace')[-3000:]}")
         words = json.loads(answer)
