@@ -7,6 +7,9 @@ from typing import ClassVar
 
 from ..errors import HeadraceError
 
+FAULTS_EXIT_CODE = 3
+"""Of a command over all topics: some are at fault and named, and the others are done. To run it again finds the same."""
+
 
 class WarehouseError(HeadraceError):
     """The root of this room's errors."""
@@ -70,7 +73,27 @@ class SparkFailed(WarehouseError):
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic
+        self.reason = reason
         super().__init__(f"load of {topic!r}: Spark failed: {reason}; nothing was committed, run it again")
+
+
+class TopicFailed(WarehouseError):
+    """One topic of a load of many could not be loaded; nothing of it was committed, and the others went on."""
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        self.reason = reason
+        super().__init__(f"load of {topic!r} failed: {reason}")
+
+
+class NotTried(WarehouseError):
+    """A topic of a load of many was not begun, because every topic before it failed by the same."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, topic: str, reason: str) -> None:
+        self.topic = topic
+        super().__init__(f"load of {topic!r} was not begun, because all topics before it failed, as in: {reason}")
 
 
 class NoSuchTable(WarehouseError):

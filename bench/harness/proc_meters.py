@@ -43,6 +43,18 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def processor_s(pid: int) -> float:
+    """Return the processor time of a process and all that it has started, those included that have ended."""
+    ticks = 0
+    for one in descendants(pid):
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        ticks += sum(int(field) for field in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def program(pid: int) -> str:
     """Return the name of the program that a process runs; empty when it has ended."""
     return " ".join(_words(Path(f"/proc/{pid}/comm")))

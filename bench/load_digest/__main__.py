@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..harness.proc_meters import descendants
+from ..harness import proc_meters
 from . import sides, topic
 
 STOP_S = 60
@@ -55,11 +55,11 @@ class Side:
         """Load everything into a new warehouse there. Raises RuntimeError for a load that was not as it should be."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        before, began = _processor_s(self._process.pid), time.monotonic()
+        before, began = proc_meters.processor_s(self._process.pid), time.monotonic()
         self._process.stdin.write(f"{folder}\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
-        wall_s, processor_s = time.monotonic() - began, _processor_s(self._process.pid) - before
+        wall_s, processor_s = time.monotonic() - began, proc_meters.processor_s(self._process.pid) - before
         if not answer:
             raise RuntimeError(f"the load failed:\n{self._log.read_text(errors='replace')[-3000:]}")
         words = json.loads(answer)
@@ -112,18 +112,6 @@ def _both(folder: Path, addresses: topic.Addresses, rows: int) -> Iterator[Mappi
     finally:
         for side in both.values():
             side.close()
-
-
-def _processor_s(pid: int) -> float:
-    """Return the processor time of a process and all that it has started, those included that have ended."""
-    ticks = 0
-    for one in descendants(pid):
-        try:
-            fields = Path(f"/proc/{one}/stat").read_text().rsplit(")", 1)[1].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        ticks += sum(int(field) for field in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _result(rows: int, pairs: list[dict[str, Load]]) -> dict[str, object]:

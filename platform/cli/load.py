@@ -1,4 +1,6 @@
-"""`headrace load TOPIC`: the load, the count, the gate. Each step may be run again at any time; nothing is loaded twice."""
+"""`headrace load TOPIC`, or `--all`: the load, the count, the gate. Each step may be run again at any time; nothing is loaded
+twice.
+"""
 
 import argparse
 import json
@@ -8,12 +10,14 @@ from ..client.errors import UnknownTopic
 from ..errors import HeadraceError
 from ..runtime import logs
 from ..runtime.layout import Layout, is_internal
+from . import load_all
 from .errors import AskedWrongly
 from .topic_names import topics_if_reachable, unknown_topic
 
 HELP = """load what is new of a topic into the warehouse, report what was written, publish the hours that are COMPLETE
 
 example: headrace load access_log
+         headrace load --all
          headrace load access_log --step publish --wait 30
          headrace load access_log --reload 2015-05-17T10"""
 
@@ -28,7 +32,8 @@ STEPS = ("load", "count", "publish")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topic")
+    parser.add_argument("topic", nargs="?")
+    parser.add_argument("--all", action="store_true", help="every topic that has something new, in one Spark application")
     parser.add_argument("--step", choices=STEPS, help="only this step (default: all three, in this order)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     parser.add_argument("--master", help="Spark's master (default: local[2])")
@@ -53,8 +58,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     logs.configure("load", level="WARNING" if arguments.step is None else "INFO")
     layout = Layout.from_environment()
-    results: dict[str, Any] = {"topic": arguments.topic}
     steps: tuple[str, ...] = STEPS if arguments.step is None else (arguments.step,)
+    if arguments.all:
+        if arguments.topic or arguments.reload or arguments.restore:
+            raise AskedWrongly("--all is of every topic: give no TOPIC with it, and --reload and --restore with one TOPIC only")
+        return load_all.run(layout, arguments, steps)
+    if arguments.topic is None:
+        raise AskedWrongly("which topic? `headrace load TOPIC`, or `headrace load --all` for every one that has something new")
+    results: dict[str, Any] = {"topic": arguments.topic}
     if arguments.reload:
         if "load" not in steps:
             raise AskedWrongly(f"--reload belongs to the step load, not to {arguments.step}")

@@ -21,6 +21,9 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 ENGINE_FILE = "engine"
 """In the home, from its first `up` on: the data of one engine means nothing to the other."""
 
+ELSEWHERE = ("HEADRACE_LIVE_BOOTSTRAP", "HEADRACE_OFFLINE_BOOTSTRAP", "HEADRACE_REGISTRY_URL", "HEADRACE_AUDIT_URL")
+"""Variables that name addresses outside this machine, for commands that use a platform which others run."""
+
 AUDIT_TOPIC = "_headrace.audit"
 """Every tier's counts, as JSON. One partition, on the live cluster; kept until checkpoints hold it."""
 AUDIT_CHECKPOINT_TOPIC = "_headrace.audit.checkpoint"
@@ -72,6 +75,8 @@ class Layout:
     home: Path
     port_shift: int = 0
     engine: Engine = "headrace"
+    elsewhere: tuple[tuple[str, str], ...] = ()
+    """Names of `ELSEWHERE` → addresses, of what does not run on this machine."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Layout":
@@ -85,11 +90,13 @@ class Layout:
         home = Path(environment.get("HEADRACE_HOME", "") or ".headrace")
         home = home.absolute()
         named = environment.get("HEADRACE_ENGINE", "") or engine_of(home) or "headrace"
-        return cls(home=home, port_shift=int(shift), engine=known_engine(named))
+        elsewhere = tuple((name, environment[name]) for name in ELSEWHERE if environment.get(name))
+        return cls(home=home, port_shift=int(shift), engine=known_engine(named), elsewhere=elsewhere)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process this same layout."""
-        return {"HEADRACE_HOME": str(self.home), "PORT_SHIFT": str(self.port_shift), "HEADRACE_ENGINE": self.engine}
+        words = {"HEADRACE_HOME": str(self.home), "PORT_SHIFT": str(self.port_shift), "HEADRACE_ENGINE": self.engine}
+        return {**words, **dict(self.elsewhere)}
 
     def port(self, unshifted: int) -> int:
         return unshifted + self.port_shift
@@ -109,15 +116,15 @@ class Layout:
 
     @property
     def live_bootstrap(self) -> str:
-        return self.address(9092)
+        return dict(self.elsewhere).get("HEADRACE_LIVE_BOOTSTRAP") or self.address(9092)
 
     @property
     def offline_bootstrap(self) -> str:
-        return self.address(9192)
+        return dict(self.elsewhere).get("HEADRACE_OFFLINE_BOOTSTRAP") or self.address(9192)
 
     @property
     def registry_url(self) -> str:
-        return f"http://{self.address(8081)}"
+        return dict(self.elsewhere).get("HEADRACE_REGISTRY_URL") or f"http://{self.address(8081)}"
 
     @property
     def airflow_url(self) -> str:
@@ -125,7 +132,7 @@ class Layout:
 
     @property
     def audit_url(self) -> str:
-        return f"http://{self.address(8090)}"
+        return dict(self.elsewhere).get("HEADRACE_AUDIT_URL") or f"http://{self.address(8090)}"
 
     @property
     def frontend_url(self) -> str:

@@ -19,12 +19,15 @@ _OURS = ("security.", "sasl.", "ssl.", "https.", "bootstrap.servers", "metadata.
 
 
 @contextmanager
-def client_config() -> Iterator[dict[str, str]]:
-    """Yield the environment variables for the load; none without `HEADRACE_KAFKA_CONN_ID`. They are good inside the `with`.
+def client_config(named: str | None = None) -> Iterator[dict[str, str]]:
+    """Yield the environment variables for the load; none without names. They are good inside the `with`.
+
+    `named`: the Connections, with commas between; None: as `HEADRACE_KAFKA_CONN_ID` says.
 
     Raises WarehouseError, and Airflow's error for a Connection that it does not have.
     """
-    names = [name.strip() for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    named = os.environ.get(VARIABLE, "") if named is None else named
+    names = [name.strip() for name in named.split(",") if name.strip()]
     if not names:
         yield {}
         return

@@ -12,53 +12,35 @@ does) or which hours are open (the gate does).
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ...audit.model.messages import Skipped
 from ...errors import HeadraceError
-from ...runtime import failpoints, logs
+from ...runtime import logs
 from ...runtime.layout import Layout
-from ..errors import LoadSuperseded, LoadUnproven
-from ..lineage.datasets import TableDataset, TopicDataset
+from ..errors import LoadSuperseded
+from ..lineage.datasets import TopicDataset
 from ..lineage.runs import observed_run
 from ..source import task_reports
 from ..source.log_ends import check_still_there, log_ends
-from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json
+from ..source.offset_ranges import OffsetRange
 from ..warehouse.hours import hours_of_names
-from ..warehouse.load_record import LoadRecord, checksum
-from ..warehouse.topic_table import LOADS, TopicTable
+from ..warehouse.topic_table import TopicTable
 from ..warehouse.warehouse import Warehouse
+from .arguments import add_arguments, settings_of
 from .reload_job import ReloadJob
 from .row_writer import RowWriter
-from .settings import SPLITS, LoadSettings
-from .staging import StagingFolder, sweep
+from .settings import LoadSettings
+from .topic_load import LoadOutcome, TopicLoad, check_row_count, dataset_of, ranges_to_load
 
 log = logs.get_logger(__name__)
 
+__all__ = ["LoadJob", "LoadOutcome", "main"]
+
 ROUNDS = 3
 """How often a load starts again because another one committed first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadOutcome:
-    """The result of one load."""
-
-    topic: str
-    run: str | None = None
-    """None: nothing was new."""
-    snapshot_id: int | None = None
-    row_count: int = 0
-    file_count: int = 0
-    size_bytes: int = 0
-    """Of the files."""
-    quarantined: Mapping[str, int] = field(default_factory=dict)
-    """Code → quarantined records or ranges."""
-    ranges: tuple[OffsetRange, ...] = ()
 
 
 class LoadJob:
@@ -79,22 +61,14 @@ class LoadJob:
             table = self._warehouse.table(topic)
             ends = log_ends(self._settings.bootstrap, topic)
             loaded = table.offsets() if table is not None else {}
-            new = new_ranges(loaded=loaded, log_start=ends.start, log_end=ends.end, topic=topic)
-            if not new:
+            ranges = ranges_to_load(topic, loaded=loaded, log_start=ends.start, log_end=ends.end)
+            if not ranges:
                 return LoadOutcome(topic=topic)
-            _warn_of_expired(topic, loaded, new)
-            # Partitions with nothing new are listed too: an empty range means that the warehouse has everything up to their end.
-            moved = {one.partition: one for one in new}
-            ranges = [
-                moved.get(partition)
-                or OffsetRange(partition=partition, from_offset=max(end, loaded.get(partition, 0)), to_offset=end)
-                for partition, end in sorted(ends.end.items())
-            ]
             read = TopicDataset(bootstrap=self._settings.bootstrap, topic=topic)
             with observed_run("load", topic, inputs=[read]) as observed:
                 outcome = self._load(table, ranges, loaded)
                 if outcome is not None:
-                    observed.wrote(partial(_written, outcome, self._warehouse))
+                    observed.wrote(partial(dataset_of, outcome, self._warehouse))
                     return outcome
             log.info("load_superseded", topic=topic)
         raise LoadSuperseded(topic, ROUNDS)
@@ -102,100 +76,21 @@ class LoadJob:
     def _load(self, table: TopicTable | None, ranges: Sequence[OffsetRange], loaded: Mapping[int, int]) -> LoadOutcome | None:
         """Write and commit `ranges`; return None if another load committed first."""
         settings = self._settings
-        data_folder = self._warehouse.data_folder(settings.topic)
-        folder = StagingFolder(data_folder).open()
-        is_ours_to_discard = True
-        try:
-            sweep(data_folder, self._referenced)
-            log.info("load_began", topic=settings.topic, run=folder.name, ranges=ranges_to_json(ranges))
-            columns, files, total = self._write(table, ranges, folder.path)
-            check_still_there(settings.topic, ranges, log_ends(settings.bootstrap, settings.topic))
-            if table is None:
-                table = self._warehouse.table_with(settings.topic, columns)
-            failpoints.reach("load.before_commit", settings.home)
-            # The commit may have succeeded before the error. The sweep then decides about the files: it knows which ones a
-            # snapshot names.
-            is_ours_to_discard = False
-            record = LoadRecord(
-                run=folder.name,
-                ranges=tuple(ranges),
-                row_count=total.row_count,
-                digests=total.digests,
-                quarantined=total.quarantined,
-                skipped=_skipped(ranges, loaded, total.skipped),
-                files={str(path.relative_to(folder.path)): checksum(path) for path in files},
-            )
-            is_committed = table.commit_load(record=record, files=files, event_columns=columns)
-            if not is_committed:
-                is_ours_to_discard = True
-                return None
-            log.info("load_committed", topic=settings.topic, run=folder.name, rows=total.row_count, files=len(files))
-            failpoints.reach("load.after_commit", settings.home)
-            return LoadOutcome(
-                topic=settings.topic,
-                run=folder.name,
-                snapshot_id=table.snapshot_id(LOADS),
-                row_count=total.row_count,
-                file_count=len(files),
-                size_bytes=sum(path.stat().st_size for path in files),
-                quarantined=total.quarantined_by_code,
-                ranges=tuple(ranges),
-            )
-        finally:
-            self._writer.close()
-            folder.close(discard=is_ours_to_discard)
+        with TopicLoad(settings, self._warehouse, table, ranges=ranges, loaded=loaded) as load:
+            try:
+                columns, files, total = self._write(table, ranges, load.path)
+                check_still_there(settings.topic, ranges, log_ends(settings.bootstrap, settings.topic))
+                return load.commit(columns, files, total)
+            finally:
+                self._writer.close()
 
     def _write(
         self, table: TopicTable | None, ranges: Sequence[OffsetRange], folder: Path
     ) -> tuple[pa.Schema, list[Path], task_reports.Total]:
         columns = table.event_columns() if table is not None else pa.schema([])
         written = self._writer.write(columns, ranges, folder)
-        self._check(written.files, written.total.row_count)
+        check_row_count(self._settings.topic, written.files, written.total.row_count)
         return written.columns, written.files, written.total
-
-    def _check(self, files: Sequence[Path], row_count: int) -> None:
-        written = sum(pq.read_metadata(path).num_rows for path in files)
-        if written != row_count:
-            raise LoadUnproven(self._settings.topic, f"{row_count} rows were read and {written} stand in the files")
-
-    def _referenced(self) -> set[Path]:
-        table = self._warehouse.table(self._settings.topic)
-        return set() if table is None else table.referenced_paths()
-
-
-def _written(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
-    return TableDataset(
-        location=str(warehouse.data_folder(outcome.topic).parent),
-        branch=LOADS,
-        snapshot_id=outcome.snapshot_id,
-        row_count=outcome.row_count,
-        size_bytes=outcome.size_bytes,
-        file_count=outcome.file_count,
-    )
-
-
-def _skipped(
-    ranges: Sequence[OffsetRange], loaded: Mapping[int, int], unreadable: Mapping[int, Sequence[Skipped]]
-) -> dict[int, list[Skipped]]:
-    """Return the offsets that this load passed over, by partition: those that had expired, and those that could not be read."""
-    found = {partition: list(some) for partition, some in unreadable.items()}
-    for one in ranges:
-        begin = loaded.get(one.partition, 0)
-        if begin < one.from_offset:
-            found.setdefault(one.partition, []).insert(0, Skipped(begin, one.from_offset, "expired"))
-    return found
-
-
-def _warn_of_expired(topic: str, loaded: Mapping[int, int], new: Sequence[OffsetRange]) -> None:
-    for one in new:
-        if one.from_offset > loaded.get(one.partition, 0):
-            log.warning(
-                "offsets_expired_before_load",
-                topic=topic,
-                partition=one.partition,
-                from_offset=loaded.get(one.partition, 0),
-                to_offset=one.from_offset,
-            )
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -208,27 +103,13 @@ def main(words: Sequence[str] | None = None) -> int:
         prog="headrace.spark.load.load_job", description="load what is new of one topic into the warehouse"
     )
     parser.add_argument("topic")
-    parser.add_argument("--master", help="Spark's master (default: local[2], or spark-submit's)")
-    parser.add_argument("--bootstrap", default=layout.offline_bootstrap, help="the cluster to load from (default %(default)s)")
-    parser.add_argument("--quarantine", default=layout.live_bootstrap, help="the cluster of the quarantine (default %(default)s)")
-    parser.add_argument("--registry", default=layout.registry_url, help="the schema registry (default %(default)s)")
-    parser.add_argument("--warehouse", type=Path, default=layout.warehouse, help="the warehouse's folder (default %(default)s)")
-    parser.add_argument("--pieces", type=int, default=SPLITS, help="about how many tasks read (default %(default)s)")
+    add_arguments(parser, layout)
     parser.add_argument(
         "--reload", action="append", default=[], metavar="HOUR[..HOUR]", help="read these hours again, and load nothing new"
     )
     arguments = parser.parse_args(words)
     logs.configure("load")
-    settings = LoadSettings(
-        topic=arguments.topic,
-        bootstrap=arguments.bootstrap,
-        quarantine_bootstrap=arguments.quarantine,
-        registry_url=arguments.registry,
-        warehouse=arguments.warehouse,
-        home=layout.home,
-        master=arguments.master,
-        splits=arguments.pieces,
-    )
+    settings = settings_of(arguments, layout, arguments.topic)
     try:
         if arguments.reload:
             again = ReloadJob(settings, hours_of_names(arguments.reload)).run()

@@ -1,24 +1,18 @@
-"""Lets Spark's tasks read ranges of a topic and write their rows, one hour a file."""
+"""Lets Spark's tasks read ranges of topics and write their rows, one hour a file: one Spark job for one topic, or for many."""
 
-import shutil
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import heapq
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ...runtime import logs
-from ...schema_registry.client.registry_client import RegistryClient
-from ..errors import LoadUnproven, SparkFailed
-from ..source import task_reports
-from ..source.columns import SYSTEM_COLUMNS
-from ..source.log_density import bytes_per_offset
-from ..source.offset_ranges import OffsetRange, packed, split_ranges
-from ..source.split_source import SplitSource
-from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
+from ..errors import LoadUnproven, SparkFailed, WarehouseError
+from ..source.offset_ranges import OffsetRange
+from .reading import Reading, Written
 from .settings import LoadSettings
-from .split_task import ANSWER, ANSWER_TYPE, SplitsDone, SplitTask
+from .split_task import ANSWER, ANSWER_TYPE, SplitsDone, SplitTask, TopicsTask
 from .staging import SCRATCH
 
 if TYPE_CHECKING:
@@ -28,25 +22,24 @@ log = logs.get_logger(__name__)
 
 SCHEMA_ROUNDS = 5
 """How often it reads again because records have schemas that the registry's subject does not list."""
+TOPIC_BYTES = 256 << 10
+"""What a group costs besides its bytes, in bytes: connections, its schemas, its file."""
+MOST_FAILED_JOBS = 24
+"""How many Spark jobs of several topics may fail in one application before those topics are given up."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What stands in a folder now."""
-
-    columns: pa.Schema
-    """The event columns."""
-    files: list[Path]
-    total: task_reports.Total
-    """What the tasks read: of all hours."""
+Result = Written | Exception
+"""What became of one topic."""
 
 
 class RowWriter:
     """One Spark session, started with the first write. `close` stops it."""
 
-    def __init__(self, settings: LoadSettings) -> None:
+    def __init__(self, settings: LoadSettings, *, scratch: Path | None = None) -> None:
+        """`scratch`: where Spark spills; None: into the folder of the first write."""
         self._settings = settings
+        self._scratch = scratch
         self._session: SparkSession | None = None
+        self._failed_jobs = 0
 
     def write(
         self, columns: pa.Schema, ranges: Sequence[OffsetRange], folder: Path, *, hours: Collection[int] | None = None
@@ -55,68 +48,92 @@ class RowWriter:
 
         `hours`: only rows of these hours are written; all are read. Raises SparkFailed, LoadUnproven, RegistryError.
         """
-        settings = self._settings
-        registry = RegistryClient(settings.registry_url)
-        columns = event_columns(columns, subject_schemas(registry, settings.topic).values())
-        density = bytes_per_offset(settings.bootstrap, settings.topic, ranges)
-        splits = split_ranges(ranges, splits=settings.splits, max_span=settings.max_split_span, bytes_per_offset=density)
-        groups = packed(splits, tasks=settings.splits, bytes_per_offset=density)
-        for number in range(SCHEMA_ROUNDS):
-            target = folder / f"rows-{number}"
-            done = self._spark_writes(columns, groups, target, hours)
-            reports = [report for one in done for report in one.reports]
-            if sorted(report.split for report in reports) != sorted(splits):
-                raise LoadUnproven(settings.topic, f"{len(splits)} splits were to be read, and {len(reports)} are reported")
-            total = task_reports.total_of(reports)
-            if not total.missing_schema_ids:
-                files = sorted(Path(path) for one in done for path in one.files)
-                _delete_others(target, set(files))
-                return Written(columns=columns, files=files, total=total)
-            wider = event_columns(columns, schemas_by_id(registry, total.missing_schema_ids).values())
-            log.info("load_reads_again", topic=settings.topic, schema_ids=sorted(total.missing_schema_ids))
-            if wider == columns:
-                raise LoadUnproven(
-                    settings.topic, f"schemas {sorted(total.missing_schema_ids)} ask for columns that they do not name"
-                )
-            columns = wider
-            shutil.rmtree(target, ignore_errors=True)
-        raise LoadUnproven(settings.topic, f"new schemas were met in {SCHEMA_ROUNDS} readings, each time others")
+        reading = Reading(self._settings, columns, ranges, folder, hours=hours)
+        found = self.write_all([reading])[reading.topic]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def write_all(self, readings: Sequence[Reading]) -> dict[str, Result]:
+        """Write the rows of different topics, in as few Spark jobs as they take. A topic's fault is its own result."""
+        found: dict[str, Result] = {}
+        left = list(readings)
+        for _ in range(SCHEMA_ROUNDS):
+            if not left:
+                return found
+            answers = self._read(left)
+            again = []
+            for one in left:
+                try:
+                    answer = answers[one.topic]
+                    if isinstance(answer, Exception):
+                        raise answer
+                    written = one.written(answer)
+                except Exception as error:  # one topic's registry, columns or files: the others go on
+                    found[one.topic] = error
+                    continue
+                if written is None:
+                    again.append(one)
+                else:
+                    found[one.topic] = written
+            left = again
+        for one in left:
+            reason = f"new schemas were met in {SCHEMA_ROUNDS} readings, each time others"
+            found[one.topic] = LoadUnproven(one.topic, reason)
+        return found
+
+    def _read(self, readings: Sequence[Reading]) -> dict[str, list[SplitsDone] | WarehouseError]:
+        """Return the answers by topic. A Spark job that fails as a whole is tried again in two halves, down to single topics: so
+        the one that kills its worker stops no other.
+        """
+        found: dict[str, list[SplitsDone] | WarehouseError] = {one.topic: [] for one in readings}
+        waiting = [[one for one in readings if one.group_bytes]]
+        while waiting:
+            some = waiting.pop()
+            if not some:
+                continue
+            try:
+                for done in self._spark_writes(some[0].folder, [one.task() for one in some], self._shares(some)):
+                    mine = found[done.topic]
+                    assert not isinstance(mine, WarehouseError)
+                    mine.append(done)
+            except SparkFailed as error:
+                self._failed_jobs += 1
+                if len(some) == 1 or self._failed_jobs >= MOST_FAILED_JOBS:
+                    found.update({one.topic: SparkFailed(one.topic, error.reason) for one in some})
+                    continue
+                log.warning("spark_job_failed", topics=len(some), reason=error.reason)
+                middle = len(some) // 2
+                waiting += [some[middle:], some[:middle]]
+        return found
+
+    def _shares(self, readings: Sequence[Reading]) -> list[list[tuple[int, int]]]:
+        costs = {(topic, group): size for topic, one in enumerate(readings) for group, size in enumerate(one.group_bytes)}
+        return even_shares(costs, shares=self._settings.splits) if len(readings) > 1 else [[one] for one in sorted(costs)]
 
     def _spark_writes(
-        self, columns: pa.Schema, groups: Sequence[Sequence[OffsetRange]], target: Path, only_hours: Collection[int] | None
+        self, folder: Path, tasks: Sequence[SplitTask], shares: Sequence[Sequence[tuple[int, int]]]
     ) -> list[SplitsDone]:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
-        from .session import start_session
+        from .session import forget_jvm, start_session
 
-        settings = self._settings
-        if not groups:
-            return []
-        if self._session is None:
-            self._session = start_session(f"headrace load {settings.topic}", target.with_name(SCRATCH), master=settings.master)
-        task = SplitTask(
-            source=SplitSource(
-                bootstrap=settings.bootstrap,
-                topic=settings.topic,
-                registry=settings.registry_url,
-                quarantine=settings.quarantine_bootstrap,
-                client_config=None,
-                cluster="offline",
-            ),
-            target=pa.schema([*columns, *SYSTEM_COLUMNS]),
-            groups=groups,
-            folder=str(target),
-            hours=None if only_hours is None else frozenset(only_hours),
-        )
+        topic = self._settings.topic
         try:
-            # One number a partition: a task for each group.
-            numbers = self._session.range(0, len(groups), 1, len(groups))
-            return [SplitsDone.of_json(row[ANSWER]) for row in numbers.mapInArrow(task, ANSWER_TYPE).collect()]
+            if self._session is None:
+                scratch = self._scratch or folder / SCRATCH
+                self._session = start_session(f"headrace load {topic}", scratch, master=self._settings.master)
+            # One number a partition: a task for each share.
+            numbers = self._session.range(0, len(shares), 1, len(shares))
+            answers = numbers.mapInArrow(TopicsTask(topics=tasks, shares=shares), ANSWER_TYPE).collect()
+            return [SplitsDone.of_json(row[ANSWER]) for row in answers]
         except PySparkException as error:
-            raise SparkFailed(settings.topic, _first_lines(error)) from error
+            raise SparkFailed(topic, _first_lines(error)) from error
         except (Py4JError, OSError, EOFError) as error:
-            raise SparkFailed(settings.topic, f"its JVM is gone ({type(error).__name__}: {error})") from error
+            self.close()
+            forget_jvm()
+            raise SparkFailed(topic, f"its JVM is gone ({type(error).__name__}: {error})") from error
 
     def close(self) -> None:
         session, self._session = self._session, None
@@ -127,11 +144,18 @@ class RowWriter:
                 log.warning("spark_not_stopped", reason=str(error).splitlines()[:1])
 
 
-def _delete_others(folder: Path, files: Collection[Path]) -> None:
-    """Delete what attempts have left that did not come to their end, or that were repeated."""
-    for path in folder.glob("*/*.parquet"):
-        if path not in files:
-            path.unlink()
+def even_shares(costs: Mapping[tuple[int, int], int], *, shares: int) -> list[list[tuple[int, int]]]:
+    """Return the groups (number of the topic, number of its group) in at most `shares` parts of about the same cost, each part in
+    the groups' order; none is empty. `costs` are bytes, to which each group's own `TOPIC_BYTES` are added.
+    """
+    count = min(shares, len(costs))
+    lightest = [(0, number) for number in range(count)]
+    found: list[list[tuple[int, int]]] = [[] for _ in range(count)]
+    for group, cost in sorted(costs.items(), key=lambda one: (-one[1], one[0])):
+        weight, number = lightest[0]
+        found[number].append(group)
+        heapq.heapreplace(lightest, (weight + cost + TOPIC_BYTES, number))
+    return [sorted(one) for one in found]
 
 
 def _first_lines(error: Exception) -> str:

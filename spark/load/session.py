@@ -5,8 +5,10 @@ Under spark-submit it uses the master and the settings given there; otherwise it
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ...client.security.chosen import VARIABLE as CLIENT_CONFIG
@@ -47,3 +49,17 @@ def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSessi
     session = builder.getOrCreate()
     session.dataSource.register(TopicDataSource)
     return session
+
+
+def forget_jvm() -> None:
+    """End what is left of a JVM that does not answer any more: the next session starts one of its own."""
+    gateway = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    if gateway is not None:
+        with suppress(Exception):  # py4j's own, of any kind, about connections that are gone
+            gateway.shutdown()
+        process = getattr(gateway, "proc", None)
+        if process is not None:
+            process.kill()
+            process.wait()

@@ -8,6 +8,9 @@ from ...runtime.layout import Layout
 SPLITS = 4
 """About how many tasks read at once. More data makes more tasks, and none reads more than `max_split_span`."""
 
+ALL_TOPICS = "*"
+"""In place of a topic, which no topic is called."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSettings:

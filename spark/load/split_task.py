@@ -1,5 +1,5 @@
 """What a Spark task of a load does: reads splits and writes their rows as files. The rows never leave its process; Spark brings
-the task to its machine, repeats it where that dies, and carries its answer back.
+the task to its machine, repeats it where that dies, and carries its answers back.
 """
 
 import json
@@ -15,43 +15,49 @@ from ..source.task_reports import TaskReport
 from .hour_writer import HourWriter
 
 ANSWER = "answer"
-"""The one column of a task's answer."""
+"""The one column of a task's answers."""
 ANSWER_TYPE = f"{ANSWER} string"
+MOST_WORDS = 2_000
+"""Of a fault, as it is told to the driver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitsDone:
-    """A task's answer."""
+    """What became of one group of a topic's splits."""
 
+    topic: str = ""
     reports: tuple[TaskReport, ...]
     """One for each split."""
     files: tuple[str, ...]
     """Paths; those of an attempt that was repeated are named by nobody."""
+    fault: str = ""
+    """Why the group could not be read and written; empty: it was."""
 
     def as_json(self) -> str:
-        return json.dumps({"reports": [one.as_json() for one in self.reports], "files": self.files})
+        words = {"topic": self.topic, "reports": [one.as_json() for one in self.reports], "files": self.files}
+        return json.dumps({**words, "fault": self.fault})
 
     @classmethod
     def of_json(cls, text: str) -> "SplitsDone":
         words = json.loads(text)
-        return cls(reports=tuple(map(TaskReport.of_json, words["reports"])), files=tuple(words["files"]))
+        return cls(
+            topic=words["topic"],
+            reports=tuple(map(TaskReport.of_json, words["reports"])),
+            files=tuple(words["files"]),
+            fault=words["fault"],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitTask:
-    """Called by Spark with numbers of tasks; goes to the executors as it is."""
+    """The splits of one topic; goes to the executors as it is."""
 
     source: SplitSource
     target: pa.Schema
     groups: Sequence[Sequence[OffsetRange]]
-    """The splits of each task."""
+    """Splits that are read by the same task, one after another."""
     folder: str
     hours: frozenset[int] | None
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield pa.RecordBatch.from_pydict({ANSWER: [self.run(self.groups[number]).as_json()]})
 
     def run(self, splits: Sequence[OffsetRange]) -> SplitsDone:
         """Read the splits to their ends and write their files."""
@@ -66,4 +72,32 @@ class SplitTask:
         except BaseException:
             writer.abandon()
             raise
-        return SplitsDone(reports=tuple(reports), files=tuple(map(str, files)))
+        return SplitsDone(topic=self.source.topic, reports=tuple(reports), files=tuple(map(str, files)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsTask:
+    """Called by Spark with numbers of tasks: groups of one topic, or of many, whose splits share a Spark job."""
+
+    topics: Sequence[SplitTask]
+    shares: Sequence[Sequence[tuple[int, int]]]
+    """For each task the groups that it reads: which of `topics`, and which of its groups."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for topic, group in self.shares[number]:
+                    yield pa.RecordBatch.from_pydict({ANSWER: [self.run(topic, group).as_json()]})
+
+    def run(self, topic: int, group: int) -> SplitsDone:
+        """Read one group. Where several topics share the job, a topic's fault is its answer, and the others go on; a job of one
+        topic fails by it, so that Spark repeats the task if it may.
+        """
+        task = self.topics[topic]
+        try:
+            return task.run(task.groups[group])
+        except Exception as error:  # whatever a topic's records, schemas or files make of it
+            if len(self.topics) == 1:
+                raise
+            words = f"{type(error).__name__}: {error}"[:MOST_WORDS]
+            return SplitsDone(topic=task.source.topic, reports=(), files=(), fault=words)

@@ -7,13 +7,19 @@ table property headrace.announced     {"1": ["2015-05-17T10", "2015-05-18T00/201
 import json
 from collections.abc import Collection, Mapping
 
+from ...runtime.logs import get_logger
 from ..warehouse.hours import hour_name, hour_of_name
 from ..warehouse.proofs import COMPACTED, WITHDRAWN
 from ..warehouse.topic_table import TopicTable
 from ..warehouse.warehouse import Warehouse
 
+log = get_logger(__name__)
+
 MOST_HOURS = 200
 """The most hours of one announcement: Airflow stores them all in one transaction. The next run announces the others."""
+
+MOST_HOURS_OF_ALL = 2_000
+"""The same of all topics together."""
 
 Revisions = Mapping[int, int]
 """Hour since the epoch → revision of its proof."""
@@ -26,6 +32,21 @@ def hours_to_announce(warehouse: Warehouse, topic: str) -> dict[str, int]:
         return {}
     found = missing(_published(warehouse, table), of_text(table.announced))
     return {hour_name(hour): revision for hour, revision in found.items()}
+
+
+def all_hours_to_announce(warehouse: Warehouse, *, most: int = MOST_HOURS_OF_ALL) -> dict[str, dict[str, int]]:
+    """Return topic → hours as `hours_to_announce` of every table, at most `most` in all."""
+    found: dict[str, dict[str, int]] = {}
+    for topic in warehouse.topics():
+        try:
+            hours = hours_to_announce(warehouse, topic)
+        except Exception as error:  # a table's metadata: the count and the publish have told it
+            log.warning("hours_not_announced", topic=topic, reason=f"{type(error).__name__}: {error}")
+            continue
+        some = dict(list(hours.items())[: max(0, most - sum(map(len, found.values())))])
+        if some:
+            found[topic] = some
+    return found
 
 
 def set_announced(warehouse: Warehouse, topic: str, revisions: Mapping[str, int]) -> None:

@@ -64,6 +64,8 @@ class PublishOutcome:
     """Hours that are not published, and why."""
     complete_through: str | None = None
     """The last hour up to which everything known is published; None: not even the first."""
+    may_change_soon: bool = False
+    """Whether the audit is about to decide on an hour: it is worth the wait to publish again."""
     revisions: tuple[Proof, ...] = ()
     """The proofs that this run wrote."""
     added: tuple[DataFile, ...] = ()
@@ -199,6 +201,7 @@ class Gate:
             pending=tuple((hour_name(one.hour), one.reason) for one in named("keep") if not one.is_settled),
             shut=tuple((hour_name(one.hour), one.reason) for one in named("shut")),
             complete_through=None if through is None else hour_name(through),
+            may_change_soon=any(one.may_change_soon for one in decisions),
             revisions=tuple(revisions),
             added=tuple(added),
         )

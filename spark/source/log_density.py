@@ -18,17 +18,18 @@ def bytes_per_offset(bootstrap: str, topic: str, ranges: Sequence[OffsetRange], 
     """
     cluster = Cluster(bootstrap, client_id="headrace-load", security=named_for(bootstrap, client_config))
     try:
-        if not counts_records(cluster):
-            return 1
-        longest = max(ranges, key=lambda one: one.span, default=None)
-        if longest is None or not longest.span:
-            return GUESS_BYTES
-        batches = read_range(
-            cluster, topic, longest.partition, longest.from_offset, longest.to_offset, on_corrupt=lambda bad: None
-        )
-        for header, _ in batches:
-            if header.record_count and not header.is_control:
-                return max(1, header.size_bytes // header.record_count)
-        return GUESS_BYTES
+        return bytes_per_record(cluster, topic, ranges) if counts_records(cluster) else 1
     finally:
         cluster.close()
+
+
+def bytes_per_record(cluster: Cluster, topic: str, ranges: Sequence[OffsetRange]) -> int:
+    """Return about the bytes of a record, by the first batch of the longest range. At least 1. Raises the client's errors."""
+    longest = max(ranges, key=lambda one: one.span, default=None)
+    if longest is None or not longest.span:
+        return GUESS_BYTES
+    batches = read_range(cluster, topic, longest.partition, longest.from_offset, longest.to_offset, on_corrupt=lambda bad: None)
+    for header, _ in batches:
+        if header.record_count and not header.is_control:
+            return max(1, header.size_bytes // header.record_count)
+    return GUESS_BYTES

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.cli.main import main
-from headrace.spark.load import load_job, reload_job
+from headrace.spark.all_topics import job
+from headrace.spark.all_topics.job import AllTopicsOutcome
+from headrace.spark.load import load_job, offline_topics, reload_job
 from headrace.spark.load.load_job import LoadOutcome
 from headrace.spark.load.reload_job import ReloadOutcome
 from headrace.spark.load.settings import LoadSettings
@@ -88,3 +90,33 @@ def test_what_is_no_hour_is_refused(
 
 def test_ranges_of_hours_hold_both_ends_and_hours_before_1970_are_one() -> None:
     assert hours_of_names(["2015-05-17T10..2015-05-17T11", "1969-12-31T23", "1950-01-01T00"]) == {TEN, ELEVEN, -1}
+
+
+def test_all_topics_and_one_topic_are_not_asked_for_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["load", "clicks", "--all"]) == 2
+    assert "--all is of every topic" in capsys.readouterr().err
+    assert main(["load", "--all", "--reload", "2015-05-17T10"]) == 2
+    assert main(["load"]) == 2
+    assert "`headrace load --all`" in capsys.readouterr().err
+
+
+def test_a_load_of_all_topics_names_those_at_fault_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loads = [LoadOutcome(topic="a", run="r", row_count=1_000), LoadOutcome(topic="a", run="s", row_count=5)]
+    outcome = AllTopicsOutcome(topic_count=3, loads=[*loads, LoadOutcome(topic="c", run="t", quarantined={"not_framed": 2})])
+    outcome.faults["b"] = ValueError("no column")
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+    monkeypatch.setattr(offline_topics, "loadable_topics", lambda layout: ["a", "b", "c"])
+    monkeypatch.setattr(job.AllTopicsJob, "run", lambda _, topics: outcome)
+    assert main(["load", "--all", "--step", "load"]) == 3
+    told = capsys.readouterr()
+    assert told.out.splitlines() == [
+        "load: 1,005 rows of a",
+        "load: 0 rows of c, 2 in quarantine",
+        "load: 3 topics, 2 with something new: 1,005 rows",
+    ]
+    assert told.err == "load: topic b: ValueError: no column\n"
+    outcome.faults.clear()
+    assert main(["load", "--all", "--step", "load", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["load"]["row_counts"] == {"a": 1005, "c": 0}

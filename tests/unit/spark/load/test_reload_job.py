@@ -12,8 +12,9 @@ import pytest
 from headrace.audit.model.messages import Stretch
 from headrace.spark.errors import LoadSuperseded, LoadUnproven, LogMoved, ReloadRefused
 from headrace.spark.load import reload_job
+from headrace.spark.load.reading import Written
 from headrace.spark.load.reload_job import ReloadJob
-from headrace.spark.load.row_writer import RowWriter, Written
+from headrace.spark.load.row_writer import RowWriter
 from headrace.spark.load.settings import LoadSettings
 from headrace.spark.load.staging import sweep
 from headrace.spark.publish.count_job import needs_count

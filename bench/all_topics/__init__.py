@@ -1,0 +1,1 @@
+"""Loads of many small topics by one Spark application."""

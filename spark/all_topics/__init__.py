@@ -1,0 +1,1 @@
+"""One Spark application that loads every topic that has something new."""
