@@ -62,9 +62,10 @@ def announce(topic: str) -> dict[str, int]:
     """Emit a partition for each published hour (and each new revision of one) that was not emitted yet; return them."""
     from headrace.runtime.layout import Layout
     from headrace.spark.publish.announcements import hours_to_announce
+    from headrace.spark.warehouse.settings import WarehouseSettings
     from headrace.spark.warehouse.warehouse import Warehouse
 
-    revisions = hours_to_announce(Warehouse(Layout.from_environment().warehouse), topic)
+    revisions = hours_to_announce(Warehouse(WarehouseSettings.of(Layout.from_environment())), topic)
     if revisions:
         asset = Asset(f"headrace://warehouse/{topic}")
         context = get_current_context()
@@ -80,10 +81,11 @@ def announced(topic: str, revisions: dict[str, int]) -> None:
     """Store that Airflow has these hours. A task of its own: Airflow stores a task's partitions when the task has succeeded."""
     from headrace.runtime.layout import Layout
     from headrace.spark.publish.announcements import set_announced
+    from headrace.spark.warehouse.settings import WarehouseSettings
     from headrace.spark.warehouse.warehouse import Warehouse
 
     if revisions:
-        set_announced(Warehouse(Layout.from_environment().warehouse), topic, revisions)
+        set_announced(Warehouse(WarehouseSettings.of(Layout.from_environment())), topic, revisions)
 
 
 @dag(

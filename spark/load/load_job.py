@@ -23,14 +23,16 @@ from ...audit.model.messages import Skipped
 from ...errors import HeadraceError
 from ...runtime import failpoints, logs
 from ...runtime.layout import Layout
-from ..errors import LoadSuperseded, LoadUnproven
+from ..errors import LeaseLost, LoadSuperseded, LoadUnproven
 from ..lineage.datasets import TableDataset, TopicDataset
 from ..lineage.runs import observed_run
 from ..source import task_reports
 from ..source.log_ends import check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json
 from ..warehouse.hours import hours_of_names
-from ..warehouse.load_record import LoadRecord, checksum
+from ..warehouse.load_record import LoadRecord
+from ..warehouse.settings import WarehouseSettings
+from ..warehouse.store import StorePath, below, fetched, uri_of
 from ..warehouse.topic_table import LOADS, TopicTable
 from ..warehouse.warehouse import Warehouse
 from .reload_job import ReloadJob
@@ -102,17 +104,18 @@ class LoadJob:
     def _load(self, table: TopicTable | None, ranges: Sequence[OffsetRange], loaded: Mapping[int, int]) -> LoadOutcome | None:
         """Write and commit `ranges`; return None if another load committed first."""
         settings = self._settings
-        data_folder = self._warehouse.data_folder(settings.topic)
-        folder = StagingFolder(data_folder).open()
-        is_ours_to_discard = True
+        folder = StagingFolder(self._warehouse, settings.topic).open()
+        is_ours_to_discard, is_decided = True, False
         try:
-            sweep(data_folder, self._referenced)
+            sweep(self._warehouse, settings.topic)
             log.info("load_began", topic=settings.topic, run=folder.name, ranges=ranges_to_json(ranges))
-            columns, files, total = self._write(table, ranges, folder.path)
+            columns, files, total = self._write(table, ranges, folder)
             check_still_there(settings.topic, ranges, log_ends(settings.bootstrap, settings.topic))
             if table is None:
                 table = self._warehouse.table_with(settings.topic, columns)
             failpoints.reach("load.before_commit", settings.home)
+            checksums = self._checksums(files, total.row_count)
+            folder.check()
             # The commit may have succeeded before the error. The sweep then decides about the files: it knows which ones a
             # snapshot names.
             is_ours_to_discard = False
@@ -123,9 +126,10 @@ class LoadJob:
                 digests=total.digests,
                 quarantined=total.quarantined,
                 skipped=_skipped(ranges, loaded, total.skipped),
-                files={str(path.relative_to(folder.path)): checksum(path) for path in files},
+                files={below(path, folder.path): checksums[path] for path in files},
             )
             is_committed = table.commit_load(record=record, files=files, event_columns=columns)
+            is_decided = True
             if not is_committed:
                 is_ours_to_discard = True
                 return None
@@ -141,31 +145,35 @@ class LoadJob:
                 quarantined=total.quarantined_by_code,
                 ranges=tuple(ranges),
             )
+        except LeaseLost:
+            log.warning("load_taken_for_dead", topic=settings.topic, run=folder.name)
+            return None
         finally:
             self._writer.close()
-            folder.close(discard=is_ours_to_discard)
+            folder.close(discard=is_ours_to_discard, is_decided=is_decided)
 
     def _write(
-        self, table: TopicTable | None, ranges: Sequence[OffsetRange], folder: Path
-    ) -> tuple[pa.Schema, list[Path], task_reports.Total]:
+        self, table: TopicTable | None, ranges: Sequence[OffsetRange], folder: StagingFolder
+    ) -> tuple[pa.Schema, list[StorePath], task_reports.Total]:
         columns = table.event_columns() if table is not None else pa.schema([])
-        written = self._writer.write(columns, ranges, folder)
-        self._check(written.files, written.total.row_count)
+        written = self._writer.write(columns, ranges, folder.path, scratch=folder.scratch)
         return written.columns, written.files, written.total
 
-    def _check(self, files: Sequence[Path], row_count: int) -> None:
-        written = sum(pq.read_metadata(path).num_rows for path in files)
+    def _checksums(self, files: Sequence[StorePath], row_count: int) -> dict[StorePath, str]:
+        """Return the files' SHA-256 as the store gives them back. Raises LoadUnproven if they hold other than so many rows."""
+        found, written = {}, 0
+        for path in files:
+            with fetched(path) as here:
+                found[path] = here.sha256
+                written += pq.read_metadata(here.path).num_rows
         if written != row_count:
             raise LoadUnproven(self._settings.topic, f"{row_count} rows were read and {written} stand in the files")
-
-    def _referenced(self) -> set[Path]:
-        table = self._warehouse.table(self._settings.topic)
-        return set() if table is None else table.referenced_paths()
+        return found
 
 
 def _written(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
     return TableDataset(
-        location=str(warehouse.data_folder(outcome.topic).parent),
+        location=uri_of(warehouse.data_folder(outcome.topic).parent),
         branch=LOADS,
         snapshot_id=outcome.snapshot_id,
         row_count=outcome.row_count,
@@ -212,7 +220,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--bootstrap", default=layout.offline_bootstrap, help="the cluster to load from (default %(default)s)")
     parser.add_argument("--quarantine", default=layout.live_bootstrap, help="the cluster of the quarantine (default %(default)s)")
     parser.add_argument("--registry", default=layout.registry_url, help="the schema registry (default %(default)s)")
-    parser.add_argument("--warehouse", type=Path, default=layout.warehouse, help="the warehouse's folder (default %(default)s)")
+    parser.add_argument("--warehouse", type=Path, help="a local warehouse's folder (default: what the settings name)")
     parser.add_argument("--pieces", type=int, default=SPLITS, help="about how many tasks read (default %(default)s)")
     parser.add_argument(
         "--reload", action="append", default=[], metavar="HOUR[..HOUR]", help="read these hours again, and load nothing new"
@@ -224,7 +232,7 @@ def main(words: Sequence[str] | None = None) -> int:
         bootstrap=arguments.bootstrap,
         quarantine_bootstrap=arguments.quarantine,
         registry_url=arguments.registry,
-        warehouse=arguments.warehouse,
+        warehouse=arguments.warehouse or WarehouseSettings.of(layout),
         home=layout.home,
         master=arguments.master,
         splits=arguments.pieces,

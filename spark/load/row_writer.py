@@ -1,6 +1,5 @@
 """Lets Spark's tasks read ranges of a topic and write their rows, one hour a file."""
 
-import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,9 @@ from ..source.log_density import bytes_per_offset
 from ..source.offset_ranges import OffsetRange, packed, split_ranges
 from ..source.split_source import SplitSource
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
+from ..warehouse.store import StorePath, files_under, remove_folder
 from .settings import LoadSettings
 from .split_task import ANSWER, ANSWER_TYPE, SplitsDone, SplitTask
-from .staging import SCRATCH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +35,7 @@ class Written:
 
     columns: pa.Schema
     """The event columns."""
-    files: list[Path]
+    files: list[StorePath]
     total: task_reports.Total
     """What the tasks read: of all hours."""
 
@@ -49,11 +48,19 @@ class RowWriter:
         self._session: SparkSession | None = None
 
     def write(
-        self, columns: pa.Schema, ranges: Sequence[OffsetRange], folder: Path, *, hours: Collection[int] | None = None
+        self,
+        columns: pa.Schema,
+        ranges: Sequence[OffsetRange],
+        folder: StorePath,
+        *,
+        scratch: Path,
+        hours: Collection[int] | None = None,
     ) -> Written:
         """Write the rows of `ranges` into the folder, with these event columns and those of the topic's schemas.
 
-        `hours`: only rows of these hours are written; all are read. Raises SparkFailed, LoadUnproven, RegistryError.
+        `scratch`: a folder of this machine, for the session. `hours`: only rows of these are written; all are read.
+
+        Raises SparkFailed, LoadUnproven, RegistryError.
         """
         settings = self._settings
         registry = RegistryClient(settings.registry_url)
@@ -63,13 +70,13 @@ class RowWriter:
         groups = packed(splits, tasks=settings.splits, bytes_per_offset=density)
         for number in range(SCHEMA_ROUNDS):
             target = folder / f"rows-{number}"
-            done = self._spark_writes(columns, groups, target, hours)
+            done = self._spark_writes(columns, groups, target, scratch, hours)
             reports = [report for one in done for report in one.reports]
             if sorted(report.split for report in reports) != sorted(splits):
                 raise LoadUnproven(settings.topic, f"{len(splits)} splits were to be read, and {len(reports)} are reported")
             total = task_reports.total_of(reports)
             if not total.missing_schema_ids:
-                files = sorted(Path(path) for one in done for path in one.files)
+                files = sorted(target / path for one in done for path in one.files)
                 _delete_others(target, set(files))
                 return Written(columns=columns, files=files, total=total)
             wider = event_columns(columns, schemas_by_id(registry, total.missing_schema_ids).values())
@@ -79,11 +86,16 @@ class RowWriter:
                     settings.topic, f"schemas {sorted(total.missing_schema_ids)} ask for columns that they do not name"
                 )
             columns = wider
-            shutil.rmtree(target, ignore_errors=True)
+            remove_folder(target)
         raise LoadUnproven(settings.topic, f"new schemas were met in {SCHEMA_ROUNDS} readings, each time others")
 
     def _spark_writes(
-        self, columns: pa.Schema, groups: Sequence[Sequence[OffsetRange]], target: Path, only_hours: Collection[int] | None
+        self,
+        columns: pa.Schema,
+        groups: Sequence[Sequence[OffsetRange]],
+        target: StorePath,
+        scratch: Path,
+        only_hours: Collection[int] | None,
     ) -> list[SplitsDone]:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
@@ -94,7 +106,7 @@ class RowWriter:
         if not groups:
             return []
         if self._session is None:
-            self._session = start_session(f"headrace load {settings.topic}", target.with_name(SCRATCH), master=settings.master)
+            self._session = start_session(f"headrace load {settings.topic}", scratch, master=settings.master)
         task = SplitTask(
             source=SplitSource(
                 bootstrap=settings.bootstrap,
@@ -106,7 +118,7 @@ class RowWriter:
             ),
             target=pa.schema([*columns, *SYSTEM_COLUMNS]),
             groups=groups,
-            folder=str(target),
+            folder=target,
             hours=None if only_hours is None else frozenset(only_hours),
         )
         try:
@@ -127,9 +139,9 @@ class RowWriter:
                 log.warning("spark_not_stopped", reason=str(error).splitlines()[:1])
 
 
-def _delete_others(folder: Path, files: Collection[Path]) -> None:
+def _delete_others(folder: StorePath, files: Collection[StorePath]) -> None:
     """Delete what attempts have left that did not come to their end, or that were repeated."""
-    for path in folder.glob("*/*.parquet"):
+    for path in files_under(folder):
         if path not in files:
             path.unlink()
 

@@ -4,17 +4,15 @@ It outlives the load's snapshot. It does not stand in the table's folder: anothe
 does not know there. Layout: docs/FORMATS.md.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ...audit.model.messages import Skipped, Stretch
-from ...runtime.whole_file import replace_file
 from ..errors import WarehouseError
 from ..source.offset_ranges import OffsetRange
+from .store import StorePath, replace
 
 VERSION = 1
 
@@ -34,7 +32,7 @@ class LoadRecord:
     files: Mapping[str, str] = field(default_factory=dict)
     """Path inside the run's folder → SHA-256 of the bytes, as committed."""
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: StorePath) -> None:
         words = {
             "v": VERSION,
             "run": self.run,
@@ -51,10 +49,10 @@ class LoadRecord:
             "skipped": {partition: [list(one) for one in found] for partition, found in self.skipped.items()},
             "files": dict(self.files),
         }
-        replace_file(folder / f"{self.run}.json", json.dumps(words).encode())
+        replace(folder / f"{self.run}.json", json.dumps(words).encode())
 
 
-def read_record(folder: Path, run: str) -> LoadRecord | None:
+def read_record(folder: StorePath, run: str) -> LoadRecord | None:
     """Return the record of a run, None if there is none. Raises WarehouseError if it cannot be read."""
     path = folder / f"{run}.json"
     try:
@@ -78,12 +76,6 @@ def read_record(folder: Path, run: str) -> LoadRecord | None:
             f"{path} is no load's record ({type(error).__name__}: {error}): move it away, and what it said of this load is told "
             "by the files alone"
         ) from error
-
-
-def checksum(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal. Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _numbered(words: Mapping[str, Any], read: Any) -> dict[int, Any]:

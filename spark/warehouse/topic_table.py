@@ -4,6 +4,7 @@
     branch main      the published hours, what every reader of Iceberg sees by default
     summary of a load's snapshot   headrace.run, .ranges, .rows, and headrace.offsets: {"<partition>": loaded up to} after it
     ... and of a reload's          headrace.reloaded: the hours, and headrace.offsets as they were
+    ... and of a sweep's           headrace.retired: runs that can never commit from now on, and headrace.offsets as they were
     property headrace.publish      number of the last publish that reached main (`publish/publish_job.py`)
     property headrace.announced    which hours schedulers were told of (`publish/announcements.py`)
 
@@ -15,7 +16,6 @@ conflicting append, which would load twice; so commits are not retried here, and
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,8 +29,11 @@ from pyiceberg.types import DateType, NestedField, StructType, TimestampType, Ti
 from ..errors import WarehouseError
 from ..source.columns import SYSTEM_COLUMNS, settled
 from ..source.offset_ranges import ranges_to_json
+from .catalogs import reaching_catalog
 from .hours import BEFORE_1970, hour_name
 from .load_record import LoadRecord, read_record
+from .object_path import S3Settings
+from .store import StorePath, below, path_of, reaching_store, uri_of
 
 LOADS = "loads"
 MAIN = "main"
@@ -44,6 +47,7 @@ _RUN = "headrace.run"
 _RANGES = "headrace.ranges"
 _ROWS = "headrace.rows"
 _RELOADED = "headrace.reloaded"
+_RETIRED = "headrace.retired"
 _AGAIN = ".again-"
 """`<run>.again-<random>` is the folder of files that a reload wrote in place of the run's own."""
 
@@ -53,16 +57,26 @@ class Run:
     """A load whose rows, or whose offsets, stand in the branch `loads`."""
 
     record: LoadRecord
-    files: tuple[Path, ...]
+    files: tuple[StorePath, ...]
     """Those of its files that the branch names now."""
 
 
 class TopicTable:
     """One topic's table as of its loading; a commit fails if the table has changed since."""
 
-    def __init__(self, topic: str, table: Table, *, data_folder: Path, records_folder: Path, reload: Callable[[], Table]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        table: Table,
+        *,
+        data_folder: StorePath,
+        records_folder: StorePath,
+        s3: S3Settings,
+        reload: Callable[[], Table],
+    ) -> None:
         """`reload` returns the table as it is now, for another attempt to commit."""
         self.topic = topic
+        self._s3 = s3
         self.data_folder = data_folder
         self.records_folder = records_folder
         self._table = table
@@ -107,13 +121,17 @@ class TopicTable:
             )
         return found
 
-    def commit_load(self, *, record: LoadRecord, files: Sequence[Path], event_columns: pa.Schema) -> bool:
+    def path_of(self, file: DataFile | str) -> StorePath:
+        """Return the file that the table names."""
+        return path_of(file if isinstance(file, str) else file.file_path, self._s3)
+
+    def commit_load(self, *, record: LoadRecord, files: Sequence[StorePath], event_columns: pa.Schema) -> bool:
         """Add files, new columns, the ranges' ends and the record in one commit; return False if another load committed first.
 
         Each file holds rows of one hour. The commit is visible as a whole or not at all, and only on the branch `loads`.
         """
         before = self.offsets()
-        if any(one.from_offset < before.get(one.partition, 0) for one in record.ranges):
+        if record.run in self._retired() or any(one.from_offset < before.get(one.partition, 0) for one in record.ranges):
             return False
         record.write(self.records_folder)
         summary = {
@@ -127,7 +145,7 @@ class TopicTable:
             _widen(transaction, event_columns)
             if files:
                 transaction.add_files(
-                    [f"file://{path}" for path in files],
+                    [uri_of(path) for path in files],
                     snapshot_properties=summary,
                     check_duplicate_files=False,
                     branch=LOADS,
@@ -137,25 +155,28 @@ class TopicTable:
                 with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).fast_append():
                     pass
 
-        return self._commit(add, still_wanted=lambda: self.offsets() == before)
+        return self._commit(add, still_wanted=lambda: self.offsets() == before and record.run not in self._retired())
 
     def commit_reload(
         self,
         *,
         hours: Collection[int],
         records: Sequence[LoadRecord],
-        add: Sequence[Path],
+        add: Sequence[StorePath],
         remove: Sequence[DataFile],
         event_columns: pa.Schema,
     ) -> bool:
-        """Put files on `loads` in place of others, in one commit; return False if one of those was replaced meanwhile.
+        """Put files on `loads` in place of others, in one commit; return False if one of those was replaced meanwhile, or if
+        somebody took this reload for dead.
 
         What is loaded stays what it was. `records` replace those of the same runs.
         """
         gone = {file.file_path for file in remove}
 
+        own = {self._folder_of(path) for path in add}
+
         def still_wanted() -> bool:
-            return gone <= {file.file_path for file in self.files(LOADS)}
+            return not own & self._retired() and gone <= {file.file_path for file in self.files(LOADS)}
 
         if not still_wanted():
             return False
@@ -170,9 +191,7 @@ class TopicTable:
             }
             with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).overwrite() as snapshot:
                 for path in add:
-                    snapshot.append_data_file(
-                        parquet_file_to_data_file(self._table.io, transaction.table_metadata, f"file://{path}")
-                    )
+                    snapshot.append_data_file(parquet_file_to_data_file(self._table.io, transaction.table_metadata, uri_of(path)))
                 for file in remove:
                     snapshot.delete_data_file(file)
 
@@ -214,8 +233,9 @@ class TopicTable:
         for _ in range(COMMIT_ATTEMPTS):
             transaction = self._table.transaction()
             try:
-                change(transaction)
-                transaction.commit_transaction()
+                with reaching_catalog(), reaching_store(self.data_folder):
+                    change(transaction)
+                    transaction.commit_transaction()
                 self._table = transaction._table
                 return True
             except (CommitFailedException, ValueError) as error:
@@ -234,12 +254,12 @@ class TopicTable:
 
         That is those with a file or a snapshot there; others were rolled back, or somebody rewrote their files.
         """
-        files: dict[str, list[Path]] = {}
+        files: dict[str, list[StorePath]] = {}
         for file in self.files(LOADS):
-            path = local_path(file.file_path)
-            inside = path.relative_to(self.data_folder).parts if path.is_relative_to(self.data_folder) else ()
-            if len(inside) > 1:
-                files.setdefault(inside[0].partition(_AGAIN)[0], []).append(path)
+            path = self.path_of(file)
+            folder = self._folder_of(path)
+            if folder:
+                files.setdefault(folder.partition(_AGAIN)[0], []).append(path)
         named = [run for one in self._ancestors(LOADS) if (run := _summary(one).get(_RUN)) is not None]
         found = []
         for run in sorted({*files, *named}):
@@ -273,7 +293,7 @@ class TopicTable:
         """Return hour since the epoch → rows, from the files' own metadata."""
         return {hour: sum(file.record_count for file in files) for hour, files in self.files_by_hour(branch).items()}
 
-    def referenced_paths(self) -> set[Path]:
+    def referenced_paths(self) -> set[StorePath]:
         """Return every data file that any snapshot of any branch names, whichever snapshot added it.
 
         A manifest outlives the snapshot that added it: later snapshots go on naming it after the first one has expired.
@@ -281,10 +301,38 @@ class TopicTable:
         io = self._table.io
         manifests = {one.manifest_path: one for snapshot in self._table.metadata.snapshots for one in snapshot.manifests(io)}
         return {
-            local_path(entry.data_file.file_path)
+            self.path_of(entry.data_file)
             for manifest in manifests.values()
             for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
         }
+
+    def retire(self, runs: Collection[str]) -> set[str]:
+        """Make sure that none of these runs' folders is committed from now on; return those that were committed before.
+
+        A commit that is under way, on whichever machine, was begun from a head of `loads` that is none any more after this.
+        """
+        for _ in range(COMMIT_ATTEMPTS):
+            named = {self._folder_of(path) for path in self.referenced_paths()} & set(runs)
+            left = set(runs) - named - self._retired()
+            summary = {_RETIRED: json.dumps(sorted(left)), _OFFSETS: json.dumps(self.offsets(), sort_keys=True)}
+
+            def empty(transaction: Any, summary: dict[str, str] = summary) -> None:
+                with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).fast_append():
+                    pass
+
+            # After a conflict the answer is asked for again: one of them may have committed.
+            if not left or self._commit(empty, still_wanted=lambda: False):
+                return named
+        raise WarehouseError(f"table {self.topic!r} is committed to so often that nothing can be cleaned up: try again")
+
+    def _retired(self) -> set[str]:
+        texts = [_summary(one).get(_RETIRED, "[]") for one in self._table.metadata.snapshots]
+        return {run for one in texts for run in json.loads(one)}
+
+    def _folder_of(self, path: StorePath) -> str:
+        """Return the folder of a run or reload in which the file stands; empty for files of others."""
+        name, _, file = below(path, self.data_folder).partition("/")
+        return name if file else ""
 
     def _head(self, branch: str) -> Snapshot | None:
         return self._table.metadata.snapshot_by_name(branch)
@@ -326,11 +374,6 @@ def _instants(fields: Sequence[NestedField], inside: str) -> Iterator[str]:
                 yield from _instants(struct.fields, f"{inside}{field.name}.")
 
 
-def local_path(uri: str) -> Path:
-    """Return the path of a file's URI in the warehouse: ours begin with `file:///`, those of Java's engines with `file:/`."""
-    return Path("/" + uri.removeprefix("file:").lstrip("/"))
-
-
 def reload_prefix(run: str) -> str:
     """Return how the names of folders begin that hold what a reload wrote for the run."""
     return run + _AGAIN
@@ -338,7 +381,7 @@ def reload_prefix(run: str) -> str:
 
 def is_reloaded(file: DataFile) -> bool:
     """Return whether a reload wrote the file."""
-    return any(_AGAIN in part for part in local_path(file.file_path).parts)
+    return any(_AGAIN in part for part in file.file_path.split("/"))
 
 
 def hour_of(file: DataFile) -> int:
