@@ -15,7 +15,8 @@ from headrace.spark.publish.count_job import count_and_report
 from headrace.spark.publish.publish_job import Gate, PublishOutcome
 from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.hours import hour_name
-from headrace.spark.warehouse.topic_table import LOADS, MAIN, local_path
+from headrace.spark.warehouse.store import local_path
+from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.processes import eventually
 from tests.support.stored_table import Audit
 
