@@ -238,6 +238,11 @@ class TopicTable:
                     transaction.commit_transaction()
                 self._table = transaction._table
                 return True
+            except FileNotFoundError:
+                self._table = self._load_again()
+                if still_wanted():
+                    raise
+                return False  # a sweep took this run for dead, and deleted its files
             except (CommitFailedException, ValueError) as error:
                 # A commit to the other branch in between is a ValueError to pyiceberg: it took the same sequence number.
                 if isinstance(error, ValueError) and "sequence number" not in str(error):
@@ -273,7 +278,8 @@ class TopicTable:
         snapshot = self._head(branch)
         if snapshot is None:
             return []
-        tasks = list(self._table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
+        with reaching_store(self.data_folder):
+            tasks = list(self._table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
         merged = next((task for task in tasks if task.delete_files), None)
         if merged is not None:
             raise WarehouseError(
@@ -299,12 +305,13 @@ class TopicTable:
         A manifest outlives the snapshot that added it: later snapshots go on naming it after the first one has expired.
         """
         io = self._table.io
-        manifests = {one.manifest_path: one for snapshot in self._table.metadata.snapshots for one in snapshot.manifests(io)}
-        return {
-            self.path_of(entry.data_file)
-            for manifest in manifests.values()
-            for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
-        }
+        with reaching_store(self.data_folder):
+            manifests = {one.manifest_path: one for snapshot in self._table.metadata.snapshots for one in snapshot.manifests(io)}
+            return {
+                self.path_of(entry.data_file)
+                for manifest in manifests.values()
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
+            }
 
     def retire(self, runs: Collection[str]) -> set[str]:
         """Make sure that none of these runs' folders is committed from now on; return those that were committed before.

@@ -141,16 +141,16 @@ class Warehouse:
 
     def proofs(self, topic: str) -> Proofs:
         """Return the topic's proofs; the table `headrace.proofs` is created if there is none."""
+        folder = self.folder / "proofs"
         table = self._load(PROOFS)
         if table is None:
             with reaching_catalog(), reaching_store(self.folder):
                 make_namespace(self._catalog(), PROOFS[0])
-                location = uri_of(self.folder / "proofs")
                 try:
-                    table = self._catalog().create_table(PROOFS, schema=PROOFS_SCHEMA, location=location)
+                    table = self._catalog().create_table(PROOFS, schema=PROOFS_SCHEMA, location=uri_of(folder))
                 except (TableAlreadyExistsError, IntegrityError):
                     table = self._catalog().load_table(PROOFS)
-        return Proofs(table, topic)
+        return Proofs(table, topic, folder=folder)
 
     def data_folder(self, topic: str) -> StorePath:
         """Return the folder of the topic's runs, whether or not the table exists."""

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.spark.load.load_job import LoadJob, LoadOutcome
 from headrace.spark.load.settings import LoadSettings
+from headrace.spark.warehouse.settings import WarehouseSettings
 from headrace.spark.warehouse.topic_table import LOADS
 from headrace.spark.warehouse.warehouse import Warehouse
 from headrace.wire.quarantine_record import QuarantineRecord
@@ -38,10 +39,14 @@ LONG_AGO_MS = 1_431_856_800_000
 class Stage:
     """One test's own topic and warehouse on the shared broker and registry."""
 
-    def __init__(self, broker: BrokerProcess, registry: RegistryProcess, home: Path) -> None:
+    def __init__(
+        self, broker: BrokerProcess, registry: RegistryProcess, home: Path, warehouse: WarehouseSettings | None = None
+    ) -> None:
+        """`warehouse`: what the environment names; None: a folder of the home."""
         self.broker, self.registry, self.home = broker, registry, home
         self.topic = f"clicks-{uuid.uuid4().hex[:8]}"
-        self.warehouse = Warehouse(home / "warehouse")
+        self.warehouse = Warehouse(warehouse or home / "warehouse")
+        self._is_named = warehouse is None
         self._processes: list[Process] = []
 
     def create(self, partitions: int = 3) -> None:
@@ -79,7 +84,7 @@ class Stage:
             "bootstrap": self.broker.address,
             "quarantine_bootstrap": self.broker.address,
             "registry_url": self.registry.url,
-            "warehouse": self.warehouse.folder,
+            "warehouse": self.warehouse.settings,
             "home": self.home,
             **changes,
         }
@@ -92,7 +97,8 @@ class Stage:
         """Start the load as Airflow's task would: a process of its own."""
         command = [sys.executable, "-m", "headrace.spark.load.load_job", self.topic, *words]
         command += ["--bootstrap", self.broker.address, "--quarantine", self.broker.address]
-        command += ["--registry", self.registry.url, "--warehouse", str(self.warehouse.folder)]
+        command += ["--registry", self.registry.url]
+        command += ["--warehouse", str(self.warehouse.folder)] if self._is_named else []
         log = self.home / f"load-{uuid.uuid4().hex[:6]}.log"
         self._processes.append(Process(command, log, {"HEADRACE_HOME": str(self.home)}).start())
         return self._processes[-1]
