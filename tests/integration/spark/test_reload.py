@@ -18,9 +18,9 @@ from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.store import local_path
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.processes import eventually
+from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click
 from tests.support.stored_table import Audit
 
-from .conftest import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click
 from .test_load_job import LOAD_MS, assert_the_digests_are_those_of_the_files
 
 HOUR = LONG_AGO_MS // HOUR_MS

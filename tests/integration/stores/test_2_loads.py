@@ -15,10 +15,10 @@ from tests.support.broker import BrokerProcess
 from tests.support.postgresql import PostgresqlServer
 from tests.support.processes import Process, eventually
 from tests.support.registry import RegistryProcess
+from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, Stage, click
 from tests.support.stored_table import Stored
 from tests.support.versitygw import SECRET
 
-from ..spark.conftest import CLICK, HOUR_MS, LONG_AGO_MS, Stage, click
 from .conftest import LOCAL, PASSWORD, REST, S3
 from .worlds import World
 
