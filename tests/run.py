@@ -29,7 +29,7 @@ FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
 SHARED_ROOMS = ("integration", "kafka", "security")
-"""Rooms of which only a share runs here: all but those marked `whole`, which `make test-stores`, `test-kafka`, `test-security` add."""
+"""Of these only a share runs here: all but what is marked `whole`. `make test-stores`, `test-kafka`, `test-security` add it."""
 WORKERS = ["-n", "2", "--dist", "loadfile"]
 """One worker for each core, each with its own ZooKeeper and brokers."""
 ONE_BY_ONE = ("power", "e2e")

@@ -114,7 +114,7 @@ class LoadJob:
             if table is None:
                 table = self._warehouse.table_with(settings.topic, columns)
             failpoints.reach("load.before_commit", settings.home)
-            checksums = self._checksums(files, total.row_count)
+            checksums, size_bytes = self._looked_at(files, total.row_count)
             folder.check()
             # The commit may have succeeded before the error. The sweep then decides about the files: it knows which ones a
             # snapshot names.
@@ -141,7 +141,7 @@ class LoadJob:
                 snapshot_id=table.snapshot_id(LOADS),
                 row_count=total.row_count,
                 file_count=len(files),
-                size_bytes=sum(path.stat().st_size for path in files),
+                size_bytes=size_bytes,
                 quarantined=total.quarantined_by_code,
                 ranges=tuple(ranges),
             )
@@ -159,16 +159,21 @@ class LoadJob:
         written = self._writer.write(columns, ranges, folder.path, scratch=folder.scratch)
         return written.columns, written.files, written.total
 
-    def _checksums(self, files: Sequence[StorePath], row_count: int) -> dict[StorePath, str]:
-        """Return the files' SHA-256 as the store gives them back. Raises LoadUnproven if they hold other than so many rows."""
-        found, written = {}, 0
+    def _looked_at(self, files: Sequence[StorePath], row_count: int) -> tuple[dict[StorePath, str], int]:
+        """Return each file's SHA-256, and all bytes, as the store gives them back.
+
+        Raises LoadUnproven if they do not hold so many rows.
+        """
+        found: dict[StorePath, str] = {}
+        written = size_bytes = 0
         for path in files:
             with fetched(path) as here:
                 found[path] = here.sha256
                 written += pq.read_metadata(here.path).num_rows
+                size_bytes += here.path.stat().st_size
         if written != row_count:
             raise LoadUnproven(self._settings.topic, f"{row_count} rows were read and {written} stand in the files")
-        return found
+        return found, size_bytes
 
 
 def _written(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:

@@ -17,6 +17,9 @@ from ..warehouse.warehouse import Warehouse
 
 log = get_logger(__name__)
 
+MOST_AT_ONCE = 32
+"""Dead runs that one sweep takes on; the next load takes the others."""
+
 
 class StagingFolder:
     """One run's folder, leased. Its name is unique, so file names never repeat across runs."""
@@ -72,7 +75,7 @@ def sweep(warehouse: Warehouse, topic: str) -> int:
     table = warehouse.table(topic) if free else None
     if table is None:
         return 0
-    adopted = [lease for one in free if (lease := warehouse.leases.adopt(one)) is not None]
+    adopted = [lease for one in free[:MOST_AT_ONCE] if (lease := warehouse.leases.adopt(one)) is not None]
     swept = 0
     try:
         committed = table.retire([lease.name.removeprefix(prefix) for lease in adopted])

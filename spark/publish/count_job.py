@@ -103,6 +103,7 @@ class _Plan:
     """What has to be read again."""
 
     def __init__(self, table: TopicTable, *, again: bool = False) -> None:
+        table.look()
         self.before = read_counted(table.records_folder)
         self.runs = {run.record.run: run for run in table.runs()}
         own = {path for run in self.runs.values() for path in run.files}

@@ -123,6 +123,7 @@ class Gate:
             time.sleep(ASK_EVERY_MS / 1000)
 
     def _hours(self, table: TopicTable) -> dict[int, HourFiles]:
+        table.look()
         loads, main = table.files_by_hour(LOADS), table.files_by_hour(MAIN)
         history = self._warehouse.proofs(self._topic).read(up_to_publish=table.last_publish)
         counted = read_counted(table.records_folder)

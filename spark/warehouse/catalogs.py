@@ -1,5 +1,6 @@
 """Opens the warehouse's catalog, whichever it is, and tells when it does not answer."""
 
+import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceErr
 from requests.exceptions import RequestException
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
-from ..errors import CatalogUnreachable
+from ..errors import CatalogUnreachable, WarehouseError
 from .object_path import ObjectPath
 from .settings import WarehouseSettings, sqlite_file
 from .store import uri_of
@@ -55,9 +56,13 @@ def _opened(settings: WarehouseSettings) -> Catalog:
     if settings.catalog.startswith("http"):
         from pyiceberg.catalog.rest import RestCatalog
 
-        return RestCatalog(NAMESPACE, uri=settings.catalog, **words, **settings.rest)
+        rest = dict(settings.rest)
+        words["warehouse"] = rest.pop("catalog-warehouse", words["warehouse"])
+        return RestCatalog(NAMESPACE, uri=settings.catalog, **words, **rest)
     from pyiceberg.catalog.sql import SqlCatalog
 
+    if settings.catalog.startswith("postgresql") and importlib.util.find_spec("psycopg") is None:
+        raise WarehouseError("a catalog in PostgreSQL wants psycopg: pip install 'headrace[postgresql]'")
     return SqlCatalog(NAMESPACE, uri=settings.catalog, pool_pre_ping="true", **words)
 
 

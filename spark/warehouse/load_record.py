@@ -6,6 +6,7 @@ does not know there. Layout: docs/FORMATS.md.
 
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ from ..source.offset_ranges import OffsetRange
 from .store import StorePath, replace
 
 VERSION = 1
+READERS = 16
+"""An object store takes its time for each file, and takes many at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,12 @@ def read_record(folder: StorePath, run: str) -> LoadRecord | None:
             f"{path} is no load's record ({type(error).__name__}: {error}): move it away, and what it said of this load is told "
             "by the files alone"
         ) from error
+
+
+def read_records(folder: StorePath, runs: Sequence[str]) -> list[LoadRecord]:
+    """Return the records of those runs that have one, in order. Raises WarehouseError if one cannot be read."""
+    with ThreadPoolExecutor(READERS) as readers:
+        return [one for one in readers.map(lambda run: read_record(folder, run), runs) if one is not None]
 
 
 def _numbered(words: Mapping[str, Any], read: Any) -> dict[int, Any]:

@@ -27,8 +27,8 @@ from .store import StorePath, local_path, path_of
 CONFIG = "HEADRACE_WAREHOUSE_CONFIG"
 FILE = "warehouse.toml"
 _TEXTS = ("warehouse", "uri", "leases-uri", "s3.endpoint", "s3.region")
-_REST = ("token", "credential", "oauth2-server-uri", "scope", "prefix")
-"""Settings of a REST catalog, handed on as they are."""
+_REST = ("token", "credential", "oauth2-server-uri", "scope", "prefix", "catalog-warehouse")
+"""Settings of a REST catalog. `catalog-warehouse`: what the server calls the warehouse, if not by its location."""
 _KNOWN = (*_TEXTS, "s3.path-style-access", *_REST)
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from ...runtime.whole_file import replace_file
 from ..errors import StoreUnreachable
 from .object_path import SCHEMES, ObjectPath, S3Settings
@@ -64,7 +66,7 @@ def writer(path: StorePath) -> Any:
     if isinstance(path, ObjectPath):
         return path.writer()
     path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("wb")
+    return pa.OSFile(str(path), "wb")
 
 
 @contextmanager

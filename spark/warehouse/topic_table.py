@@ -24,16 +24,16 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import DateType, NestedField, StructType, TimestampType, TimestamptzType
 
 from ..errors import WarehouseError
 from ..source.columns import SYSTEM_COLUMNS, settled
 from ..source.offset_ranges import ranges_to_json
 from .catalogs import reaching_catalog
 from .hours import BEFORE_1970, hour_name
-from .load_record import LoadRecord, read_record
-from .object_path import S3Settings
+from .load_record import LoadRecord, read_records
+from .object_path import ObjectPath, S3Settings
 from .store import StorePath, below, path_of, reaching_store, uri_of
+from .table_columns import widen
 
 LOADS = "loads"
 MAIN = "main"
@@ -77,6 +77,7 @@ class TopicTable:
         """`reload` returns the table as it is now, for another attempt to commit."""
         self.topic = topic
         self._s3 = s3
+        self._listed: dict[str, StorePath] = {}
         self.data_folder = data_folder
         self.records_folder = records_folder
         self._table = table
@@ -123,7 +124,13 @@ class TopicTable:
 
     def path_of(self, file: DataFile | str) -> StorePath:
         """Return the file that the table names."""
-        return path_of(file if isinstance(file, str) else file.file_path, self._s3)
+        found = path_of(file if isinstance(file, str) else file.file_path, self._s3)
+        return self._listed.get(str(found), found) if self._listed else found
+
+    def look(self) -> None:
+        """Ask an object store once for all files of the table, so that sizes and times of each need no request of their own."""
+        if isinstance(self.data_folder, ObjectPath):
+            self._listed = {str(path): path for path in self.data_folder.files()}
 
     def commit_load(self, *, record: LoadRecord, files: Sequence[StorePath], event_columns: pa.Schema) -> bool:
         """Add files, new columns, the ranges' ends and the record in one commit; return False if another load committed first.
@@ -142,7 +149,7 @@ class TopicTable:
         }
 
         def add(transaction: Any) -> None:
-            _widen(transaction, event_columns)
+            widen(transaction, event_columns)
             if files:
                 transaction.add_files(
                     [uri_of(path) for path in files],
@@ -184,7 +191,7 @@ class TopicTable:
             record.write(self.records_folder)
 
         def replace(transaction: Any) -> None:
-            _widen(transaction, event_columns)
+            widen(transaction, event_columns)
             summary = {
                 _OFFSETS: json.dumps(self.offsets(), sort_keys=True),
                 _RELOADED: json.dumps([hour_name(hour) for hour in sorted(hours)]),
@@ -266,12 +273,8 @@ class TopicTable:
             if folder:
                 files.setdefault(folder.partition(_AGAIN)[0], []).append(path)
         named = [run for one in self._ancestors(LOADS) if (run := _summary(one).get(_RUN)) is not None]
-        found = []
-        for run in sorted({*files, *named}):
-            record = read_record(self.records_folder, run)
-            if record is not None:
-                found.append(Run(record=record, files=tuple(sorted(files.get(run, ())))))
-        return found
+        records = read_records(self.records_folder, sorted({*files, *named}))
+        return [Run(record=one, files=tuple(sorted(files.get(one.run, ())))) for one in records]
 
     def files(self, branch: str) -> list[DataFile]:
         """Return the data files that a branch names now. Raises WarehouseError if one has a delete file."""
@@ -354,31 +357,6 @@ class TopicTable:
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
-
-
-def _widen(transaction: Any, event_columns: pa.Schema) -> None:
-    with transaction.update_schema() as update:
-        update.union_by_name(pa.schema([*event_columns, *SYSTEM_COLUMNS]))
-    transaction.set_properties(_properties(transaction.table_metadata.schema()))
-
-
-def _properties(schema: Any) -> dict[str, str]:
-    """Return the properties that follow from the columns.
-
-    Parquet files written by Spark have no field ids: columns are matched by name, new ones too. An event's own instants may lie
-    beyond the year 9999, where pyiceberg's lowest and highest values end in OverflowError: it keeps only their counts.
-    """
-    counted = {f"write.metadata.metrics.column.{name}": "counts" for name in _instants(schema.fields, "") if name != "_timestamp"}
-    return {"schema.name-mapping.default": schema.name_mapping.model_dump_json(), **counted}
-
-
-def _instants(fields: Sequence[NestedField], inside: str) -> Iterator[str]:
-    for field in fields:
-        match field.field_type:
-            case TimestampType() | TimestamptzType() | DateType():
-                yield inside + field.name
-            case StructType() as struct:
-                yield from _instants(struct.fields, f"{inside}{field.name}.")
 
 
 def reload_prefix(run: str) -> str:
