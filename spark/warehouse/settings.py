@@ -29,6 +29,15 @@ FILE = "warehouse.toml"
 _TEXTS = ("warehouse", "uri", "leases-uri", "s3.endpoint", "s3.region")
 _REST = ("token", "credential", "oauth2-server-uri", "scope", "prefix", "catalog-warehouse")
 """Settings of a REST catalog. `catalog-warehouse`: what the server calls the warehouse, if not by its location."""
+_POSTGRESQL = {
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "60000",
+    "options": "-c lock_timeout=60s -c statement_timeout=60s -c idle_in_transaction_session_timeout=60s",
+}
+"""libpq's settings, unless the URI names them."""
 _KNOWN = (*_TEXTS, "s3.path-style-access", *_REST)
 
 
@@ -74,6 +83,14 @@ class WarehouseSettings:
             )
         rest = {name: str(words[name]) for name in _REST if name in words}
         return cls(folder=folder, catalog=catalog, leases=leases, s3=s3, rest=rest, home=layout.home)
+
+
+def _bounded(url: str) -> str:
+    """Return the URL with all waits bounded that it does not bound itself: a machine that lost its power holds no lock for hours."""
+    path, _, query = url.partition("?")
+    named = {word.partition("=")[0] for word in query.split("&") if word}
+    more = [f"{name}={quote(value)}" for name, value in _POSTGRESQL.items() if name not in named]
+    return f"{path}?{'&'.join([*([query] if query else []), *more])}"
 
 
 def sqlite(file: Path) -> str:
@@ -136,9 +153,11 @@ def _catalog(uri: str) -> str:
     """Return the catalog's URL with the driver that is there. The message names no URI: it may hold a password."""
     scheme, _, rest = uri.partition(":")
     if scheme in ("postgresql", "postgres"):
-        return f"postgresql+psycopg:{rest}"
+        return _bounded(f"postgresql+psycopg:{rest}")
     if scheme == "sqlite":
         return uri if "?" in uri else f"{uri}?timeout=30"
-    if scheme in ("postgresql+psycopg", "http", "https"):
+    if scheme == "postgresql+psycopg":
+        return _bounded(uri)
+    if scheme in ("http", "https"):
         return uri
     raise WarehouseError(f"no catalog is known with {scheme}: sqlite:///file, postgresql://user@host/database, https://… are")

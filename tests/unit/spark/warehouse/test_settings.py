@@ -40,8 +40,15 @@ def test_the_environment_names_bucket_endpoint_and_database(tmp_path: Path) -> N
     assert isinstance(found.folder, ObjectPath)
     assert str(found.folder / "tables") == "s3://bucket/some/prefix/tables"
     assert found.folder.s3 == S3Settings(endpoint="http://s3:9000", region="eu-west-1")
-    assert found.catalog == found.leases == f"postgresql+psycopg://me:{SECRET}@host/db"
+    assert found.catalog == found.leases
+    assert found.catalog.startswith(f"postgresql+psycopg://me:{SECRET}@host/db?connect_timeout=10&")
     assert SECRET not in repr(found)
+
+
+def test_every_wait_for_postgresql_is_bounded_unless_the_uri_says_otherwise(tmp_path: Path) -> None:
+    found = of(tmp_path, HEADRACE_CATALOG_URI="postgresql://host/db?connect_timeout=3&options=-c%20lock_timeout%3D1s").catalog
+    assert found.startswith("postgresql+psycopg://host/db?connect_timeout=3&options=-c%20lock_timeout%3D1s&keepalives_idle=30&")
+    assert found.count("options=") == 1
 
 
 def test_a_file_names_the_same_under_icebergs_names_and_the_environment_goes_first(tmp_path: Path) -> None:
