@@ -86,7 +86,7 @@ class WarehouseSettings:
 
 
 def _bounded(url: str) -> str:
-    """Return the URL with all waits bounded that it does not bound itself: a machine that lost its power holds no lock for hours."""
+    """Return the URL with all waits bounded that it does not bound itself: a machine without power holds no lock for hours."""
     path, _, query = url.partition("?")
     named = {word.partition("=")[0] for word in query.split("&") if word}
     more = [f"{name}={quote(value)}" for name, value in _POSTGRESQL.items() if name not in named]
