@@ -22,7 +22,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk chaos-mirror test-clients test-security test-kafka test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk chaos-mirror test-clients test-security test-kafka test-stores test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -75,6 +75,9 @@ test-security: install ## All of our clients on Apache Kafka with TLS and each S
 
 test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (needs Java, and Maven or KAFKA_HOME; ten minutes)
 	$(BIN)/pytest -rs tests/kafka
+
+test-stores: install ## Loads into a folder, an object store and a REST catalog, killed on the way (needs Java, PostgreSQL, Go, Maven; ten minutes)
+	$(BIN)/pytest -rs tests/integration/stores
 
 test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }

@@ -107,6 +107,34 @@ class NoSuchTable(WarehouseError):
         )
 
 
+class StoreUnreachable(HeadraceError):
+    """The object store does not answer, or refuses: nothing is known of the file. No WarehouseError: nothing is damaged."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        super().__init__(f"{name} cannot be reached: {reason}; nothing is lost, run it again once the store answers")
+
+
+class CatalogUnreachable(HeadraceError):
+    """The catalog's database or server does not answer. Whether a commit under way has landed, the next run finds out."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the warehouse's catalog does not answer: {reason}; nothing is lost, run it again once it does")
+
+
+class LeaseLost(WarehouseError):
+    """This process stood still for so long that another one took over what it did."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name}: this process was not heard of, so another one took over; nothing is lost, run it again")
+
+
 class EmptyWarehouse(WarehouseError):
     """The warehouse has no table at all yet."""
 

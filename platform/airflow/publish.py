@@ -56,10 +56,11 @@ def publishing(places: Places, *, pool: str) -> list[Any]:
         """Emit a partition for each published hour (and each new revision of one) that was not emitted yet; return them."""
         from ..runtime.layout import Layout
         from ..spark.publish.announcements import all_hours_to_announce
+        from ..spark.warehouse.settings import WarehouseSettings
         from ..spark.warehouse.warehouse import Warehouse
 
         with of_this_task(places):
-            found = all_hours_to_announce(Warehouse(Layout.from_environment().warehouse))
+            found = all_hours_to_announce(Warehouse(WarehouseSettings.of(Layout.from_environment())))
         context = get_current_context()
         for topic, revisions in found.items():
             asset = Asset(f"headrace://warehouse/{topic}")
@@ -74,10 +75,11 @@ def publishing(places: Places, *, pool: str) -> list[Any]:
         """Store that Airflow has these hours. A task of its own: Airflow stores a task's partitions once it has succeeded."""
         from ..runtime.layout import Layout
         from ..spark.publish.announcements import set_announced
+        from ..spark.warehouse.settings import WarehouseSettings
         from ..spark.warehouse.warehouse import Warehouse
 
         with of_this_task(places):
-            warehouse = Warehouse(Layout.from_environment().warehouse)
+            warehouse = Warehouse(WarehouseSettings.of(Layout.from_environment()))
             for topic, revisions in found.items():
                 set_announced(warehouse, topic, revisions)
 

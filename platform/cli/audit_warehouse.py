@@ -32,11 +32,12 @@ def configure(actions: Any) -> None:
 
 def verify_table(arguments: argparse.Namespace) -> int:
     from ..spark.publish.verify import verify
+    from ..spark.warehouse.settings import WarehouseSettings
     from ..spark.warehouse.warehouse import Warehouse
 
     found = []
     is_sound = True
-    for one in verify(Warehouse(Layout.from_environment().warehouse), arguments.topic):
+    for one in verify(Warehouse(WarehouseSettings.of(Layout.from_environment())), arguments.topic):
         is_sound = is_sound and not one.faults
         if arguments.json:
             found.append(asdict(one))

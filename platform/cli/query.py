@@ -28,10 +28,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from ..spark.errors import BadQuery
     from ..spark.warehouse.query import plain, query
+    from ..spark.warehouse.settings import WarehouseSettings
     from ..spark.warehouse.warehouse import Warehouse
 
     layout = Layout.from_environment()
-    warehouse = Warehouse(layout.warehouse)
+    warehouse = Warehouse(WarehouseSettings.of(layout))
     try:
         answer = query(warehouse, arguments.sql)
     except BadQuery as error:

@@ -151,7 +151,7 @@ class Layout:
 
     @property
     def warehouse(self) -> Path:
-        """The Iceberg warehouse: `catalog.db`, the tables' files, `published/`."""
+        """The Iceberg warehouse, unless a setting names another place (`spark/warehouse/settings.py`)."""
         return self.home / "warehouse"
 
     @property

@@ -24,8 +24,8 @@ from ..lineage.runs import ObservedRun, observed_run
 from ..load.reading import Reading, Written
 from ..load.row_writer import RowWriter
 from ..load.settings import LoadSettings
-from ..load.staging import StagingFolder, sweep
-from ..load.topic_load import LoadOutcome, TopicLoad, check_row_count, dataset_of, ranges_to_load
+from ..load.staging import machine_scratch
+from ..load.topic_load import LoadOutcome, TopicLoad, dataset_of, ranges_to_load
 from ..source.log_ends import LogEnds, check_still_there, ends_of_topics
 from ..warehouse.warehouse import Warehouse
 from .fair_batches import BATCH_BYTES, BATCH_TOPICS, TOPIC_BYTES, FairBatches, NewRecords
@@ -100,17 +100,12 @@ class AllTopicsJob:
 
     @contextmanager
     def _writer(self) -> Iterator[RowWriter]:
-        runs = self._warehouse.folder / "runs"
-        folder = StagingFolder(runs).open()
-        try:
-            sweep(runs, set)
-            writer = RowWriter(self._settings, scratch=folder.path / "spark")
+        with machine_scratch("all") as scratch:
+            writer = RowWriter(self._settings, scratch=scratch)
             try:
                 yield writer
             finally:
                 writer.close()
-        finally:
-            folder.close(discard=True)
 
     def _load(self, news: list[NewRecords], writer: RowWriter, outcome: AllTopicsOutcome) -> None:
         limits = self._limits
@@ -225,7 +220,6 @@ class AllTopicsJob:
         try:
             if isinstance(ends, Exception):
                 raise ends
-            check_row_count(one.topic, written.files, written.total.row_count)
             check_still_there(one.topic, one.load.ranges, ends)
             outcome = one.load.commit(written.columns, written.files, written.total)
         except Exception as error:  # a table that cannot be changed so, a commit that is refused

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from ...runtime.layout import Layout
+from ..warehouse.settings import WarehouseSettings
 from .settings import SPLITS, LoadSettings
 
 
@@ -13,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser, layout: Layout) -> None:
     parser.add_argument("--bootstrap", default=layout.offline_bootstrap, help="the cluster to load from (default %(default)s)")
     parser.add_argument("--quarantine", default=layout.live_bootstrap, help="the cluster of the quarantine (default %(default)s)")
     parser.add_argument("--registry", default=layout.registry_url, help="the schema registry (default %(default)s)")
-    parser.add_argument("--warehouse", type=Path, default=layout.warehouse, help="the warehouse's folder (default %(default)s)")
+    parser.add_argument("--warehouse", type=Path, help="a local warehouse's folder (default: what the settings name)")
     parser.add_argument("--pieces", type=int, default=SPLITS, help="about how many tasks read (default %(default)s)")
 
 
@@ -24,7 +25,7 @@ def settings_of(arguments: argparse.Namespace, layout: Layout, topic: str) -> Lo
         bootstrap=arguments.bootstrap,
         quarantine_bootstrap=arguments.quarantine,
         registry_url=arguments.registry,
-        warehouse=arguments.warehouse,
+        warehouse=arguments.warehouse or WarehouseSettings.of(layout),
         home=layout.home,
         master=arguments.master,
         splits=arguments.pieces,

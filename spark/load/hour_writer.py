@@ -9,7 +9,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..source.columns import HOUR_FIELD
 from ..warehouse.hours import BEFORE_1970
+from ..warehouse.store import StorePath, writer
 
 BUFFER_BYTES = 96 << 20
 MOST_OPEN_FILES = 32
@@ -29,9 +30,15 @@ ZSTD_LEVEL = 3
 
 @dataclass(slots=True)
 class _File:
-    path: Path
     writer: pq.ParquetWriter
+    sink: Any
     row_count: int = 0
+
+    def close(self) -> None:
+        try:
+            self.writer.close()
+        finally:
+            self.sink.close()
 
 
 class HourWriter:
@@ -39,7 +46,7 @@ class HourWriter:
 
     def __init__(
         self,
-        folder: Path,
+        folder: StorePath,
         schema: pa.Schema,
         *,
         name: str,
@@ -60,7 +67,7 @@ class HourWriter:
         self._waiting: dict[int, list[pa.RecordBatch]] = {}
         self._waiting_bytes = 0
         self._open: OrderedDict[int, _File] = OrderedDict()
-        self._paths: list[Path] = []
+        self._paths: list[StorePath] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows of any hours."""
@@ -71,7 +78,7 @@ class HourWriter:
         if self._waiting_bytes >= self._buffer_bytes:
             self._write()
 
-    def finish(self) -> list[Path]:
+    def finish(self) -> list[StorePath]:
         """Write what waits, close the files, and return them in the order in which they were begun."""
         self._write()
         while self._open:
@@ -100,15 +107,15 @@ class HourWriter:
             self._open.move_to_end(hour)
             return found
         if found is not None:
-            self._open.pop(hour).writer.close()
+            self._open.pop(hour).close()
         if len(self._open) >= self._most_open_files:
             self._close_oldest()
         # A name of its own for each attempt: a task that runs twice never writes into the other's file.
         path = self._folder / f"{HOUR_FIELD}={hour}" / f"{self._name}-{os.urandom(8).hex()}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
         # Decimals as pyiceberg writes them. Times and offsets hardly repeat: they are smaller, and sooner written, as they are.
-        writer = pq.ParquetWriter(
-            path,
+        sink = writer(path)
+        parquet = pq.ParquetWriter(
+            sink,
             self._schema,
             compression="zstd",
             compression_level=ZSTD_LEVEL,
@@ -116,12 +123,12 @@ class HourWriter:
             use_dictionary=self._with_dictionary,
         )
         self._paths.append(path)
-        self._open[hour] = found = _File(path, writer)
+        self._open[hour] = found = _File(parquet, sink)
         return found
 
     def _close_oldest(self) -> None:
         _, oldest = self._open.popitem(last=False)
-        oldest.writer.close()
+        oldest.close()
 
 
 def _by_hour(rows: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:

@@ -13,7 +13,6 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -27,13 +26,14 @@ from ..source import task_reports
 from ..source.log_ends import check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange
 from ..warehouse.hours import hours_of_names
+from ..warehouse.store import StorePath
 from ..warehouse.topic_table import TopicTable
 from ..warehouse.warehouse import Warehouse
 from .arguments import add_arguments, settings_of
 from .reload_job import ReloadJob
 from .row_writer import RowWriter
 from .settings import LoadSettings
-from .topic_load import LoadOutcome, TopicLoad, check_row_count, dataset_of, ranges_to_load
+from .topic_load import LoadOutcome, TopicLoad, dataset_of, ranges_to_load
 
 log = logs.get_logger(__name__)
 
@@ -78,18 +78,14 @@ class LoadJob:
         settings = self._settings
         with TopicLoad(settings, self._warehouse, table, ranges=ranges, loaded=loaded) as load:
             try:
-                columns, files, total = self._write(table, ranges, load.path)
+                columns, files, total = self._write(load)
                 check_still_there(settings.topic, ranges, log_ends(settings.bootstrap, settings.topic))
                 return load.commit(columns, files, total)
             finally:
                 self._writer.close()
 
-    def _write(
-        self, table: TopicTable | None, ranges: Sequence[OffsetRange], folder: Path
-    ) -> tuple[pa.Schema, list[Path], task_reports.Total]:
-        columns = table.event_columns() if table is not None else pa.schema([])
-        written = self._writer.write(columns, ranges, folder)
-        check_row_count(self._settings.topic, written.files, written.total.row_count)
+    def _write(self, load: TopicLoad) -> tuple[pa.Schema, list[StorePath], task_reports.Total]:
+        written = self._writer.write(load.columns, load.ranges, load.path, scratch=load.scratch)
         return written.columns, written.files, written.total
 
 

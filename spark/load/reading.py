@@ -1,9 +1,7 @@
 """One topic's part of a write: its splits and columns, the Spark tasks that read them, and what their answers make together."""
 
-import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -16,6 +14,7 @@ from ..source.log_density import bytes_per_offset
 from ..source.offset_ranges import OffsetRange, packed, split_ranges
 from ..source.split_source import SplitSource
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
+from ..warehouse.store import StorePath, files_under, remove_folder
 from .settings import LoadSettings
 from .split_task import SplitsDone, SplitTask
 
@@ -28,7 +27,7 @@ class Written:
 
     columns: pa.Schema
     """The event columns."""
-    files: list[Path]
+    files: list[StorePath]
     total: task_reports.Total
     """What the tasks read: of all hours."""
 
@@ -41,7 +40,7 @@ class Reading:
         settings: LoadSettings,
         columns: pa.Schema,
         ranges: Sequence[OffsetRange],
-        folder: Path,
+        folder: StorePath,
         *,
         hours: Collection[int] | None = None,
         density: int | None = None,
@@ -76,7 +75,7 @@ class Reading:
             ),
             target=pa.schema([*self._columns, *SYSTEM_COLUMNS]),
             groups=self._groups,
-            folder=str(self._target),
+            folder=self._target,
             hours=self._hours,
         )
 
@@ -93,7 +92,7 @@ class Reading:
             raise LoadUnproven(self.topic, f"{len(self._splits)} splits were to be read, and {len(reports)} are reported")
         total = task_reports.total_of(reports)
         if not total.missing_schema_ids:
-            files = sorted(Path(path) for one in done for path in one.files)
+            files = sorted(self._target / path for one in done for path in one.files)
             _delete_others(self._target, set(files))
             return Written(columns=self._columns, files=files, total=total)
         wider = event_columns(self._columns, schemas_by_id(self._registry, total.missing_schema_ids).values())
@@ -101,17 +100,17 @@ class Reading:
         if wider == self._columns:
             raise LoadUnproven(self.topic, f"schemas {sorted(total.missing_schema_ids)} ask for columns that they do not name")
         self._columns = wider
-        shutil.rmtree(self._target, ignore_errors=True)
+        remove_folder(self._target)
         self._number += 1
         return None
 
     @property
-    def _target(self) -> Path:
+    def _target(self) -> StorePath:
         return self.folder / f"rows-{self._number}"
 
 
-def _delete_others(folder: Path, files: Collection[Path]) -> None:
+def _delete_others(folder: StorePath, files: Collection[StorePath]) -> None:
     """Delete what attempts have left that did not come to their end, or that were repeated."""
-    for path in folder.glob("*/*.parquet"):
+    for path in files_under(folder):
         if path not in files:
             path.unlink()

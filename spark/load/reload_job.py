@@ -12,7 +12,6 @@ where its beginning has expired, the load's digest of each window decides.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 from pyiceberg.manifest import DataFile
 
@@ -27,9 +26,10 @@ from ..source.offset_ranges import OffsetRange
 from ..source.task_reports import Total
 from ..warehouse.file_rows import in_range, join_rows, read_file
 from ..warehouse.hours import hour_name
-from ..warehouse.load_record import LoadRecord, checksum
+from ..warehouse.load_record import LoadRecord
 from ..warehouse.proofs import WITHDRAWN, removed_rows
-from ..warehouse.topic_table import LOADS, MAIN, Run, TopicTable, hour_of, local_path, reload_prefix
+from ..warehouse.store import StorePath, below, checksum, uri_of
+from ..warehouse.topic_table import LOADS, MAIN, Run, TopicTable, hour_of, reload_prefix
 from ..warehouse.warehouse import Warehouse
 from .row_writer import RowWriter
 from .settings import LoadSettings
@@ -90,33 +90,38 @@ class ReloadJob:
         ends = log_ends(self._settings.bootstrap, topic)
         ranges = {run.record.run: _still_there(topic, run.record, ends, self._hours) for run in runs}
         records: list[LoadRecord] = []
-        files: list[Path] = []
+        files: list[StorePath] = []
         columns = table.event_columns()
-        is_ours_to_discard = True
+        is_ours_to_discard, is_decided = True, False
         folders: list[StagingFolder] = []
         try:
             for run in runs:
                 name = run.record.run
-                folders.append(StagingFolder(table.data_folder, prefix=reload_prefix(name)).open())
+                folders.append(StagingFolder(self._warehouse, topic, prefix=reload_prefix(name)).open())
                 log.info("reload_began", topic=topic, run=name, hours=sorted(map(hour_name, self._hours)))
-                written = self._writer.write(columns, ranges[name], folders[-1].path, hours=self._hours)
+                written = self._writer.write(
+                    columns, ranges[name], folders[-1].path, scratch=folders[0].scratch, hours=self._hours
+                )
                 columns = written.columns
                 records.append(_record(topic, run.record, ends, self._hours, written.total, written.files, folders[-1].path))
                 files += written.files
             was_read = [one for found in ranges.values() for one in found]
             check_still_there(topic, was_read, log_ends(self._settings.bootstrap, topic))
             failpoints.reach("reload.before_commit", self._settings.home)
+            for folder in folders:
+                folder.check()
             is_ours_to_discard = False
             if not table.commit_reload(hours=self._hours, records=records, add=files, remove=old, event_columns=columns):
                 is_ours_to_discard = True
                 for run in runs:
                     run.record.write(table.records_folder)
                 return None
+            is_decided = True
         finally:
             self._writer.close()
             for folder in folders:
-                folder.close(discard=is_ours_to_discard)
-        rows = sum(file.record_count for file in table.files(LOADS) if local_path(file.file_path) in set(files))
+                folder.close(discard=is_ours_to_discard, is_decided=is_decided)
+        rows = sum(file.record_count for file in table.files(LOADS) if table.path_of(file) in set(files))
         log.info("reload_committed", topic=topic, rows=rows, files=len(files))
         return ReloadOutcome(
             topic=topic,
@@ -139,7 +144,7 @@ class ReloadJob:
         if not found:
             raise ReloadRefused(table.topic, f"no load on the branch {LOADS!r} has a record of {named}")
         own = {path for run in runs for path in run.files}
-        for path in (local_path(file.file_path) for file in old):
+        for path in map(table.path_of, old):
             if path in own:
                 continue
             try:
@@ -204,7 +209,13 @@ def _still_there(topic: str, record: LoadRecord, ends: LogEnds, hours: Collectio
 
 
 def _record(
-    topic: str, old: LoadRecord, ends: LogEnds, hours: Collection[int], total: Total, files: Sequence[Path], folder: Path
+    topic: str,
+    old: LoadRecord,
+    ends: LogEnds,
+    hours: Collection[int],
+    total: Total,
+    files: Sequence[StorePath],
+    folder: StorePath,
 ) -> LoadRecord:
     """Return the load's record after the reload.
 
@@ -234,7 +245,7 @@ def _record(
         quarantined.setdefault(partition, {}).update(aside)
     of_hours = tuple(f"{HOUR_FIELD}={hour}/" for hour in hours)
     kept = {path: one for path, one in old.files.items() if not any(part in path for part in of_hours)}
-    anew = {f"{folder.name}/{path.relative_to(folder)}": checksum(path) for path in files}
+    anew = {f"{folder.name}/{below(path, folder)}": checksum(path) for path in files}
     quarantined = {partition: windows for partition, windows in quarantined.items() if windows}
     return replace(old, digests=digests, quarantined=quarantined, files={**kept, **anew})
 
@@ -257,7 +268,7 @@ def _lost(partition: int, old: LoadRecord, ends: LogEnds, hours: Collection[int]
 
 def _dataset(outcome: ReloadOutcome, warehouse: Warehouse) -> TableDataset:
     return TableDataset(
-        location=str(warehouse.data_folder(outcome.topic).parent),
+        location=uri_of(warehouse.data_folder(outcome.topic).parent),
         branch=LOADS,
         snapshot_id=outcome.snapshot_id,
         row_count=outcome.row_count,

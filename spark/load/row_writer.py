@@ -10,10 +10,10 @@ import pyarrow as pa
 from ...runtime import logs
 from ..errors import LoadUnproven, SparkFailed, WarehouseError
 from ..source.offset_ranges import OffsetRange
+from ..warehouse.store import StorePath
 from .reading import Reading, Written
 from .settings import LoadSettings
 from .split_task import ANSWER, ANSWER_TYPE, SplitsDone, SplitTask, TopicsTask
-from .staging import SCRATCH
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,19 +35,26 @@ class RowWriter:
     """One Spark session, started with the first write. `close` stops it."""
 
     def __init__(self, settings: LoadSettings, *, scratch: Path | None = None) -> None:
-        """`scratch`: where Spark spills; None: into the folder of the first write."""
+        """`scratch`: a folder of this machine, where Spark spills; None: that of the first `write`."""
         self._settings = settings
         self._scratch = scratch
         self._session: SparkSession | None = None
         self._failed_jobs = 0
 
     def write(
-        self, columns: pa.Schema, ranges: Sequence[OffsetRange], folder: Path, *, hours: Collection[int] | None = None
+        self,
+        columns: pa.Schema,
+        ranges: Sequence[OffsetRange],
+        folder: StorePath,
+        *,
+        scratch: Path,
+        hours: Collection[int] | None = None,
     ) -> Written:
         """Write the rows of `ranges` into the folder, with these event columns and those of the topic's schemas.
 
         `hours`: only rows of these hours are written; all are read. Raises SparkFailed, LoadUnproven, RegistryError.
         """
+        self._scratch = self._scratch or scratch
         reading = Reading(self._settings, columns, ranges, folder, hours=hours)
         found = self.write_all([reading])[reading.topic]
         if isinstance(found, Exception):
@@ -93,7 +100,7 @@ class RowWriter:
             if not some:
                 continue
             try:
-                for done in self._spark_writes(some[0].folder, [one.task() for one in some], self._shares(some)):
+                for done in self._spark_writes([one.task() for one in some], self._shares(some)):
                     mine = found[done.topic]
                     assert not isinstance(mine, WarehouseError)
                     mine.append(done)
@@ -111,9 +118,7 @@ class RowWriter:
         costs = {(topic, group): size for topic, one in enumerate(readings) for group, size in enumerate(one.group_bytes)}
         return even_shares(costs, shares=self._settings.splits) if len(readings) > 1 else [[one] for one in sorted(costs)]
 
-    def _spark_writes(
-        self, folder: Path, tasks: Sequence[SplitTask], shares: Sequence[Sequence[tuple[int, int]]]
-    ) -> list[SplitsDone]:
+    def _spark_writes(self, tasks: Sequence[SplitTask], shares: Sequence[Sequence[tuple[int, int]]]) -> list[SplitsDone]:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
@@ -122,8 +127,8 @@ class RowWriter:
         topic = self._settings.topic
         try:
             if self._session is None:
-                scratch = self._scratch or folder / SCRATCH
-                self._session = start_session(f"headrace load {topic}", scratch, master=self._settings.master)
+                assert self._scratch is not None, "write_all wants the scratch folder of the constructor"
+                self._session = start_session(f"headrace load {topic}", self._scratch, master=self._settings.master)
             # One number a partition: a task for each share.
             numbers = self._session.range(0, len(shares), 1, len(shares))
             answers = numbers.mapInArrow(TopicsTask(topics=tasks, shares=shares), ANSWER_TYPE).collect()

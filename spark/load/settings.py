@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...runtime.layout import Layout
+from ..warehouse.settings import WarehouseSettings
 
 SPLITS = 4
 """About how many tasks read at once. More data makes more tasks, and none reads more than `max_split_span`."""
@@ -20,7 +21,8 @@ class LoadSettings:
     bootstrap: str
     quarantine_bootstrap: str
     registry_url: str
-    warehouse: Path
+    warehouse: WarehouseSettings | Path
+    """A folder has its catalog in it, and needs no setting."""
     home: Path | None
     """The folder of the failpoints; None: no failpoints."""
     master: str | None = None
@@ -37,7 +39,7 @@ class LoadSettings:
             bootstrap=layout.offline_bootstrap,
             quarantine_bootstrap=layout.live_bootstrap,
             registry_url=layout.registry_url,
-            warehouse=layout.warehouse,
+            warehouse=WarehouseSettings.of(layout),
             home=layout.home,
             master=master,
         )

@@ -5,13 +5,13 @@ the task to its machine, repeats it where that dies, and carries its answers bac
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
 from ..source.offset_ranges import OffsetRange
 from ..source.split_source import SplitSource
 from ..source.task_reports import TaskReport
+from ..warehouse.store import StorePath, below
 from .hour_writer import HourWriter
 
 ANSWER = "answer"
@@ -29,7 +29,7 @@ class SplitsDone:
     reports: tuple[TaskReport, ...]
     """One for each split."""
     files: tuple[str, ...]
-    """Paths; those of an attempt that was repeated are named by nobody."""
+    """Paths inside the folder; those of an attempt that was repeated are named by nobody."""
     fault: str = ""
     """Why the group could not be read and written; empty: it was."""
 
@@ -56,14 +56,15 @@ class SplitTask:
     target: pa.Schema
     groups: Sequence[Sequence[OffsetRange]]
     """Splits that are read by the same task, one after another."""
-    folder: str
+    folder: StorePath
+    """Of the warehouse: a task writes there directly."""
     hours: frozenset[int] | None
 
     def run(self, splits: Sequence[OffsetRange]) -> SplitsDone:
         """Read the splits to their ends and write their files."""
         reports: list[TaskReport] = []
         name = f"part-{splits[0].partition}-{splits[0].from_offset}"
-        writer = HourWriter(Path(self.folder), self.target, name=name, hours=self.hours)
+        writer = HourWriter(self.folder, self.target, name=name, hours=self.hours)
         try:
             for split in splits:
                 for rows in self.source.rows(split, self.target, on_report=reports.append, wants_digest=True):
@@ -72,7 +73,9 @@ class SplitTask:
         except BaseException:
             writer.abandon()
             raise
-        return SplitsDone(topic=self.source.topic, reports=tuple(reports), files=tuple(map(str, files)))
+        return SplitsDone(
+            topic=self.source.topic, reports=tuple(reports), files=tuple(below(path, self.folder) for path in files)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

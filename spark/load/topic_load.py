@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 
 from ...audit.model.messages import Skipped
 from ...runtime import failpoints, logs
-from ..errors import LoadUnproven
+from ..errors import LeaseLost, LoadUnproven
 from ..lineage.datasets import TableDataset
 from ..source import task_reports
 from ..source.offset_ranges import OffsetRange, new_ranges, ranges_to_json
-from ..warehouse.load_record import LoadRecord, checksum
+from ..warehouse.load_record import LoadRecord
+from ..warehouse.store import StorePath, below, fetched, uri_of
 from ..warehouse.topic_table import LOADS, TopicTable
 from ..warehouse.warehouse import Warehouse
 from .settings import LoadSettings
@@ -58,15 +59,14 @@ class TopicLoad:
         self._warehouse = warehouse
         self._table = table
         self._loaded = loaded
-        self._data_folder = warehouse.data_folder(settings.topic)
-        self._folder = StagingFolder(self._data_folder)
-        self._is_ours_to_discard = True
+        self._folder = StagingFolder(warehouse, settings.topic)
+        self._is_ours_to_discard, self._is_decided = True, False
 
     def __enter__(self) -> "TopicLoad":
         self._folder.open()
         try:
-            sweep(self._data_folder, self._referenced)
             topic = self.settings.topic
+            sweep(self._warehouse, topic)
             log.info("load_began", topic=topic, run=self._folder.name, ranges=ranges_to_json(self.ranges))
         except BaseException:
             self._folder.close(discard=True)
@@ -74,26 +74,41 @@ class TopicLoad:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._folder.close(discard=self._is_ours_to_discard)
+        self._folder.close(discard=self._is_ours_to_discard, is_decided=self._is_decided)
 
     @property
-    def path(self) -> Path:
+    def path(self) -> StorePath:
         """The folder for the rows."""
         return self._folder.path
+
+    @property
+    def scratch(self) -> Path:
+        """A folder of this machine for as long."""
+        return self._folder.scratch
 
     @property
     def columns(self) -> pa.Schema:
         """The table's event columns; none before the first load."""
         return self._table.event_columns() if self._table is not None else pa.schema([])
 
-    def commit(self, columns: pa.Schema, files: Sequence[Path], total: task_reports.Total) -> LoadOutcome | None:
-        """Commit the files; return None if another load committed first.
+    def commit(self, columns: pa.Schema, files: Sequence[StorePath], total: task_reports.Total) -> LoadOutcome | None:
+        """Commit the files; return None if another load committed first, or has taken this one for dead.
 
-        Raises WarehouseError; the commit may have succeeded then, and the next load's sweep decides about the files.
+        Raises LoadUnproven if they do not hold the rows that were read; other WarehouseErrors: the commit may have succeeded
+        then, and the next load's sweep decides about the files.
         """
+        try:
+            return self._commit(columns, files, total)
+        except LeaseLost:
+            log.warning("load_taken_for_dead", topic=self.settings.topic, run=self._folder.name)
+            return None
+
+    def _commit(self, columns: pa.Schema, files: Sequence[StorePath], total: task_reports.Total) -> LoadOutcome | None:
         topic, home, folder = self.settings.topic, self.settings.home, self._folder
         table = self._table if self._table is not None else self._warehouse.table_with(topic, columns)
         failpoints.reach("load.before_commit", home)
+        checksums, size_bytes = _looked_at(topic, files, total.row_count)
+        folder.check()
         # The commit may have succeeded before the error. The sweep then decides about the files: it knows which ones a
         # snapshot names.
         self._is_ours_to_discard = False
@@ -104,9 +119,11 @@ class TopicLoad:
             digests=total.digests,
             quarantined=total.quarantined,
             skipped=_skipped(self.ranges, self._loaded, total.skipped),
-            files={str(path.relative_to(folder.path)): checksum(path) for path in files},
+            files={below(path, folder.path): checksums[path] for path in files},
         )
-        if not table.commit_load(record=record, files=files, event_columns=columns):
+        is_committed = table.commit_load(record=record, files=files, event_columns=columns)
+        self._is_decided = True
+        if not is_committed:
             self._is_ours_to_discard = True
             return None
         log.info("load_committed", topic=topic, run=folder.name, rows=total.row_count, files=len(files))
@@ -117,14 +134,10 @@ class TopicLoad:
             snapshot_id=table.snapshot_id(LOADS),
             row_count=total.row_count,
             file_count=len(files),
-            size_bytes=sum(path.stat().st_size for path in files),
+            size_bytes=size_bytes,
             quarantined=total.quarantined_by_code,
             ranges=self.ranges,
         )
-
-    def _referenced(self) -> set[Path]:
-        table = self._warehouse.table(self.settings.topic)
-        return set() if table is None else table.referenced_paths()
 
 
 def ranges_to_load(
@@ -145,17 +158,27 @@ def ranges_to_load(
     ]
 
 
-def check_row_count(topic: str, files: Sequence[Path], row_count: int) -> None:
-    """Raise LoadUnproven unless the files hold as many rows as were read."""
-    written = sum(pq.read_metadata(path).num_rows for path in files)
+def _looked_at(topic: str, files: Sequence[StorePath], row_count: int) -> tuple[dict[StorePath, str], int]:
+    """Return each file's SHA-256, and all bytes, as the store gives them back.
+
+    Raises LoadUnproven if they do not hold so many rows.
+    """
+    found: dict[StorePath, str] = {}
+    written = size_bytes = 0
+    for path in files:
+        with fetched(path) as here:
+            found[path] = here.sha256
+            written += pq.read_metadata(here.path).num_rows
+            size_bytes += here.path.stat().st_size
     if written != row_count:
         raise LoadUnproven(topic, f"{row_count} rows were read and {written} stand in the files")
+    return found, size_bytes
 
 
 def dataset_of(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
     """Return what OpenLineage is told of a load."""
     return TableDataset(
-        location=str(warehouse.data_folder(outcome.topic).parent),
+        location=uri_of(warehouse.data_folder(outcome.topic).parent),
         branch=LOADS,
         snapshot_id=outcome.snapshot_id,
         row_count=outcome.row_count,

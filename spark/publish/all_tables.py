@@ -9,6 +9,7 @@ from ...client.errors import BrokerUnreachable
 from ...runtime.layout import Layout
 from ...runtime.logs import get_logger
 from ..errors import AuditUnreachable
+from ..warehouse.settings import WarehouseSettings
 from ..warehouse.warehouse import Warehouse
 from .count_job import CountOutcome, run_count
 from .publish_job import WAIT_MS, PublishOutcome, run_publish
@@ -31,7 +32,7 @@ class OfTables(Generic[T]):
 def count_all(layout: Layout) -> OfTables[CountOutcome]:
     """Count and report every table. Raises BrokerUnreachable: the reports are the live cluster's, whatever the table."""
     done: OfTables[CountOutcome] = OfTables()
-    _each(Warehouse(layout.warehouse).topics(), lambda topic: run_count(layout, topic), done)
+    _each(Warehouse(WarehouseSettings.of(layout)).topics(), lambda topic: run_count(layout, topic), done)
     return done
 
 
@@ -42,7 +43,7 @@ def publish_all(layout: Layout, *, wait_ms: int = WAIT_MS, topics: Sequence[str]
     """
     done: OfTables[PublishOutcome] = OfTables()
     deadline = time.monotonic() + wait_ms / 1000
-    left = Warehouse(layout.warehouse).topics() if topics is None else list(topics)
+    left = Warehouse(WarehouseSettings.of(layout)).topics() if topics is None else list(topics)
     while left:
         _each(left, lambda topic: _joined(done.results.get(topic), run_publish(layout, topic, wait_ms=0)), done)
         left = [topic for topic in left if topic not in done.faults and done.results[topic].may_change_soon]

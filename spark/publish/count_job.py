@@ -8,7 +8,6 @@ import os
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,9 @@ from ..source.digest import MODULUS
 from ..source.offset_ranges import OffsetRange
 from ..warehouse.counted import Counted, Facts, read_counted
 from ..warehouse.file_rows import Numbers, Rows, in_range, join_rows, no_rows, read_file, stretches
-from ..warehouse.topic_table import LOADS, Run, TopicTable, local_path
+from ..warehouse.settings import WarehouseSettings
+from ..warehouse.store import StorePath
+from ..warehouse.topic_table import LOADS, Run, TopicTable
 from ..warehouse.warehouse import Warehouse
 from .altered_rows import DecodeAgain, altered, decode_from_log
 
@@ -72,7 +73,7 @@ def count_and_report(
 
 def run_count(layout: Layout, topic: str, *, again: bool = False) -> CountOutcome:
     """Count and report one topic of a local platform. Raises the client's errors if the live cluster is away."""
-    warehouse = Warehouse(layout.warehouse)
+    warehouse = Warehouse(WarehouseSettings.of(layout))
     table = warehouse.table(topic)
     if table is None or not (again or needs_count(table)):
         return CountOutcome(topic=topic)
@@ -102,10 +103,11 @@ class _Plan:
     """What has to be read again."""
 
     def __init__(self, table: TopicTable, *, again: bool = False) -> None:
+        table.look()
         self.before = read_counted(table.records_folder)
         self.runs = {run.record.run: run for run in table.runs()}
         own = {path for run in self.runs.values() for path in run.files}
-        self.others = sorted({local_path(file.file_path) for file in table.files(LOADS)} - own)
+        self.others = sorted(set(map(table.path_of, table.files(LOADS))) - own)
         self.others_changed = again or not _is_as_counted(self.others, self.before.others)
         self.changed = [
             name
@@ -124,7 +126,7 @@ class _Plan:
         ]
 
 
-def _is_as_counted(files: Sequence[Path], facts: Facts) -> bool:
+def _is_as_counted(files: Sequence[StorePath], facts: Facts) -> bool:
     return {str(path) for path in files} == set(facts) and all(facts[str(path)].is_still(path) for path in files)
 
 
@@ -212,10 +214,10 @@ class _Count:
         after.differing = {name: windows for name, windows in self._differing.items() if windows}
         after.write(self._table.records_folder)
 
-    def _facts_of(self, files: Sequence[Path]) -> Facts:
+    def _facts_of(self, files: Sequence[StorePath]) -> Facts:
         return {str(path): self._facts[str(path)] for path in files if str(path) in self._facts}
 
-    def _read(self, path: Path) -> Iterator[Rows]:
+    def _read(self, path: StorePath) -> Iterator[Rows]:
         """Yield the file's rows; nothing if it is gone or cannot be read: then the audit is told that its rows are not there."""
         try:
             self._facts[str(path)], rows = read_file(path)

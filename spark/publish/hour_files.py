@@ -1,8 +1,7 @@
 """What one hour's files are on both branches, against its proofs: what is late, what somebody removed, what is spoiled."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from pyiceberg.manifest import DataFile
@@ -11,11 +10,13 @@ from ..errors import WarehouseError
 from ..source.digest import MODULUS
 from ..warehouse.counted import Facts
 from ..warehouse.file_rows import Rows, join_rows, read_file
-from ..warehouse.load_record import checksum
 from ..warehouse.proofs import COMPACTED, REMOVED, WITHDRAWN, Proof, ProvenFile, removed_rows
-from ..warehouse.topic_table import is_reloaded, local_path
+from ..warehouse.store import StorePath, checksum
+from ..warehouse.topic_table import is_reloaded
 from .gate import HourFacts
 
+PathOf = Callable[[DataFile | str], StorePath]
+"""Returns the file that a table names."""
 Record = tuple[int, int]
 """Partition and offset."""
 
@@ -52,6 +53,7 @@ def examine(
     *,
     differs: bool = False,
     is_restored: bool = False,
+    path_of: PathOf,
 ) -> HourFiles:
     """Return the hour as it stands. Files are read only where somebody touched them or a load wrote the same records again.
 
@@ -66,11 +68,11 @@ def examine(
     named = {file.path: file for file in proof.files} if proof is not None and is_published else {}
     standing = {file.file_path: file for file in main}
     if set(named) != set(standing):
-        found.change, spoiled = _change(proof, named, main, loads)
+        found.change, spoiled = _change(proof, named, main, loads, path_of)
         if found.change == REMOVED and proof is not None:
             removed += proof.row_count - sum(file.record_count for file in main)
     for path in named.keys() & standing.keys():
-        spoiled = spoiled or _spoiled(named[path], proof)
+        spoiled = spoiled or _spoiled(named[path], proof, path_of)
     gone = set(proof.gone) if proof is not None else set()
     gone |= named.keys() - standing.keys()
     if is_restored and not found.change:
@@ -84,10 +86,10 @@ def examine(
         blocked = _TOUCHED if removed else ""
         candidates = [file for file in loads if file.file_path not in standing]
         found.remove = [file for file in main if file.file_path not in {one.file_path for one in loads}]
-    elif is_published and proof is not None and removed and _was_loaded_before(candidates, proof, counted):
+    elif is_published and proof is not None and removed and _was_loaded_before(candidates, proof, counted, path_of):
         late_count, blocked = sum(file.record_count for file in candidates), _TOUCHED
-    elif is_published and proof is not None and candidates and _may_overlap(candidates, proof, counted):
-        late_count, known = _new_records(candidates, main)
+    elif is_published and proof is not None and candidates and _may_overlap(candidates, proof, counted, path_of):
+        late_count, known = _new_records(candidates, main, path_of)
         if known and late_count and gone:
             blocked = f"their files also hold published rows, and {_TOUCHED}"
         elif known and late_count:
@@ -106,7 +108,7 @@ def examine(
         is_reloaded=is_anew,
         blocked=blocked,
         is_published=is_published or bool(main),
-        is_counted=all(_is_counted(file, counted) for file in loads),
+        is_counted=all(_is_counted(path_of(file), counted) for file in loads),
         differs=differs,
         spoiled=spoiled,
         removed=removed,
@@ -117,16 +119,15 @@ def examine(
 _TOUCHED = "somebody had removed or rewritten its files on main: nothing is added again without `--restore HOUR`"
 
 
-def _is_counted(file: DataFile, counted: Facts) -> bool:
-    path = local_path(file.file_path)
+def _is_counted(path: StorePath, counted: Facts) -> bool:
     facts = counted.get(str(path))
     return facts is not None and facts.is_still(path)
 
 
-def _spoiled(proven: ProvenFile, proof: Proof | None) -> str:
+def _spoiled(proven: ProvenFile, proof: Proof | None, path_of: PathOf) -> str:
     """Return what is wrong with a published file; empty if its content is still what was proven."""
     assert proof is not None
-    path = local_path(proven.path)
+    path = path_of(proven.path)
     try:
         now = path.stat()
         if now.st_size == proven.size_bytes and now.st_mtime_ns < proof.at_ms * 1_000_000:
@@ -144,19 +145,19 @@ def _spoiled(proven: ProvenFile, proof: Proof | None) -> str:
 
 
 def _change(
-    proof: Proof | None, named: dict[str, ProvenFile], main: Sequence[DataFile], loads: Sequence[DataFile]
+    proof: Proof | None, named: dict[str, ProvenFile], main: Sequence[DataFile], loads: Sequence[DataFile], path_of: PathOf
 ) -> tuple[str, str]:
     """Return what somebody did to the hour on `main`, and what is wrong with it."""
     if proof is None or proof.verdict == WITHDRAWN:
         return "", "its files on main are named by no proof"
     try:
-        rows = join_rows([read_file(local_path(file.file_path))[1] for file in main])
+        rows = join_rows([read_file(path_of(file))[1] for file in main])
     except (OSError, WarehouseError) as error:
         return "", f"its files on main cannot be read: {error}"
     if (len(rows), f"{rows.hashes.total() % MODULUS:032x}") == (proof.row_count, proof.digest):
         return COMPACTED, ""
     mine = _items(rows)
-    paths = {local_path(path) for path in named} | {local_path(file.file_path) for file in loads}
+    paths = {*map(path_of, named), *map(path_of, loads)}
     originals = {item for path in paths if path.exists() for item in _items(read_file(path)[1])}
     if len(rows) < proof.row_count and len(mine) == len(rows) and mine <= originals:
         return REMOVED, ""
@@ -168,11 +169,11 @@ def _items(rows: Rows) -> set[tuple[int, int, int, int]]:
     return set(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _may_overlap(candidates: Sequence[DataFile], proof: Proof, counted: Facts) -> bool:
+def _may_overlap(candidates: Sequence[DataFile], proof: Proof, counted: Facts, path_of: PathOf) -> bool:
     """Return whether the files may hold records that are published, from the first and last offsets alone."""
     proven = {one.partition: one for one in proof.offsets if one.row_count}
     for file in candidates:
-        mine = counted.get(str(local_path(file.file_path)))
+        mine = counted.get(str(path_of(file)))
         if mine is None:
             return True
         for partition, (first, end, _) in mine.partitions.items():
@@ -182,9 +183,9 @@ def _may_overlap(candidates: Sequence[DataFile], proof: Proof, counted: Facts) -
     return False
 
 
-def _was_loaded_before(candidates: Sequence[DataFile], proof: Proof, counted: Facts) -> bool:
+def _was_loaded_before(candidates: Sequence[DataFile], proof: Proof, counted: Facts, path_of: PathOf) -> bool:
     """Return whether the files may hold records that had been loaded when the hour was proven last: they are not late."""
-    facts = [counted.get(str(local_path(file.file_path))) for file in candidates]
+    facts = [counted.get(str(path_of(file))) for file in candidates]
     return any(
         first < proof.loaded_to(partition)
         for one in facts
@@ -193,22 +194,22 @@ def _was_loaded_before(candidates: Sequence[DataFile], proof: Proof, counted: Fa
     )
 
 
-def _new_records(candidates: Sequence[DataFile], main: Sequence[DataFile]) -> tuple[int, int]:
+def _new_records(candidates: Sequence[DataFile], main: Sequence[DataFile], path_of: PathOf) -> tuple[int, int]:
     """Return how many records of `candidates` readers do not see yet, and how many they do."""
-    seen, mine = _records(main), _records(candidates)
+    seen, mine = _records(main, path_of), _records(candidates, path_of)
     return len(mine - seen), len(mine & seen)
 
 
-def _records(files: Iterable[DataFile]) -> set[Record]:
+def _records(files: Iterable[DataFile], path_of: PathOf) -> set[Record]:
     found: set[Record] = set()
     for file in files:
-        rows = _rows_of(local_path(file.file_path))
+        rows = _rows_of(path_of(file))
         if rows is not None:
             found |= set(zip(rows.partitions.tolist(), rows.offsets.tolist(), strict=True))
     return found
 
 
-def _rows_of(path: Path) -> Rows | None:
+def _rows_of(path: StorePath) -> Rows | None:
     try:
         return read_file(path)[1]
     except (OSError, WarehouseError):
@@ -218,14 +219,15 @@ def _rows_of(path: Path) -> Rows | None:
 class ReadersView:
     """The records that readers see of one hour: its files on `main`, read when first asked."""
 
-    def __init__(self, files: Sequence[DataFile], proof: Proof) -> None:
+    def __init__(self, files: Sequence[DataFile], proof: Proof, path_of: PathOf) -> None:
         self._files = files
         self._proof = proof
+        self._path_of = path_of
         self._rows: Rows | None = None
 
     def count(self, partition: int, first_offset: int, count: int, /) -> int:
         if self._rows is None:
-            parts = [_rows_of(local_path(file.file_path)) for file in self._files]
+            parts = [_rows_of(self._path_of(file)) for file in self._files]
             self._rows = join_rows([rows for rows in parts if rows is not None])
         offsets = self._rows.offsets[self._rows.partitions == partition]
         return int(np.count_nonzero((offsets >= first_offset) & (offsets < first_offset + count)))

@@ -27,8 +27,11 @@ from ..source.digest import MODULUS
 from ..warehouse.counted import Facts, read_counted
 from ..warehouse.file_rows import FileFacts, read_file
 from ..warehouse.hours import hour_name, hour_of_name
+from ..warehouse.leases import Lease
 from ..warehouse.proofs import ERASED, WITHDRAWN, Proof, ProvenFile, proven_offsets
-from ..warehouse.topic_table import LOADS, MAIN, TopicTable, local_path
+from ..warehouse.settings import WarehouseSettings
+from ..warehouse.store import StorePath
+from ..warehouse.topic_table import LOADS, MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
 from . import settings
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
@@ -103,9 +106,9 @@ class Gate:
         if self._warehouse.table(self._topic) is None:
             return PublishOutcome(topic=self._topic)
         # Two at once could add what the other has just withdrawn.
-        with self._warehouse.locked(f"publish-{self._topic}"):
+        with self._warehouse.locked(f"publish-{self._topic}") as lease:
             table, hours, decisions = self._decided(wait_ms)
-            return self._apply(table, hours, decisions)
+            return self._apply(table, hours, decisions, lease)
 
     def _decided(self, wait_ms: int) -> tuple[TopicTable, dict[int, HourFiles], list[HourDecision]]:
         despite = settings.despite(self._warehouse.folder, self._topic)
@@ -116,12 +119,13 @@ class Gate:
             windows: dict[int, list[AuditedWindow]] = {}
             for window in sorted(self._ask(self._topic), key=lambda one: one.window_start_ms):
                 windows.setdefault(window.hour, []).append(window)
-            decisions = self._decide(hours, windows, despite)
+            decisions = self._decide(table, hours, windows, despite)
             if not any(one.may_change_soon for one in decisions) or self._clock.monotonic_ms() >= deadline_ms:
                 return table, hours, decisions
             time.sleep(ASK_EVERY_MS / 1000)
 
     def _hours(self, table: TopicTable) -> dict[int, HourFiles]:
+        table.look()
         loads, main = table.files_by_hour(LOADS), table.files_by_hour(MAIN)
         history = self._warehouse.proofs(self._topic).read(up_to_publish=table.last_publish)
         counted = read_counted(table.records_folder)
@@ -136,18 +140,23 @@ class Gate:
                 files,
                 differs=hour in differing,
                 is_restored=hour in self._restore,
+                path_of=table.path_of,
             )
             for hour in sorted({*loads, *main, *history})
         }
 
     def _decide(
-        self, hours: dict[int, HourFiles], windows: Mapping[int, Sequence[AuditedWindow]], despite: frozenset[str]
+        self,
+        table: TopicTable,
+        hours: dict[int, HourFiles],
+        windows: Mapping[int, Sequence[AuditedWindow]],
+        despite: frozenset[str],
     ) -> list[HourDecision]:
         now_ms = self._clock.now_ms()
         decisions = {}
         for hour in sorted({*hours, *windows}):
             mine = hours.setdefault(hour, _no_files(hour))
-            view = ReadersView(mine.main, mine.proof) if mine.proof is not None else None
+            view = ReadersView(mine.main, mine.proof, table.path_of) if mine.proof is not None else None
             decisions[hour] = decide(mine.facts, windows.get(hour, ()), view, despite=despite, now_ms=now_ms)
         proven = {hour for hour, one in decisions.items() if one.is_settled and one.windows}
         empty = empty_hours(decisions, proven)
@@ -157,7 +166,9 @@ class Gate:
             decisions[hour] = never_proven(hour) if hour in in_days else decide(hours[hour].facts, (), None, now_ms=now_ms)
         return [decisions[hour] for hour in sorted(decisions)]
 
-    def _apply(self, table: TopicTable, hours: Mapping[int, HourFiles], decisions: Sequence[HourDecision]) -> PublishOutcome:
+    def _apply(
+        self, table: TopicTable, hours: Mapping[int, HourFiles], decisions: Sequence[HourDecision], lease: Lease
+    ) -> PublishOutcome:
         number = table.last_publish + 1
         counted = read_counted(table.records_folder).files()
         revisions: list[Proof] = []
@@ -174,10 +185,12 @@ class Gate:
                 continue
             revisions.append(self._revision(table, mine, decision, number, counted))
         if revisions:
+            lease.check()
             proofs = self._warehouse.proofs(self._topic)
             proofs.discard_leftovers(after_publish=table.last_publish)
             proofs.append(revisions)
-            failpoints.reach("publish.before_commit", self._warehouse.folder.parent)
+            failpoints.reach("publish.before_commit", self._warehouse.home)
+            lease.check()
             table.commit_publish(number=number, add=add, remove=remove)
         return self._outcome(decisions, revisions, add)
 
@@ -214,7 +227,7 @@ class Gate:
             after = mine.after
             is_erased = decision.reason.startswith(ERASED)
             verdict = decision.verdict if decision.action == "publish" else (mine.change if not is_erased else ERASED)
-        facts = {file.file_path: _facts(file, counted) for file in after}
+        facts = {file.file_path: _facts(table.path_of(file), counted) for file in after}
         return Proof(
             topic=self._topic,
             hour=mine.hour,
@@ -247,8 +260,7 @@ def _no_files(hour: int) -> HourFiles:
     return HourFiles(hour=hour, facts=HourFacts(hour=hour), main=[], proof=None)
 
 
-def _facts(file: DataFile, counted: Mapping[str, FileFacts]) -> FileFacts:
-    path = local_path(file.file_path)
+def _facts(path: StorePath, counted: Mapping[str, FileFacts]) -> FileFacts:
     facts = counted.get(str(path))
     return facts if facts is not None and facts.is_still(path) else read_file(path)[0]
 
@@ -305,7 +317,7 @@ def ask_for_sequences(url: str) -> AskSequences:
 def run_publish(layout: Layout, topic: str, *, wait_ms: int = WAIT_MS, restore: Collection[str] = ()) -> PublishOutcome:
     """Publish one topic of a local platform; `restore`: names of hours, see `Gate`. Raises WarehouseError for other names."""
     hours = {hour_of_name(name) for name in restore}
-    warehouse = Warehouse(layout.warehouse)
+    warehouse = Warehouse(WarehouseSettings.of(layout))
     url = layout.audit_url
     gate = Gate(
         warehouse,

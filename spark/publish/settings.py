@@ -7,16 +7,16 @@ despite = ["expired"]
 """
 
 import tomllib
-from pathlib import Path
 from typing import Any
 
 from ...audit.model.messages import LOSS_NAMES
 from ..errors import WarehouseError
+from ..warehouse.store import StorePath
 
 NAME = "publish.toml"
 
 
-def despite(warehouse: Path, topic: str) -> frozenset[str]:
+def despite(warehouse: StorePath, topic: str) -> frozenset[str]:
     """Return the losses that do not keep the topic's hours shut; none by default. Raises WarehouseError for a wrong file."""
     path = warehouse / NAME
     try:

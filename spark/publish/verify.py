@@ -15,7 +15,7 @@ from ..source.digest import MODULUS
 from ..warehouse.file_rows import FileFacts, Rows, join_rows, read_file
 from ..warehouse.hours import hour_name
 from ..warehouse.proofs import WITHDRAWN, Proof, ProvenOffsets, proven_offsets
-from ..warehouse.topic_table import MAIN, local_path
+from ..warehouse.topic_table import MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
 
 _Read = tuple[FileFacts, Rows] | str
@@ -41,10 +41,10 @@ def verify(warehouse: Warehouse, topic: str) -> Iterator[HourCheck]:
     main = table.files_by_hour(MAIN)
     history = warehouse.proofs(topic).read(up_to_publish=table.last_publish)
     for hour in sorted({*main, *history}):
-        yield _verify_hour(hour, main.get(hour, ()), history.get(hour, ()))
+        yield _verify_hour(table, hour, main.get(hour, ()), history.get(hour, ()))
 
 
-def _verify_hour(hour: int, main: Sequence[DataFile], history: Sequence[Proof]) -> HourCheck:
+def _verify_hour(table: TopicTable, hour: int, main: Sequence[DataFile], history: Sequence[Proof]) -> HourCheck:
     if not history:
         faults = tuple(f"{file.file_path} is on main and no proof names it" for file in main)
         rows = sum(file.record_count for file in main)
@@ -59,7 +59,7 @@ def _verify_hour(hour: int, main: Sequence[DataFile], history: Sequence[Proof]) 
                 f"revision {proof.revision} follows revision {before} and names {proof.previous} as the one before"
             )
         before = proof.revision
-        faults_found += [f"revision {proof.revision}: {fault}" for fault in _faults(proof, read, may_be_gone=not is_last)]
+        faults_found += [f"revision {proof.revision}: {fault}" for fault in _faults(table, proof, read, may_be_gone=not is_last)]
     last = history[-1]
     named, standing = {file.path for file in last.files}, {file.file_path for file in main}
     faults_found += [f"{path} is proven and not on main" for path in sorted(named - standing)]
@@ -73,13 +73,13 @@ def _verify_hour(hour: int, main: Sequence[DataFile], history: Sequence[Proof]) 
     )
 
 
-def _faults(proof: Proof, read: dict[str, _Read], *, may_be_gone: bool) -> Iterator[str]:
+def _faults(table: TopicTable, proof: Proof, read: dict[str, _Read], *, may_be_gone: bool) -> Iterator[str]:
     if proof.verdict == WITHDRAWN and proof.files:
         yield "withdrawn, and it names files"
     facts, parts = [], []
     for file in proof.files:
         if file.path not in read:
-            read[file.path] = _read(file.path)
+            read[file.path] = _read(table, file.path)
         found = read[file.path]
         if isinstance(found, str):
             if not may_be_gone:
@@ -107,9 +107,9 @@ def _faults(proof: Proof, read: dict[str, _Read], *, may_be_gone: bool) -> Itera
         yield f"offsets were {_words(proof.offsets)} and are {_words(now_offsets)}"
 
 
-def _read(path: str) -> _Read:
+def _read(table: TopicTable, path: str) -> _Read:
     try:
-        return read_file(local_path(path))
+        return read_file(table.path_of(path))
     except FileNotFoundError:
         return f"{path} is gone"
     except WarehouseError as error:

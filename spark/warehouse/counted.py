@@ -6,10 +6,9 @@ Bookkeeping, not truth: without it everything is read and reported again, which 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from ...runtime.whole_file import replace_file
 from .file_rows import FileFacts
+from .store import StorePath, replace
 
 NAME = "counted.json"
 VERSION = 1
@@ -38,7 +37,7 @@ class Counted:
             found.update(facts)
         return found
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: StorePath) -> None:
         words = {
             "v": VERSION,
             "offsets": {str(partition): offset for partition, offset in self.offsets.items()},
@@ -46,10 +45,10 @@ class Counted:
             "others": _words(self.others),
             "differing": self.differing,
         }
-        replace_file(folder / NAME, json.dumps(words).encode())
+        replace(folder / NAME, json.dumps(words).encode())
 
 
-def read_counted(folder: Path) -> Counted:
+def read_counted(folder: StorePath) -> Counted:
     """Return the state of the table in this folder; an empty one if there is none, or none that can be read."""
     try:
         words = json.loads((folder / NAME).read_text())

@@ -18,7 +18,7 @@ from ..errors import WarehouseError
 from ..source.digest import RowHashes, row_hashes
 from ..source.offset_ranges import OffsetRange
 from ..source.split_reader import window_starts
-from .load_record import checksum
+from .store import StorePath, fetched
 
 BATCH_ROWS = 65_536
 Numbers = NDArray[np.int64]
@@ -58,8 +58,11 @@ class FileFacts:
     partitions: Mapping[int, tuple[int, int, int]]
     """Partition → first offset, offset after the last, rows."""
 
-    def is_still(self, path: Path) -> bool:
-        """Return whether the file has the size and the time of change that it had: then nobody wrote to it."""
+    def is_still(self, path: StorePath) -> bool:
+        """Return whether the file has the size and the time of change that it had: then nobody wrote to it.
+
+        Raises StoreUnreachable.
+        """
         try:
             now = path.stat()
         except OSError:
@@ -88,15 +91,19 @@ class FileFacts:
         )
 
 
-def read_file(path: Path) -> tuple[FileFacts, Rows]:
-    """Return the facts and the rows of a file. Raises FileNotFoundError, WarehouseError for a file that cannot be read."""
+def read_file(path: StorePath) -> tuple[FileFacts, Rows]:
+    """Return the facts and the rows of a file.
+
+    Raises FileNotFoundError, WarehouseError for a file that cannot be read, StoreUnreachable.
+    """
     try:
         before = path.stat()
-        rows = _joined(list(_batches(path)))
+        with fetched(path) as here:
+            rows, sha256 = _joined(list(_batches(here.path))), here.sha256
         found = FileFacts(
             size_bytes=before.st_size,
             mtime_ns=before.st_mtime_ns,
-            sha256=checksum(path),
+            sha256=sha256,
             row_count=len(rows),
             digest=rows.hashes.total(),
             partitions=_partitions(rows),

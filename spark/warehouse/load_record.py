@@ -4,19 +4,20 @@ It outlives the load's snapshot. It does not stand in the table's folder: anothe
 does not know there. Layout: docs/FORMATS.md.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ...audit.model.messages import Skipped, Stretch
-from ...runtime.whole_file import replace_file
 from ..errors import WarehouseError
 from ..source.offset_ranges import OffsetRange
+from .store import StorePath, replace
 
 VERSION = 1
+READERS = 16
+"""An object store takes its time for each file, and takes many at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class LoadRecord:
     files: Mapping[str, str] = field(default_factory=dict)
     """Path inside the run's folder → SHA-256 of the bytes, as committed."""
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: StorePath) -> None:
         words = {
             "v": VERSION,
             "run": self.run,
@@ -51,10 +52,10 @@ class LoadRecord:
             "skipped": {partition: [list(one) for one in found] for partition, found in self.skipped.items()},
             "files": dict(self.files),
         }
-        replace_file(folder / f"{self.run}.json", json.dumps(words).encode())
+        replace(folder / f"{self.run}.json", json.dumps(words).encode())
 
 
-def read_record(folder: Path, run: str) -> LoadRecord | None:
+def read_record(folder: StorePath, run: str) -> LoadRecord | None:
     """Return the record of a run, None if there is none. Raises WarehouseError if it cannot be read."""
     path = folder / f"{run}.json"
     try:
@@ -80,10 +81,10 @@ def read_record(folder: Path, run: str) -> LoadRecord | None:
         ) from error
 
 
-def checksum(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal. Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def read_records(folder: StorePath, runs: Sequence[str]) -> list[LoadRecord]:
+    """Return the records of those runs that have one, in order. Raises WarehouseError if one cannot be read."""
+    with ThreadPoolExecutor(READERS) as readers:
+        return [one for one in readers.map(lambda run: read_record(folder, run), runs) if one is not None]
 
 
 def _numbered(words: Mapping[str, Any], read: Any) -> dict[int, Any]:

@@ -12,8 +12,10 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.table import Table
 
+from .catalogs import reaching_catalog
 from .file_rows import FileFacts
 from .hours import hour_name
+from .store import StorePath, reaching_store
 
 WITHDRAWN = "WITHDRAWN"
 """The hour was taken away from readers: no file of it is published."""
@@ -124,8 +126,10 @@ class Proof:
 class Proofs:
     """The table's rows of one topic."""
 
-    def __init__(self, table: Table, topic: str) -> None:
+    def __init__(self, table: Table, topic: str, *, folder: StorePath) -> None:
+        """`folder`: the table's."""
         self._table = table
+        self._folder = folder
         self._topic = topic
 
     @property
@@ -138,7 +142,8 @@ class Proofs:
         if self._table.current_snapshot() is None:
             return {}
         wanted = tuple(name for name in SCHEMA.names if name not in ("hour_name", "windows"))
-        rows = self._table.scan(row_filter=f"topic == '{self._topic}'", selected_fields=wanted).to_arrow().to_pylist()
+        with reaching_store(self._folder):
+            rows = self._table.scan(row_filter=f"topic == '{self._topic}'", selected_fields=wanted).to_arrow().to_pylist()
         found: dict[int, list[Proof]] = {}
         for row in sorted(rows, key=lambda one: (one["hour"], one["revision"])):
             if row["publish"] <= up_to_publish:
@@ -150,12 +155,14 @@ class Proofs:
         if self._table.current_snapshot() is None:
             return
         leftover = f"topic == '{self._topic}' and publish > {after_publish}"
-        if len(self._table.scan(row_filter=leftover, selected_fields=("publish",)).to_arrow()):
-            self._table.delete(leftover)
+        with reaching_catalog(), reaching_store(self._folder):
+            if len(self._table.scan(row_filter=leftover, selected_fields=("publish",)).to_arrow()):
+                self._table.delete(leftover)
 
     def append(self, proofs: Sequence[Proof]) -> None:
         rows = [{**asdict(one), "hour_name": hour_name(one.hour)} for one in proofs]
-        self._table.append(pa.Table.from_pylist(rows, SCHEMA))
+        with reaching_catalog(), reaching_store(self._folder):
+            self._table.append(pa.Table.from_pylist(rows, SCHEMA))
 
 
 def removed_rows(history: Sequence[Proof]) -> int:

@@ -17,7 +17,8 @@ import pyarrow.dataset as ds
 from pyiceberg.manifest import DataFile
 
 from ..errors import BadQuery, EmptyWarehouse, WarehouseError
-from .topic_table import LOADS, MAIN, TopicTable, local_path
+from .object_path import ObjectPath
+from .topic_table import LOADS, MAIN, TopicTable
 from .warehouse import Warehouse
 
 ALL = "_all"
@@ -73,7 +74,11 @@ def _dataset(table: TopicTable, files: Sequence[DataFile]) -> Any:
     schema = table.arrow_schema()
     if not files:
         return schema.empty_table()
-    return ds.dataset([str(local_path(file.file_path)) for file in files], schema=schema, format="parquet")
+    paths = [table.path_of(file) for file in files]
+    objects = [path for path in paths if isinstance(path, ObjectPath)]
+    if not objects:
+        return ds.dataset(list(map(str, paths)), schema=schema, format="parquet")
+    return ds.dataset([path.key for path in objects], schema=schema, format="parquet", filesystem=objects[0].filesystem)
 
 
 def _rows(first: pa.RecordBatch | None, others: Iterator[pa.RecordBatch]) -> Iterator[Sequence[Any]]:

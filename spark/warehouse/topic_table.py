@@ -4,6 +4,7 @@
     branch main      the published hours, what every reader of Iceberg sees by default
     summary of a load's snapshot   headrace.run, .ranges, .rows, and headrace.offsets: {"<partition>": loaded up to} after it
     ... and of a reload's          headrace.reloaded: the hours, and headrace.offsets as they were
+    ... and of a sweep's           headrace.retired: runs that can never commit from now on, and headrace.offsets as they were
     property headrace.publish      number of the last publish that reached main (`publish/publish_job.py`)
     property headrace.announced    which hours schedulers were told of (`publish/announcements.py`)
 
@@ -15,7 +16,6 @@ conflicting append, which would load twice; so commits are not retried here, and
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,13 +24,16 @@ from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.types import DateType, NestedField, StructType, TimestampType, TimestamptzType
 
 from ..errors import WarehouseError
 from ..source.columns import SYSTEM_COLUMNS, settled
 from ..source.offset_ranges import ranges_to_json
+from .catalogs import reaching_catalog
 from .hours import BEFORE_1970, hour_name
-from .load_record import LoadRecord, read_record
+from .load_record import LoadRecord, read_records
+from .object_path import ObjectPath, S3Settings
+from .store import StorePath, below, path_of, reaching_store, uri_of
+from .table_columns import widen
 
 LOADS = "loads"
 MAIN = "main"
@@ -44,6 +47,7 @@ _RUN = "headrace.run"
 _RANGES = "headrace.ranges"
 _ROWS = "headrace.rows"
 _RELOADED = "headrace.reloaded"
+_RETIRED = "headrace.retired"
 _AGAIN = ".again-"
 """`<run>.again-<random>` is the folder of files that a reload wrote in place of the run's own."""
 
@@ -53,16 +57,27 @@ class Run:
     """A load whose rows, or whose offsets, stand in the branch `loads`."""
 
     record: LoadRecord
-    files: tuple[Path, ...]
+    files: tuple[StorePath, ...]
     """Those of its files that the branch names now."""
 
 
 class TopicTable:
     """One topic's table as of its loading; a commit fails if the table has changed since."""
 
-    def __init__(self, topic: str, table: Table, *, data_folder: Path, records_folder: Path, reload: Callable[[], Table]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        table: Table,
+        *,
+        data_folder: StorePath,
+        records_folder: StorePath,
+        s3: S3Settings,
+        reload: Callable[[], Table],
+    ) -> None:
         """`reload` returns the table as it is now, for another attempt to commit."""
         self.topic = topic
+        self._s3 = s3
+        self._listed: dict[str, StorePath] = {}
         self.data_folder = data_folder
         self.records_folder = records_folder
         self._table = table
@@ -107,13 +122,23 @@ class TopicTable:
             )
         return found
 
-    def commit_load(self, *, record: LoadRecord, files: Sequence[Path], event_columns: pa.Schema) -> bool:
+    def path_of(self, file: DataFile | str) -> StorePath:
+        """Return the file that the table names."""
+        found = path_of(file if isinstance(file, str) else file.file_path, self._s3)
+        return self._listed.get(str(found), found) if self._listed else found
+
+    def look(self) -> None:
+        """Ask an object store once for all files of the table, so that sizes and times of each need no request of their own."""
+        if isinstance(self.data_folder, ObjectPath):
+            self._listed = {str(path): path for path in self.data_folder.files()}
+
+    def commit_load(self, *, record: LoadRecord, files: Sequence[StorePath], event_columns: pa.Schema) -> bool:
         """Add files, new columns, the ranges' ends and the record in one commit; return False if another load committed first.
 
         Each file holds rows of one hour. The commit is visible as a whole or not at all, and only on the branch `loads`.
         """
         before = self.offsets()
-        if any(one.from_offset < before.get(one.partition, 0) for one in record.ranges):
+        if record.run in self._retired() or any(one.from_offset < before.get(one.partition, 0) for one in record.ranges):
             return False
         record.write(self.records_folder)
         summary = {
@@ -124,10 +149,10 @@ class TopicTable:
         }
 
         def add(transaction: Any) -> None:
-            _widen(transaction, event_columns)
+            widen(transaction, event_columns)
             if files:
                 transaction.add_files(
-                    [f"file://{path}" for path in files],
+                    [uri_of(path) for path in files],
                     snapshot_properties=summary,
                     check_duplicate_files=False,
                     branch=LOADS,
@@ -137,25 +162,28 @@ class TopicTable:
                 with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).fast_append():
                     pass
 
-        return self._commit(add, still_wanted=lambda: self.offsets() == before)
+        return self._commit(add, still_wanted=lambda: self.offsets() == before and record.run not in self._retired())
 
     def commit_reload(
         self,
         *,
         hours: Collection[int],
         records: Sequence[LoadRecord],
-        add: Sequence[Path],
+        add: Sequence[StorePath],
         remove: Sequence[DataFile],
         event_columns: pa.Schema,
     ) -> bool:
-        """Put files on `loads` in place of others, in one commit; return False if one of those was replaced meanwhile.
+        """Put files on `loads` in place of others, in one commit; return False if one of those was replaced meanwhile, or if
+        somebody took this reload for dead.
 
         What is loaded stays what it was. `records` replace those of the same runs.
         """
         gone = {file.file_path for file in remove}
 
+        own = {self._folder_of(path) for path in add}
+
         def still_wanted() -> bool:
-            return gone <= {file.file_path for file in self.files(LOADS)}
+            return not own & self._retired() and gone <= {file.file_path for file in self.files(LOADS)}
 
         if not still_wanted():
             return False
@@ -163,16 +191,14 @@ class TopicTable:
             record.write(self.records_folder)
 
         def replace(transaction: Any) -> None:
-            _widen(transaction, event_columns)
+            widen(transaction, event_columns)
             summary = {
                 _OFFSETS: json.dumps(self.offsets(), sort_keys=True),
                 _RELOADED: json.dumps([hour_name(hour) for hour in sorted(hours)]),
             }
             with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).overwrite() as snapshot:
                 for path in add:
-                    snapshot.append_data_file(
-                        parquet_file_to_data_file(self._table.io, transaction.table_metadata, f"file://{path}")
-                    )
+                    snapshot.append_data_file(parquet_file_to_data_file(self._table.io, transaction.table_metadata, uri_of(path)))
                 for file in remove:
                     snapshot.delete_data_file(file)
 
@@ -214,10 +240,16 @@ class TopicTable:
         for _ in range(COMMIT_ATTEMPTS):
             transaction = self._table.transaction()
             try:
-                change(transaction)
-                transaction.commit_transaction()
+                with reaching_catalog(), reaching_store(self.data_folder):
+                    change(transaction)
+                    transaction.commit_transaction()
                 self._table = transaction._table
                 return True
+            except FileNotFoundError:
+                self._table = self._load_again()
+                if still_wanted():
+                    raise
+                return False  # a sweep took this run for dead, and deleted its files
             except (CommitFailedException, ValueError) as error:
                 # A commit to the other branch in between is a ValueError to pyiceberg: it took the same sequence number.
                 if isinstance(error, ValueError) and "sequence number" not in str(error):
@@ -234,26 +266,23 @@ class TopicTable:
 
         That is those with a file or a snapshot there; others were rolled back, or somebody rewrote their files.
         """
-        files: dict[str, list[Path]] = {}
+        files: dict[str, list[StorePath]] = {}
         for file in self.files(LOADS):
-            path = local_path(file.file_path)
-            inside = path.relative_to(self.data_folder).parts if path.is_relative_to(self.data_folder) else ()
-            if len(inside) > 1:
-                files.setdefault(inside[0].partition(_AGAIN)[0], []).append(path)
+            path = self.path_of(file)
+            folder = self._folder_of(path)
+            if folder:
+                files.setdefault(folder.partition(_AGAIN)[0], []).append(path)
         named = [run for one in self._ancestors(LOADS) if (run := _summary(one).get(_RUN)) is not None]
-        found = []
-        for run in sorted({*files, *named}):
-            record = read_record(self.records_folder, run)
-            if record is not None:
-                found.append(Run(record=record, files=tuple(sorted(files.get(run, ())))))
-        return found
+        records = read_records(self.records_folder, sorted({*files, *named}))
+        return [Run(record=one, files=tuple(sorted(files.get(one.run, ())))) for one in records]
 
     def files(self, branch: str) -> list[DataFile]:
         """Return the data files that a branch names now. Raises WarehouseError if one has a delete file."""
         snapshot = self._head(branch)
         if snapshot is None:
             return []
-        tasks = list(self._table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
+        with reaching_store(self.data_folder):
+            tasks = list(self._table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
         merged = next((task for task in tasks if task.delete_files), None)
         if merged is not None:
             raise WarehouseError(
@@ -273,18 +302,47 @@ class TopicTable:
         """Return hour since the epoch → rows, from the files' own metadata."""
         return {hour: sum(file.record_count for file in files) for hour, files in self.files_by_hour(branch).items()}
 
-    def referenced_paths(self) -> set[Path]:
+    def referenced_paths(self) -> set[StorePath]:
         """Return every data file that any snapshot of any branch names, whichever snapshot added it.
 
         A manifest outlives the snapshot that added it: later snapshots go on naming it after the first one has expired.
         """
         io = self._table.io
-        manifests = {one.manifest_path: one for snapshot in self._table.metadata.snapshots for one in snapshot.manifests(io)}
-        return {
-            local_path(entry.data_file.file_path)
-            for manifest in manifests.values()
-            for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
-        }
+        with reaching_store(self.data_folder):
+            manifests = {one.manifest_path: one for snapshot in self._table.metadata.snapshots for one in snapshot.manifests(io)}
+            return {
+                self.path_of(entry.data_file)
+                for manifest in manifests.values()
+                for entry in manifest.fetch_manifest_entry(io, discard_deleted=False)
+            }
+
+    def retire(self, runs: Collection[str]) -> set[str]:
+        """Make sure that none of these runs' folders is committed from now on; return those that were committed before.
+
+        A commit that is under way, on whichever machine, was begun from a head of `loads` that is none any more after this.
+        """
+        for _ in range(COMMIT_ATTEMPTS):
+            named = {self._folder_of(path) for path in self.referenced_paths()} & set(runs)
+            left = set(runs) - named - self._retired()
+            summary = {_RETIRED: json.dumps(sorted(left)), _OFFSETS: json.dumps(self.offsets(), sort_keys=True)}
+
+            def empty(transaction: Any, summary: dict[str, str] = summary) -> None:
+                with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).fast_append():
+                    pass
+
+            # After a conflict the answer is asked for again: one of them may have committed.
+            if not left or self._commit(empty, still_wanted=lambda: False):
+                return named
+        raise WarehouseError(f"table {self.topic!r} is committed to so often that nothing can be cleaned up: try again")
+
+    def _retired(self) -> set[str]:
+        texts = [_summary(one).get(_RETIRED, "[]") for one in self._table.metadata.snapshots]
+        return {run for one in texts for run in json.loads(one)}
+
+    def _folder_of(self, path: StorePath) -> str:
+        """Return the folder of a run or reload in which the file stands; empty for files of others."""
+        name, _, file = below(path, self.data_folder).partition("/")
+        return name if file else ""
 
     def _head(self, branch: str) -> Snapshot | None:
         return self._table.metadata.snapshot_by_name(branch)
@@ -301,36 +359,6 @@ def _summary(snapshot: Snapshot) -> Mapping[str, str]:
     return {} if snapshot.summary is None else snapshot.summary.additional_properties
 
 
-def _widen(transaction: Any, event_columns: pa.Schema) -> None:
-    with transaction.update_schema() as update:
-        update.union_by_name(pa.schema([*event_columns, *SYSTEM_COLUMNS]))
-    transaction.set_properties(_properties(transaction.table_metadata.schema()))
-
-
-def _properties(schema: Any) -> dict[str, str]:
-    """Return the properties that follow from the columns.
-
-    Parquet files written by Spark have no field ids: columns are matched by name, new ones too. An event's own instants may lie
-    beyond the year 9999, where pyiceberg's lowest and highest values end in OverflowError: it keeps only their counts.
-    """
-    counted = {f"write.metadata.metrics.column.{name}": "counts" for name in _instants(schema.fields, "") if name != "_timestamp"}
-    return {"schema.name-mapping.default": schema.name_mapping.model_dump_json(), **counted}
-
-
-def _instants(fields: Sequence[NestedField], inside: str) -> Iterator[str]:
-    for field in fields:
-        match field.field_type:
-            case TimestampType() | TimestamptzType() | DateType():
-                yield inside + field.name
-            case StructType() as struct:
-                yield from _instants(struct.fields, f"{inside}{field.name}.")
-
-
-def local_path(uri: str) -> Path:
-    """Return the path of a file's URI in the warehouse: ours begin with `file:///`, those of Java's engines with `file:/`."""
-    return Path("/" + uri.removeprefix("file:").lstrip("/"))
-
-
 def reload_prefix(run: str) -> str:
     """Return how the names of folders begin that hold what a reload wrote for the run."""
     return run + _AGAIN
@@ -338,7 +366,7 @@ def reload_prefix(run: str) -> str:
 
 def is_reloaded(file: DataFile) -> bool:
     """Return whether a reload wrote the file."""
-    return any(_AGAIN in part for part in local_path(file.file_path).parts)
+    return any(_AGAIN in part for part in file.file_path.split("/"))
 
 
 def hour_of(file: DataFile) -> int:

@@ -1,31 +1,34 @@
-"""The Iceberg warehouse: its catalog and its topics' tables. What a table holds is in `topic_table`.
+"""The Iceberg warehouse: its catalog and its topics' tables. What a table holds: `topic_table`. Where all lives: `settings`.
 
-<warehouse>/catalog.db                           pyiceberg's SqlCatalog on SQLite
+<warehouse>/catalog.db                           the catalog and the leases, unless a setting names another database
 <warehouse>/tables/<topic>/data/<run>/           a run's Parquet files: visible only once a commit names them
 <warehouse>/tables/<topic>/metadata/             Iceberg's own
 <warehouse>/loads/<topic>/                       each load's record, and what the count has reported
 <warehouse>/proofs/                              the table `headrace.proofs`
 """
 
-import fcntl
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
-from urllib.parse import quote
 
 import pyarrow as pa
-from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import CommitFailedException, NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
+from pyiceberg.table import Table
 from pyiceberg.transforms import HourTransform
+from sqlalchemy.exc import IntegrityError
 
 from ..errors import NoSuchTable, WarehouseError
 from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
+from .catalogs import NAMESPACE, make_namespace, open_catalog, reaching_catalog
+from .leases import Lease, Leases
 from .proofs import SCHEMA as PROOFS_SCHEMA
 from .proofs import Proofs
+from .settings import WarehouseSettings, sqlite_file
+from .store import StorePath, reaching_store, uri_of
 from .topic_table import TopicTable
 
-NAMESPACE = "warehouse"
 PROOFS = ("headrace", "proofs")
 
 _PROPERTIES = {
@@ -43,51 +46,45 @@ _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class Warehouse:
-    """The catalog in one folder. Opening it creates what is missing."""
+    """The catalog and the files. Opening it creates what is missing."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
+    def __init__(self, where: WarehouseSettings | Path) -> None:
+        """`where`: a folder has its catalog in it, and needs no setting."""
+        self.settings = where if isinstance(where, WarehouseSettings) else WarehouseSettings.of_folder(where)
+        self.folder: StorePath = self.settings.folder
+        self.leases = Leases(self.settings.leases)
+        self._opened: Catalog | None = None
+        self._opening = threading.Lock()
 
-    @contextmanager
-    def _catalog(self) -> Iterator[SqlCatalog]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        # Two processes that open a new catalog at once would both create its tables.
-        with self.locked("catalog"):
-            catalog = SqlCatalog(
-                NAMESPACE,
-                uri=f"sqlite:///{quote(str(self.folder / 'catalog.db'))}?timeout=30",
-                warehouse=f"file://{self.folder}",
-            )
-            try:
-                catalog.create_namespace(NAMESPACE)
-            except NamespaceAlreadyExistsError:
-                pass
-        yield catalog
+    @property
+    def home(self) -> Path | None:
+        """The folder of the failpoints."""
+        return self.settings.home
 
-    @contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Hold the lock `name` among the processes of this machine; it is released when the process ends."""
-        folder = self.folder / "locks"
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / name).open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def _catalog(self) -> Catalog:
+        with self._opening:
+            if self._opened is None:
+                self._opened = open_catalog(self.settings)
+            return self._opened
+
+    def locked(self, name: str) -> AbstractContextManager[Lease]:
+        """Hold `name` among all processes of all machines. Raises WarehouseError if another one holds it for too long."""
+        return self.leases.held(name)
 
     def topics(self) -> list[str]:
         """Return the names of the tables, sorted; empty if there is no warehouse yet."""
-        if not (self.folder / "catalog.db").exists():
+        file = sqlite_file(self.settings.catalog)
+        if file is not None and not file.exists():
             return []
-        with self._catalog() as catalog:
-            return sorted(name[-1] for name in catalog.list_tables(NAMESPACE))
+        with reaching_catalog():
+            return sorted(name[-1] for name in self._catalog().list_tables(NAMESPACE))
 
     def table(self, topic: str) -> TopicTable | None:
-        """Return the topic's table as it is now, or None."""
+        """Return the topic's table as it is now, or None. Raises WarehouseError, CatalogUnreachable, StoreUnreachable."""
         _check_name(topic)
-        with self._catalog() as catalog:
-            try:
-                table = catalog.load_table((NAMESPACE, topic))
-            except NoSuchTableError:
-                return None
+        table = self._load((NAMESPACE, topic))
+        if table is None:
+            return None
         if "headrace.offsets" in table.properties:
             raise WarehouseError(
                 f"table {topic!r} was written by an older Headrace, with all rows on its branch main: move the folder "
@@ -98,8 +95,16 @@ class Warehouse:
             table,
             data_folder=self.data_folder(topic),
             records_folder=self.folder / "loads" / topic,
+            s3=self.settings.s3,
             reload=lambda: self.existing_table(topic).iceberg,
         )
+
+    def _load(self, name: tuple[str, str]) -> Table | None:
+        with reaching_catalog(), reaching_store(self.folder):
+            try:
+                return self._catalog().load_table(name)
+            except NoSuchTableError:
+                return None
 
     def existing_table(self, topic: str) -> TopicTable:
         """Return the topic's table. Raises NoSuchTable."""
@@ -117,12 +122,12 @@ class Warehouse:
         if found is not None:
             return found
         schema = pa.schema([*event_columns, *SYSTEM_COLUMNS])
-        with self._catalog() as catalog:
+        with reaching_catalog(), reaching_store(self.folder):
             try:
-                with catalog.create_table_transaction(
+                with self._catalog().create_table_transaction(
                     (NAMESPACE, topic),
                     schema=schema,
-                    location=f"file://{self.folder / 'tables' / topic}",
+                    location=uri_of(self.folder / "tables" / topic),
                     properties=_PROPERTIES,
                 ) as transaction:
                     with transaction.update_spec() as spec:
@@ -130,22 +135,24 @@ class Warehouse:
                     # pyiceberg makes no branch in a table without a snapshot: `main` begins with an empty one.
                     with transaction.update_snapshot().fast_append():
                         pass
-            except (TableAlreadyExistsError, CommitFailedException):
+            except (TableAlreadyExistsError, CommitFailedException, IntegrityError):
                 pass  # another load created it at the same moment
         return self.existing_table(topic)
 
     def proofs(self, topic: str) -> Proofs:
         """Return the topic's proofs; the table `headrace.proofs` is created if there is none."""
-        with self._catalog() as catalog:
-            catalog.create_namespace_if_not_exists(PROOFS[0])
-            try:
-                table = catalog.load_table(PROOFS)
-            except NoSuchTableError:
-                location = f"file://{self.folder / 'proofs'}"
-                table = catalog.create_table_if_not_exists(PROOFS, schema=PROOFS_SCHEMA, location=location)
-        return Proofs(table, topic)
+        folder = self.folder / "proofs"
+        table = self._load(PROOFS)
+        if table is None:
+            with reaching_catalog(), reaching_store(self.folder):
+                make_namespace(self._catalog(), PROOFS[0])
+                try:
+                    table = self._catalog().create_table(PROOFS, schema=PROOFS_SCHEMA, location=uri_of(folder))
+                except (TableAlreadyExistsError, IntegrityError):
+                    table = self._catalog().load_table(PROOFS)
+        return Proofs(table, topic, folder=folder)
 
-    def data_folder(self, topic: str) -> Path:
+    def data_folder(self, topic: str) -> StorePath:
         """Return the folder of the topic's runs, whether or not the table exists."""
         _check_name(topic)
         return self.folder / "tables" / topic / "data"

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from tests.support import kafka
+from tests.support import kafka, rest_catalog, versitygw
 from tests.support.postgresql import programs
 
 _TRY_S = 30
@@ -99,6 +99,18 @@ def lacking_kafka() -> str | None:
     return kafka.lacking()
 
 
+@cache
+def lacking_s3() -> str | None:
+    """Return why no S3-compatible server can be started here, None where it can, or where it can be built."""
+    return versitygw.lacking()
+
+
+@cache
+def lacking_rest_catalog() -> str | None:
+    """Return what is missing to run Apache Iceberg's REST catalog, None where it can."""
+    return rest_catalog.lacking()
+
+
 NEEDS: Mapping[str, Callable[[], str | None]] = {
     "small disk": lacking_small_disk,
     "mounted disk": lacking_mounted_disk,
@@ -111,6 +123,8 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
     "haproxy": lacking_haproxy,
     "native": lacking_native,
     "kafka": lacking_kafka,
+    "s3": lacking_s3,
+    "rest catalog": lacking_rest_catalog,
 }
 """By name: returns what is lacking, None when nothing is."""
 OF_ROOT = ("small disk", "mounted disk", "block disk")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from headrace.spark.source.columns import HOUR_FIELD
 from headrace.spark.source.offset_ranges import OffsetRange
 from headrace.spark.warehouse.file_rows import join_rows, read_file
 from headrace.spark.warehouse.load_record import LoadRecord
+from headrace.spark.warehouse.store import StorePath, writer
 from headrace.spark.warehouse.topic_table import TopicTable
 from headrace.spark.warehouse.warehouse import Warehouse
 
@@ -23,15 +23,14 @@ Row = tuple[int, int, int]
 """Partition, offset, timestamp in milliseconds."""
 
 
-def write_rows(folder: Path, rows: Sequence[Row], **columns: Any) -> list[Path]:
-    """Write one file an hour and return them."""
+def write_rows(folder: Any, rows: Sequence[Row], **columns: Any) -> list[Any]:
+    """Write one file an hour into a folder of the warehouse, wherever it is, and return them."""
     by_hour: dict[int, list[Row]] = {}
     for row in rows:
         by_hour.setdefault(row[2] // HOUR_MS, []).append(row)
     files = []
     for hour, mine in by_hour.items():
         path = folder / f"{HOUR_FIELD}={hour}" / "part-0.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
         table = {
             "path": pa.array([f"/{offset}" for _, offset, _ in mine]),
             **{name: _column(value, len(mine)) for name, value in columns.items()},
@@ -40,7 +39,8 @@ def write_rows(folder: Path, rows: Sequence[Row], **columns: Any) -> list[Path]:
             "_timestamp": pa.array([at * 1_000 for _, _, at in mine], pa.timestamp("us", "UTC")),
             "_schema_id": pa.array([1] * len(mine), pa.int32()),
         }
-        pq.write_table(pa.table(table), path)
+        with writer(path) as file:
+            pq.write_table(pa.table(table), file)
         files.append(path)
     return files
 
@@ -76,7 +76,7 @@ def store(
 
 def record(
     run: str,
-    files: Sequence[Path],
+    files: Sequence[StorePath],
     ranges: Sequence[OffsetRange],
     quarantined: dict[int, dict[int, list[Stretch]]] | None = None,
 ) -> LoadRecord:

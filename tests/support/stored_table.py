@@ -16,6 +16,7 @@ from headrace.spark.publish.count_job import count_and_report
 from headrace.spark.publish.gate import AuditedWindow
 from headrace.spark.publish.publish_job import Gate, PublishOutcome
 from headrace.spark.source.offset_ranges import OffsetRange
+from headrace.spark.warehouse.settings import WarehouseSettings
 from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.stored_rows import HOUR_MS, span, store
 
@@ -61,8 +62,8 @@ class Audit:
 class Stored:
     """The table of a topic with one partition."""
 
-    def __init__(self, folder: Path, topic: str) -> None:
-        self.warehouse = Warehouse(folder)
+    def __init__(self, where: WarehouseSettings | Path, topic: str) -> None:
+        self.warehouse = Warehouse(where)
         self.audit = Audit()
         self.topic = topic
 
@@ -89,7 +90,8 @@ class Stored:
 
     def age(self) -> None:
         """Make every file look old enough for the removal of orphans."""
-        for path in self.warehouse.folder.rglob("*"):
+        folder = self.warehouse.folder
+        for path in folder.rglob("*") if isinstance(folder, Path) else ():
             os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
 

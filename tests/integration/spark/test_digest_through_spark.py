@@ -6,8 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from headrace.spark.warehouse.file_rows import join_rows, read_file
-
-from .conftest import CLICK, LONG_AGO_MS, Stage, click, event
+from tests.support.spark_stage import CLICK, LONG_AGO_MS, Stage, click, event
 
 RICH: dict[str, Any] = {
     "type": "record",

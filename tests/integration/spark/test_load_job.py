@@ -15,8 +15,7 @@ from headrace.spark.load import session
 from headrace.spark.warehouse.file_rows import join_rows, read_file
 from headrace.wire.quarantine_record import LogOrigin
 from tests.support.processes import eventually
-
-from .conftest import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click, event
+from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click, event
 
 LOAD_MS = 240_000
 """For a machine that is busy with other work; alone a load takes ten seconds."""

@@ -15,11 +15,12 @@ from headrace.spark.publish.count_job import count_and_report
 from headrace.spark.publish.publish_job import Gate, PublishOutcome
 from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.hours import hour_name
-from headrace.spark.warehouse.topic_table import LOADS, MAIN, local_path
+from headrace.spark.warehouse.store import local_path
+from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.processes import eventually
+from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click
 from tests.support.stored_table import Audit
 
-from .conftest import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click
 from .test_load_job import LOAD_MS, assert_the_digests_are_those_of_the_files
 
 HOUR = LONG_AGO_MS // HOUR_MS

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table import _parquet_files_to_data_files
 
-from headrace.spark.warehouse.topic_table import LOADS, local_path
+from headrace.spark.warehouse.store import local_path
+from headrace.spark.warehouse.topic_table import LOADS
 from headrace.spark.warehouse.warehouse import Warehouse
 
 
@@ -17,6 +18,11 @@ def files(warehouse: Warehouse, branch: str = LOADS) -> list[Path]:
 
 def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     pq.write_table(change(pq.ParquetFile(path).read()), path)
+
+
+def run_that_died(warehouse: Warehouse, run: str) -> None:
+    """Leave the lease of a run as its process leaves it when it is killed."""
+    warehouse.leases.take(f"run/clicks/{run}").leave()
 
 
 def roll_back(warehouse: Warehouse, snapshot_id: int | None) -> None:

@@ -12,6 +12,7 @@ from headrace.spark.lineage.datasets import COMPLETENESS
 from headrace.spark.load import load_job
 from headrace.spark.load.load_job import LoadJob
 from headrace.spark.load.settings import LoadSettings
+from headrace.spark.load.topic_load import TopicLoad
 from headrace.spark.publish import publish_job
 from headrace.spark.publish.publish_job import run_publish
 from headrace.spark.source.log_ends import LogEnds
@@ -36,8 +37,8 @@ def events(told: Path) -> list[dict[str, Any]]:
 def test_a_load_tells_its_topic_and_what_it_added_to_the_branch_loads(
     told: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(job: LoadJob, table: object, ranges: object, folder: Path) -> Any:
-        return EVENT, write_rows(folder / "rows-0", [(0, 0, 5), (0, 1, 6)]), Total(row_count=2)
+    def write(job: LoadJob, load: TopicLoad) -> Any:
+        return EVENT, write_rows(load.path / "rows-0", [(0, 0, 5), (0, 1, 6)]), Total(row_count=2)
 
     monkeypatch.setattr(load_job, "log_ends", lambda bootstrap, topic: LogEnds(start={0: 0}, end={0: 100}))
     monkeypatch.setattr(LoadJob, "_write", write)

@@ -35,7 +35,7 @@ class PretendLoad:
         monkeypatch.setattr(
             load_job, "log_ends", lambda bootstrap, topic: self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
         )
-        monkeypatch.setattr(LoadJob, "_write", lambda _, table, ranges, path: self._write(ranges, path))
+        monkeypatch.setattr(LoadJob, "_write", lambda _, load: self._write(load.ranges, load.path))
         self._job = LoadJob(
             LoadSettings(
                 topic="clicks",

@@ -27,7 +27,7 @@ from headrace.spark.warehouse.topic_table import LOADS, MAIN, TopicTable
 from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.stored_rows import EVENT, HOUR_MS, Row, record, span, store, write_rows
 
-from ..other_hands import compact, files, rewrite, roll_back
+from ..other_hands import compact, files, rewrite, roll_back, run_that_died
 from ..publish.test_publish_job import Windows, count, proofs, publish, shown, table
 
 LOG: list[Row] = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6), (0, 150, 9)]
@@ -50,7 +50,9 @@ class Log:
         monkeypatch.setattr(reload_job, "log_ends", lambda bootstrap, topic: self.ends)
         monkeypatch.setattr(RowWriter, "write", lambda _, *words, **named: self._write(*words, **named))
 
-    def _write(self, columns: Any, ranges: Sequence[OffsetRange], folder: Path, *, hours: Collection[int]) -> Written:
+    def _write(
+        self, columns: Any, ranges: Sequence[OffsetRange], folder: Path, *, scratch: Path, hours: Collection[int]
+    ) -> Written:
         self.read += ranges
         mine = [row for row in self.rows if any(r.partition == row[0] and r.from_offset <= row[1] < r.to_offset for r in ranges)]
         wanted = [row for row in mine if row[2] // HOUR_MS in hours]
@@ -334,8 +336,9 @@ def test_files_of_a_reload_that_died_are_swept_and_committed_ones_are_not(wareho
     kept = files(warehouse)
     left = table(warehouse).data_folder / "r1.again-dead"
     write_rows(left, [(0, 0, 5)])
-    (left / ".lock").touch()
-    assert sweep(table(warehouse).data_folder, table(warehouse).referenced_paths) == 1
+    run_that_died(warehouse, "r1.again-dead")
+    assert sweep(warehouse, "clicks") == 1
+    assert not left.exists()
     assert files(warehouse) == kept
     assert all(path.exists() for path in kept)
     log.between = dies

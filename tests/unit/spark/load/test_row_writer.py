@@ -50,7 +50,7 @@ class Spark:
         self.forgetful: set[str] = set()
         self._folder = folder
         monkeypatch.setattr("headrace.spark.load.reading.subject_schemas", lambda registry, topic: {})
-        monkeypatch.setattr(RowWriter, "_spark_writes", lambda _, folder, tasks, shares: self._run(tasks, shares))
+        monkeypatch.setattr(RowWriter, "_spark_writes", lambda _, tasks, shares: self._run(tasks, shares))
 
     def _run(self, tasks: Sequence[SplitTask], shares: Any) -> list[SplitsDone]:
         self.jobs.append([one.source.topic for one in tasks])

@@ -12,11 +12,12 @@ from headrace.spark.errors import NoSuchTable, WarehouseError
 from headrace.spark.load.staging import StagingFolder, sweep
 from headrace.spark.warehouse.hours import hour_name, hour_of_name
 from headrace.spark.warehouse.query import query
-from headrace.spark.warehouse.topic_table import LOADS, MAIN, local_path
+from headrace.spark.warehouse.store import local_path
+from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.stored_rows import EVENT, HOUR_MS, span, store, write_rows
 
-from ..other_hands import roll_back
+from ..other_hands import roll_back, run_that_died
 
 ROWS = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6)]
 
@@ -102,16 +103,15 @@ def test_an_event_may_have_a_field_for_the_hour(tmp_path: Path) -> None:
 def test_orphans_of_dead_runs_are_swept_and_nothing_else(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     data = warehouse.data_folder("clicks")
-    dead, living = StagingFolder(data).open(), StagingFolder(data).open()
+    dead, living = StagingFolder(warehouse, "clicks").open(), StagingFolder(warehouse, "clicks").open()
     write_rows(dead.path, ROWS)
     write_rows(living.path, ROWS)
-    committed = StagingFolder(data).open()
+    committed = StagingFolder(warehouse, "clicks").open()
     store(warehouse, committed.name, ROWS, [span(0, 0, 100)])
     committed.close(discard=False)
-    assert dead._lock is not None
-    dead._lock.close()  # what the kernel does for a killed process
-    for _ in range(2):
-        sweep(data, lambda: warehouse.existing_table("clicks").referenced_paths())
+    dead.close(discard=False, is_decided=False)
+    for swept in (1, 0):
+        assert sweep(warehouse, "clicks") == swept
         assert sorted(folder.name for folder in data.iterdir()) == sorted([living.name, committed.name])
     assert existing(warehouse) == 3
     living.close(discard=True)
@@ -121,8 +121,7 @@ def test_orphans_of_dead_runs_are_swept_and_nothing_else(tmp_path: Path) -> None
 def test_files_of_a_load_whose_snapshot_has_expired_are_kept(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
     store(warehouse, "expired", ROWS, [span(0, 0, 100)])
-    data = warehouse.data_folder("clicks")
-    (data / "expired" / ".lock").touch()  # as a load leaves it
+    run_that_died(warehouse, "expired")
     somebody = warehouse.existing_table("clicks").iceberg
     load = somebody.metadata.snapshot_by_name(LOADS)
     assert load is not None
@@ -130,7 +129,7 @@ def test_files_of_a_load_whose_snapshot_has_expired_are_kept(tmp_path: Path) -> 
         pass
     somebody.maintenance.expire_snapshots().by_id(load.snapshot_id).commit()
     assert warehouse.existing_table("clicks").offsets() == {0: 100}
-    assert sweep(data, lambda: warehouse.existing_table("clicks").referenced_paths()) == 0
+    assert sweep(warehouse, "clicks") == 0
     assert existing(warehouse) == 3
 
 
@@ -171,15 +170,14 @@ def test_files_that_only_main_still_names_are_kept(tmp_path: Path) -> None:
     store(warehouse, "r1", ROWS, [span(0, 0, 100)])
     before = warehouse.existing_table("clicks").snapshot_id(LOADS)
     store(warehouse, "r2", [(0, 100, 7)], [span(0, 100, 200)])
-    data = warehouse.data_folder("clicks")
-    (data / "r2" / ".lock").touch()
+    run_that_died(warehouse, "r2")
     table = warehouse.existing_table("clicks")
     table.commit_publish(number=1, add=table.files_by_hour(LOADS)[0], remove=[])
     rolled_back = table.snapshot_id(LOADS)
     roll_back(warehouse, before)
     assert rolled_back is not None
     warehouse.existing_table("clicks").iceberg.maintenance.expire_snapshots().by_id(rolled_back).commit()
-    assert sweep(data, lambda: warehouse.existing_table("clicks").referenced_paths()) == 0
+    assert sweep(warehouse, "clicks") == 0
     assert warehouse.existing_table("clicks").row_counts_by_hour(MAIN) == {0: 3}
 
 
