@@ -88,7 +88,7 @@ def _one_connection(congestion: str, seconds: float) -> Case:
         done = subprocess.run(words, capture_output=True, text=True, timeout=_LONGEST_S)
         if done.returncode:
             raise BenchFault(f"the line failed: {done.stderr[-1000:]}")
-        return {"mb_per_s": json.loads(done.stdout)["mb_per_s"]}
+        return {"line_mb_per_s": json.loads(done.stdout)["mb_per_s"]}
 
     return Case(
         subject=ONE_CONNECTION,
@@ -117,7 +117,7 @@ def _copy(
         with _line(here / "fast-line.log", port, source, "--delay-ms", "0", "--loss", "0"):
             for server in (source, destination):
                 kafka_clients.delete_topic(server, topic)
-        return {"mb_per_s": rate}
+        return {"line_mb_per_s": rate}
 
     subject = mirrors.MIRROR + (f", {partitions} partitions" if partitions > 1 else ", one partition")
     return Case(subject=subject, shape=_shape(congestion), run=run, how="beside the destination, the source far")
