@@ -2,17 +2,17 @@
 
 The mirror stands beside the destination. All of its connections to the source go over `harness.far_link`; the topic was filled
 before, over the same relays without delay or loss. Measured is what the destination's logs grow by, from the first batches on.
-The yardstick is one TCP connection that sends as fast as it can over such a line, in the same round, with the same seed.
+The yardstick is one TCP connection that sends as fast as it can over such a line and the same relays, in the same round.
 """
 
-import json
 import shutil
-import subprocess
+import socket
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -33,6 +33,7 @@ DELAY_MS, LOSS = 50, 0.01
 CONGESTION = ("cubic", "bbr")
 PARTITIONS = (1, 8)
 _VALUE = bytes(1_000)
+_ZEROS = bytes(256 << 10)
 _SECONDS, _WARM_S = 20.0, 8.0
 _LONGEST_S = 120
 _MEGABYTES = {"cubic": 60, "bbr": 700}
@@ -58,7 +59,7 @@ class FarMirror:
         port = free_port()
         source = Headrace(servers.folder / "far-source", {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"})
         destination = Headrace(servers.folder / "destination")
-        with _line(servers.folder / "line.log", port, source, "--delay-ms", "0", "--loss", "0"):
+        with _line(servers.folder / "line.log", port, source.port, "--delay-ms", "0", "--loss", "0"):
             if not servers.try_start(FAR_SOURCE, source) or not servers.try_start(DESTINATION, destination):
                 raise Unavailable("a mirror needs two brokers of ours")
         folder = servers.folder / "far"
@@ -70,7 +71,7 @@ class FarMirror:
                 if congestion not in missing
                 for case in (
                     *(_copy(source, destination, folder, port, congestion, count, seconds) for count in PARTITIONS),
-                    _one_connection(congestion, seconds),
+                    _one_connection(folder, congestion, seconds),
                 )
             ]
         finally:
@@ -81,21 +82,46 @@ def _shape(congestion: str) -> str:
     return f"100 ms, 1 % loss, {congestion}"
 
 
-def _one_connection(congestion: str, seconds: float) -> Case:
+def _one_connection(folder: Path, congestion: str, seconds: float) -> Case:
     def run(turn: int) -> Figures:
-        words = [sys.executable, "-m", far_link.__name__, "--bulk-s", str(seconds), "--warm-s", str(_WARM_S)]
-        words += ["--delay-ms", str(DELAY_MS), "--loss", str(LOSS), "--seed", str(turn), "--congestion", congestion]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_LONGEST_S)
-        if done.returncode:
-            raise BenchFault(f"the line failed: {done.stderr[-1000:]}")
-        return {"mb_per_s": json.loads(done.stdout)["mb_per_s"]}
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=_send_without_end, args=(server,), daemon=True).start()
+            port = free_port()
+            with _line(folder / "line.log", port, server.getsockname()[1], *_far(turn, congestion)):
+                with socket.create_connection(("127.0.0.1", port), timeout=_LONGEST_S) as peer:
+                    _received(peer, _WARM_S)
+                    began = time.monotonic()
+                    received = _received(peer, seconds)
+                    return {"line_mb_per_s": received / 1e6 / (time.monotonic() - began)}
 
-    return Case(
-        subject=ONE_CONNECTION,
-        shape=_shape(congestion),
-        run=run,
-        how="kernel TCP over two TUN devices, packets held in user space",
-    )
+    return Case(subject=ONE_CONNECTION, shape=_shape(congestion), run=run, how="over the same relays, one way")
+
+
+def _far(turn: int, congestion: str) -> Sequence[str]:
+    return ("--delay-ms", str(DELAY_MS), "--loss", str(LOSS), "--seed", str(turn), "--congestion", congestion)
+
+
+def _send_without_end(server: socket.socket) -> None:
+    """Send zeros to whoever connects; one that leaves (the wait for the line's port) makes room for the next."""
+    while True:
+        try:
+            peer, _ = server.accept()
+        except OSError:
+            return
+        threading.Thread(target=_send_to, args=(peer,), daemon=True).start()
+
+
+def _send_to(peer: socket.socket) -> None:
+    with peer, suppress(OSError):
+        while True:
+            peer.sendall(_ZEROS)
+
+
+def _received(peer: socket.socket, seconds: float) -> int:
+    until, received = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        received += len(peer.recv(1 << 20))
+    return received
 
 
 def _copy(
@@ -104,20 +130,19 @@ def _copy(
     def run(turn: int) -> Figures:
         topic = f"far-{congestion}-{partitions}-{turn}-{uuid.uuid4().hex[:6]}"
         here = folder / topic
-        with _line(here / "fast-line.log", port, source, "--delay-ms", "0", "--loss", "0", "--congestion", congestion):
+        with _line(here / "fast-line.log", port, source.port, "--delay-ms", "0", "--loss", "0", "--congestion", congestion):
             kafka_clients.make_topic(source, topic, partitions)
             _fill(source, topic, partitions, int(_MEGABYTES[congestion] * seconds / _SECONDS))
-        line = ("--delay-ms", str(DELAY_MS), "--loss", str(LOSS), "--seed", str(turn), "--congestion", congestion)
-        with _line(here / "line.log", port, source, *line):
+        with _line(here / "line.log", port, source.port, *_far(turn, congestion)):
             mirror = mirrors.mirror(here, source, destination, topic).launch()
             try:
                 rate = _rate(mirror, destination, topic, partitions, seconds)
             finally:
                 mirror.kill()
-        with _line(here / "fast-line.log", port, source, "--delay-ms", "0", "--loss", "0"):
+        with _line(here / "fast-line.log", port, source.port, "--delay-ms", "0", "--loss", "0"):
             for server in (source, destination):
                 kafka_clients.delete_topic(server, topic)
-        return {"mb_per_s": rate}
+        return {"line_mb_per_s": rate}
 
     subject = mirrors.MIRROR + (f", {partitions} partitions" if partitions > 1 else ", one partition")
     return Case(subject=subject, shape=_shape(congestion), run=run, how="beside the destination, the source far")
@@ -161,9 +186,9 @@ def _copied(destination: Headrace, topic: str, partitions: int) -> int:
 
 
 @contextmanager
-def _line(log: Path, port: int, source: Headrace, *words: str) -> Iterator[None]:
-    """Relay connections to `port` over a line to the source while the block runs."""
-    command = [sys.executable, "-m", far_link.__name__, "--port", str(port), "--server-port", str(source.port), *words]
+def _line(log: Path, port: int, server_port: int, *words: str) -> Iterator[None]:
+    """Relay connections to `port` over a line to the server while the block runs."""
+    command = [sys.executable, "-m", far_link.__name__, "--port", str(port), "--server-port", str(server_port), *words]
     line = Child(command, log, port=port).start()
     try:
         yield

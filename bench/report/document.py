@@ -107,6 +107,7 @@ def _number(digits: int, unit: str = "") -> Any:
 _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "messages_per_s": ("messages/s", rate),
     "mb_per_s": ("MB/s", _number(0)),
+    "line_mb_per_s": ("MB/s over the line", _number(2)),
     "mb_per_cpu_s": ("MB a CPU second", _number(1)),
     "mb_per_broker_cpu_s": ("MB a CPU second of both brokers", _number(0)),
     "server_cpu_s_per_million": ("server CPU s/M", _number(3)),

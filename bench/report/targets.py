@@ -123,6 +123,10 @@ def _mirroring(judges: Judges) -> Iterator[_Row]:
     for shape in ("librdkafka's own batches", "batches of 5 KB"):
         judge = judges.share("verify", "mb_per_s", ("headrace mirror verify", shape), ("bare fetch of both", shape), "0.8")
         yield f"comparing two clusters, MB/s, {shape}", "≥ 0.8 × a bare fetch of both", judge
+    for shape in ("100 ms, 1 % loss, cubic", "100 ms, 1 % loss, bbr"):
+        for subject in ("headrace mirror, one partition", "headrace mirror, 8 partitions"):
+            judge = judges.share("far", "line_mb_per_s", (subject, shape), ("one TCP connection", shape), "0.8")
+            yield f"mirroring over a far line, {shape}: {subject}", "≥ 0.8 × one TCP connection", judge
 
 
 def _outcome(what: str, wanted: str, judge: Judge) -> TargetOutcome:

@@ -13,17 +13,27 @@ LONGEST_MS = 1_000
 TOO_LONG_MS = 3 * LONGEST_MS
 
 
+FIRST_ALL_BYTES, LEAST_ALL_BYTES = 2 << 20, 512 << 10
+"""Of all partitions in one fetch: at the beginning, and over a very slow line."""
+
+
 class FetchSize:
-    """The bytes of one partition in one fetch, by what the fetches before took."""
+    """The bytes of one partition, and of all, in one fetch, by what the fetches before took."""
 
-    def __init__(self, least: int = LEAST_BYTES, most: int = MOST_BYTES) -> None:
-        self._least, self._most = least, most
+    def __init__(self, least: int = LEAST_BYTES, most: int = MOST_BYTES, most_of_all: int = 2 * MOST_BYTES) -> None:
+        """`least` and `most` are of one partition."""
+        self._least, self._most, self._most_of_all = least, most, most_of_all
         self.bytes = least
+        self.bytes_of_all = min(FIRST_ALL_BYTES, most_of_all)
 
-    def fetched(self, largest_bytes: int, took_ms: int) -> None:
-        """Learn from a fetch: how much came of the partition of which most came, and how long that took."""
+    def fetched(self, largest_bytes: int, bytes_of_all: int, took_ms: int) -> None:
+        """Learn from a fetch: how much came of the partition of which most came, and of all, and how long that took."""
         is_full = 2 * largest_bytes >= self.bytes
         if is_full and FAR_MS <= took_ms < LONGEST_MS:
             self.bytes = min(self._most, 2 * self.bytes)
         elif took_ms >= TOO_LONG_MS or (is_full and took_ms < NEAR_MS):
             self.bytes = max(self._least, self.bytes // 2)
+        if took_ms >= TOO_LONG_MS:
+            self.bytes_of_all = max(LEAST_ALL_BYTES, self.bytes_of_all // 2)
+        elif 2 * bytes_of_all >= self.bytes_of_all and took_ms < LONGEST_MS:
+            self.bytes_of_all = min(self._most_of_all, 2 * self.bytes_of_all)

@@ -70,13 +70,13 @@ class Forwarder:
         self._reporter = reporter
         self._quarantine = quarantine
         self._clock = clock
-        self._limits = limits
         self.governor = Governor()
         """What an operator wishes: pauses and bounds."""
-        self._fetch_size = FetchSize(limits.least_partition_bytes, limits.most_partition_bytes)
-        self._fetcher = Fetcher(
-            source, max_wait_ms=FETCH_WAIT_MS, max_bytes=limits.fetch_bytes, partition_max_bytes=limits.least_partition_bytes
-        )
+        self._fetch_size = FetchSize(limits.least_partition_bytes, limits.most_partition_bytes, limits.fetch_bytes)
+        self._fetches = 0
+        self._served: dict[TopicPartition, int] = {}
+        """The number of the last fetch that brought something of a partition."""
+        self._fetcher = Fetcher(source, max_wait_ms=FETCH_WAIT_MS, partition_max_bytes=limits.least_partition_bytes)
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
@@ -136,6 +136,7 @@ class Forwarder:
             # What is counted of it goes out with the next report; the destination keeps its data.
             del self._copies[name]
             self._last_ms.pop(name, None)
+            self._served.pop(name, None)
             log.info("partition_gone", topic=name.topic, partition=name.partition)
 
     # -- find where to continue
@@ -271,7 +272,9 @@ class Forwarder:
         wanted = self.governor.admitted(wanted, now_ms)
         if not wanted:
             return []
-        self._fetcher.max_bytes = self.governor.fetch_bytes(wanted, self._limits.fetch_bytes)
+        # Those that were not served for longest first: where all have something, not all fit into one fetch.
+        wanted = dict(sorted(wanted.items(), key=lambda one: self._served.get(one[0], 0)))
+        self._fetcher.max_bytes = self.governor.fetch_bytes(wanted, self._fetch_size.bytes_of_all)
         self._fetcher.partition_max_bytes = min(self._fetcher.max_bytes, self._fetch_size.bytes)
         self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
         began_ms = self._clock.monotonic_ms()
@@ -286,7 +289,10 @@ class Forwarder:
             return []
         sizes = {TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches) for one in fetched}
         self.governor.fetched(sizes)
-        self._fetch_size.fetched(max(sizes.values(), default=0), self._clock.monotonic_ms() - began_ms)
+        took_ms = self._clock.monotonic_ms() - began_ms
+        self._fetch_size.fetched(max(sizes.values(), default=0), sum(sizes.values()), took_ms)
+        self._fetches += 1
+        self._served |= {name: self._fetches for name, size_bytes in sizes.items() if size_bytes}
         for one in fetched:
             if one.error is not None:
                 self._trouble([TopicPartition(one.topic, one.partition)], one.error)

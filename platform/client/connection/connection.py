@@ -13,7 +13,9 @@ import socket
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...wire.errors import WireError
@@ -31,6 +33,9 @@ LARGEST_ANSWER_BYTES = 256 << 20
 """A response that claims to be larger is rejected. Read as a length, the text `HTTP` would be 1.2 GB."""
 PROGRESS_BYTES = 256 << 10
 """For each so many bytes, either way, a request has its whole time anew: a slow line is no broker that is away."""
+_GATHERED_FROM = 64 << 10
+_MOST_PIECES = 512
+"""Of one call to the kernel, which takes 1,024."""
 CONNECT_TIMEOUT_MS = 5_000
 RENEWED_AFTER = 0.85
 """The part of a session's lifetime after which the login is renewed, as Kafka's clients do."""
@@ -265,6 +270,9 @@ class Connection:
         size = len(header) + sum(map(len, chunks))
         self._in_flight = (api_key, version, self._correlation_id)
         try:
+            if size >= _GATHERED_FROM and isinstance(self._socket, socket.socket):
+                _send_gathered(self._socket, [_SIZE.pack(size), header, *chunks], timeout_ms / 1000)
+                return
             whole = memoryview(b"".join([_SIZE.pack(size), header, *chunks]))
             for at in range(0, len(whole), PROGRESS_BYTES):
                 self._socket.settimeout(timeout_ms / 1000)
@@ -320,6 +328,26 @@ class Connection:
     def _check_open(self, api: str, *, was_sent: bool = False) -> None:
         if self._closed:
             raise BrokerUnreachable(self.address, api, "this client closed the connection", was_sent=was_sent)
+
+
+def _send_gathered(held: socket.socket, pieces: Sequence[Buffer], timeout_s: float) -> None:
+    """Send the pieces as they lie in memory: to join those of a large request first costs more than all else about it."""
+    left = deque(memoryview(piece) for piece in pieces if len(piece))
+    sent = renewed_at = 0
+    deadline = time.monotonic() + timeout_s
+    while left:
+        if sent - renewed_at >= PROGRESS_BYTES:
+            deadline, renewed_at = time.monotonic() + timeout_s, sent
+        remaining_s = deadline - time.monotonic()
+        if remaining_s <= 0:
+            raise TimeoutError
+        held.settimeout(remaining_s)
+        gone = held.sendmsg(islice(left, _MOST_PIECES))
+        sent += gone
+        while left and gone >= len(left[0]):
+            gone -= len(left.popleft())
+        if gone:
+            left[0] = left[0][gone:]
 
 
 def _has_news(held: "socket.socket | TlsSocket") -> bool:

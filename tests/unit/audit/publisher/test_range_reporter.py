@@ -226,6 +226,31 @@ def test_what_is_unreported_is_bounded() -> None:
     one.add_batch("clicks", 0, *batch([1], position=position))
 
 
+@settings(max_examples=100, deadline=None)
+@given(sizes=st.lists(st.lists(st.integers(0, 3 * W), min_size=1, max_size=6), min_size=1, max_size=8), most=st.integers(1, 12))
+def test_a_list_of_batches_is_noted_as_they_would_be_one_by_one(sizes: list[list[int]], most: int) -> None:
+    batches, position = [], 0
+    for timestamps in sizes:
+        batches.append(batch(timestamps, position=position))
+        position = batches[-1][0].next_offset
+    one_by_one, as_list = AuditTopic(), AuditTopic()
+    first, second = (reporter(topic, ReportedPositions(), most_stretches=most) for topic in (one_by_one, as_list))
+    for each in (first, second):
+        each.begin("clicks", 0, 0)
+    noted = second.add_batches("clicks", 0, batches)
+    for stored in batches[:noted]:
+        first.add_batch("clicks", 0, *stored)
+    if noted < len(batches):
+        with pytest.raises(UnreportedBacklog):
+            first.add_batch("clicks", 0, *batches[noted])
+        assert second.add_batches("clicks", 0, batches[noted:]) == 0
+    assert first.position("clicks", 0) == second.position("clicks", 0)
+    first.publish()
+    second.publish()
+    assert as_list.ranges == one_by_one.ranges
+    assert second.add_batches("clicks", 0, batches[noted:]) == 0 or noted < len(batches)
+
+
 def test_noting_before_begin_is_refused() -> None:
     with pytest.raises(AuditError, match="begin"):
         reporter(AuditTopic(), ReportedPositions()).add_records("clicks", 0, 5, {})

@@ -1,10 +1,11 @@
+import random
 import socket
 import threading
 
 import pytest
 
 from headrace.client.connection import control_plane
-from headrace.client.connection.connection import PROGRESS_BYTES, Connection
+from headrace.client.connection.connection import PROGRESS_BYTES, Connection, _send_gathered
 from headrace.client.errors import BadAnswer, BrokerUnreachable, RequestTimedOut, UnsupportedApi
 from headrace.wire.messages import control
 from tests.support.processes import eventually, free_port
@@ -92,6 +93,32 @@ def test_a_long_answer_over_a_slow_line_has_its_time_anew_as_long_as_it_comes(br
     _ask(connection)
     broker.fail(METADATA, Fault(padding_bytes=5 * PROGRESS_BYTES, drip=(PROGRESS_BYTES, 300)))
     assert len(connection.request(METADATA, 1, METADATA_OF_NONE)) > 5 * PROGRESS_BYTES
+
+
+def test_a_large_request_in_many_pieces_arrives_as_it_is() -> None:
+    """Of more pieces than the kernel takes at once, to a peer that reads slowly; empty ones among them."""
+    draw = random.Random(5)
+    pieces = [draw.randbytes(draw.choice([0, 1, 700, 5_000])) for _ in range(3_000)] + [memoryview(draw.randbytes(1 << 20))]
+    ours, theirs = socket.socketpair()
+    received = bytearray()
+
+    def read() -> None:
+        while came := theirs.recv(70_000):
+            received.extend(came)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with ours:
+        _send_gathered(ours, pieces, 30)
+    reader.join(30)
+    theirs.close()
+    assert bytes(received) == b"".join(pieces)
+
+
+def test_a_large_request_to_a_peer_that_does_not_read_is_a_timeout() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(TimeoutError):
+        _send_gathered(ours, [bytes(1 << 24)], 0.2)
 
 
 def test_an_answer_that_only_drips_is_a_timeout(broker: ScriptedBroker) -> None:
