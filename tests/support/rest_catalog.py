@@ -11,7 +11,7 @@ from tests.support.processes import Process, accepts, eventually, free_port
 
 VERSION = "1.9.1"
 _JAR = ("org.apache.iceberg", "iceberg-open-api", VERSION)
-_START_MS = 60_000
+_START_MS = 180_000
 
 
 def lacking() -> str | None:
