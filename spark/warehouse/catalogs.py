@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchNamespaceError
+from pyiceberg.exceptions import (
+    CommitStateUnknownException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    ServerError,
+    ServiceUnavailableError,
+)
 from requests.exceptions import RequestException
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
@@ -29,6 +35,8 @@ def reaching_catalog() -> Iterator[None]:
         raise CatalogUnreachable(_reason(error)) from error
     except RequestException as error:
         raise CatalogUnreachable(type(error).__name__) from error
+    except (ServerError, ServiceUnavailableError, CommitStateUnknownException) as error:
+        raise CatalogUnreachable(" ".join(str(error).split())[:300]) from error
 
 
 def open_catalog(settings: WarehouseSettings) -> Catalog:

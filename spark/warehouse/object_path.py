@@ -7,7 +7,7 @@ Credentials are found by the AWS SDK inside pyarrow, in each process for itself:
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePosixPath
@@ -23,7 +23,8 @@ SCHEMES = ("s3://", "s3a://", "s3n://")
 ATTEMPTS = 5
 CONNECT_S = 5.0
 REQUEST_S = 60.0
-DELETED_AT_ONCE = 8
+DEEPEST = 5
+"""Folders inside each other that a run makes, and one."""
 COARSE_NS = 999_999_999
 """S3 tells the time of a change in whole seconds: the latest instant that it may mean is taken."""
 
@@ -146,9 +147,21 @@ class ObjectPath:
         yield from (ObjectPath(one.path, self.s3, _stat_of(one)) for one in found if one.type == fs.FileType.File)
 
     def remove_folder(self) -> None:
-        """Delete every file whose name begins with this folder's; nothing if there is none."""
-        with self._reaching(), suppress(FileNotFoundError):
-            self.filesystem.delete_dir(self.key)
+        """Delete every file whose name begins with this folder's; nothing if there is none.
+
+        Servers that keep objects as files refuse to delete a folder before what is in it, in one request with it: so again.
+        """
+        for _ in range(DEEPEST):
+            try:
+                self.filesystem.delete_dir(self.key)
+                return
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                reason = str(error)
+            left = next(self.files(), None)  # raises if the store is away
+        if left is not None:
+            raise StoreUnreachable(str(left), f"it cannot be deleted: {reason}")
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:

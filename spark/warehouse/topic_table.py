@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import BadRequestError, CommitFailedException
 from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
@@ -250,9 +250,10 @@ class TopicTable:
                 if still_wanted():
                     raise
                 return False  # a sweep took this run for dead, and deleted its files
-            except (CommitFailedException, ValueError) as error:
-                # A commit to the other branch in between is a ValueError to pyiceberg: it took the same sequence number.
-                if isinstance(error, ValueError) and "sequence number" not in str(error):
+            except (CommitFailedException, BadRequestError, ValueError) as error:
+                # A commit to the other branch in between took the same sequence number: a ValueError to pyiceberg, and a bad
+                # request to a REST catalog.
+                if not isinstance(error, CommitFailedException) and "sequence number" not in str(error):
                     raise
                 self._table = self._load_again()
                 if not still_wanted():

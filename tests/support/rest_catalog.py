@@ -1,6 +1,5 @@
 """Apache Iceberg's own REST catalog for tests: its jar of Maven Central, with a SQLite of its own behind it."""
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,13 +10,15 @@ from tests.support.processes import Process, accepts, eventually, free_port
 
 VERSION = "1.9.1"
 _JAR = ("org.apache.iceberg", "iceberg-open-api", VERSION)
-_START_MS = 60_000
+_START_MS = 180_000
+_LAUNCHER = Path(__file__).with_name("LoopbackCatalog.java")
+FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def lacking() -> str | None:
     """Return why it cannot be started here; None if its jar is there or can be fetched. Fetches nothing."""
-    if shutil.which("java") is None:
-        return "wants Apache Iceberg's REST catalog: there is no java"
+    if shutil.which("javac") is None:
+        return "wants Apache Iceberg's REST catalog: there is no Java compiler (Debian: default-jdk-headless)"
     return maven.lacking(_folder(), "Apache Iceberg's REST catalog")
 
 
@@ -33,20 +34,16 @@ class RestCatalogServer:
         folder.mkdir(parents=True)
         jar = next(maven.fetched(_folder(), [_JAR], what="Apache Iceberg's REST catalog").glob("iceberg-open-api-*.jar"))
         self.port = free_port()
-        words = {
-            "REST_PORT": str(self.port),
-            "CATALOG_CATALOG__IMPL": "org.apache.iceberg.jdbc.JdbcCatalog",
-            "CATALOG_URI": f"jdbc:sqlite:{folder / 'rest.db'}",
-            "CATALOG_JDBC_USER": "user",
-            "CATALOG_JDBC_PASSWORD": "password",
-            "CATALOG_WAREHOUSE": warehouse,
-            "CATALOG_IO__IMPL": "org.apache.iceberg.aws.s3.S3FileIO",
-            "CATALOG_S3_ENDPOINT": store["AWS_ENDPOINT_URL_S3"],
-            "CATALOG_S3_PATH__STYLE__ACCESS": "true",
+        settings = {
+            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "uri": f"jdbc:sqlite:{folder / 'rest.db'}",
+            "warehouse": warehouse,
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "s3.endpoint": store["AWS_ENDPOINT_URL_S3"],
+            "s3.path-style-access": "true",
         }
-        flags = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command = [str(shutil.which("java")), *flags, "-jar", str(jar)]
-        self.process = Process(command, folder / "log", {**os.environ, **store, **words})
+        command = [str(shutil.which("java")), *FLAGS, "-cp", str(jar), str(_LAUNCHER), str(self.port)]
+        self.process = Process([*command, *map("=".join, settings.items())], folder / "log", store)
 
     @property
     def uri(self) -> str:

@@ -29,7 +29,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         server.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def rest(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalogServer]:
     bucket = s3.new_bucket(f"rest-{uuid.uuid4().hex[:8]}")
     server = RestCatalogServer(tmp_path_factory.mktemp("rest") / "server", f"s3://{bucket}/", s3.environment())

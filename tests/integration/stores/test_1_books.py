@@ -49,6 +49,7 @@ def test_of_two_loads_of_the_same_offsets_one_commits(world: World) -> None:
 
 
 def test_a_publish_between_does_not_refuse_a_load(world: World) -> None:
+    """Fault: to a REST catalog the same sequence number is a bad request, and the load ended with an error."""
     stored = Stored(world.settings, TOPIC)
     stored.load(0, 2)
     loading = world.warehouse().existing_table(TOPIC)
