@@ -86,6 +86,9 @@ packages: install ## Build wheel and sdist into dist/, and try the wheel in an e
 chaos-sdk: install ## Kill applications, agent and broker 1,000 times; check every event by its id (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.chaos_sdk $(ARGUMENTS)
 
+kill-loads: install ## Kill loads of all topics at random, and check every record after each (ARGUMENTS='--rounds 20 --seed 7')
+	@$(BIN)/python -m tests.integration.spark.kill_rounds $(ARGUMENTS)
+
 bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)
 	@$(BIN)/python -m bench
 
