@@ -14,7 +14,7 @@ from airflow.sdk import Asset, CronTriggerTimetable, chain, dag, get_current_con
 from .places import Places
 from .steps import RETRIED, at_fault, of_this_task, step, told
 
-SETTLED_EVERY = timedelta(seconds=15)
+SETTLED_EVERY = timedelta(seconds=5)
 SETTLED_WITHIN = timedelta(minutes=2)
 """Afterwards the next run publishes what is decided then."""
 

@@ -125,7 +125,7 @@ def dag_runs(layout: Layout, dag_id: str) -> list[dict[str, Any]]:
 
 
 def _describe(tasks: list[dict[str, Any]]) -> str:
-    """Return one line such as `topics success · events.load running (try 2)`; mapped tasks are combined."""
+    """Return one line such as `load success · count running (try 2)`; mapped tasks are combined."""
     states: dict[str, Counter[str]] = {}
     for task in sorted(tasks, key=lambda task: str(task.get("start_date") or "~")):
         state = task["state"] or "waiting"
