@@ -163,25 +163,36 @@ def _fill(source: Headrace, topic: str, partitions: int, megabytes: int) -> None
 
 
 def _rate(mirror: Child, destination: Headrace, topic: str, partitions: int, seconds: float) -> float:
-    """Return the megabytes a second by which the copy grows, after a time for the line to find its pace."""
-    deadline = time.monotonic() + _LONGEST_S
-    while not _copied(destination, topic, partitions):
+    """Return the megabytes a second by which the copy grows, after a time for the line to find its pace.
+
+    From one growth to another: what a fetch brings comes at once, and over a slow line seconds apart.
+    """
+    _grown(mirror, destination, topic, partitions, 0, _LONGEST_S)
+    time.sleep(_WARM_S)
+    first = before = _grown(mirror, destination, topic, partitions, _copied(destination, topic, partitions), _LONGEST_S)
+    began = at = time.monotonic()
+    while time.monotonic() < began + seconds or before == first:
+        before = _grown(mirror, destination, topic, partitions, before, _LONGEST_S)
+        at = time.monotonic()
+    return (before - first) / 1e6 / (at - began)
+
+
+def _grown(mirror: Child, destination: Headrace, topic: str, partitions: int, before: int, longest_s: float) -> int:
+    """Return how much is copied once that is more than `before`. Raises BenchFault."""
+    deadline = time.monotonic() + longest_s
+    while (copied := _copied(destination, topic, partitions)) <= before:
         mirror.assert_alive()
         if time.monotonic() > deadline:
-            raise BenchFault(f"nothing of {topic} was copied in {_LONGEST_S} s:\n{mirror.tail()}")
-        time.sleep(0.1)
-    time.sleep(_WARM_S)
-    before, began = _copied(destination, topic, partitions), time.monotonic()
-    time.sleep(seconds)
-    after, took_s = _copied(destination, topic, partitions), time.monotonic() - began
-    mirror.assert_alive()
-    return (after - before) / 1e6 / took_s
+            raise BenchFault(f"nothing of {topic} was copied in {longest_s} s:\n{mirror.tail()}")
+        time.sleep(0.02)
+    return copied
 
 
 def _copied(destination: Headrace, topic: str, partitions: int) -> int:
     try:
-        return sum(kafka_clients.on_disk(destination, topic, one).bytes for one in range(partitions))
-    except BenchFault:
+        segments = [path for one in range(partitions) for path in kafka_clients.segments_of(destination, topic, one)]
+        return sum(path.stat().st_size for path in segments)
+    except (BenchFault, OSError):
         return 0  # the topic is not there yet
 
 
