@@ -151,7 +151,7 @@ class Layout:
 
     @property
     def warehouse(self) -> Path:
-        """The Iceberg warehouse, unless a setting names another place (`spark/warehouse/settings.py`)."""
+        """The Iceberg warehouse, unless a setting names another place (`docs/WAREHOUSE.md`): `catalog.db` and the files."""
         return self.home / "warehouse"
 
     @property
