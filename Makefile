@@ -22,7 +22,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk test-clients test-security test-kafka test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk test-clients test-security test-kafka test-openapi packages bench kill-loads
 .DEFAULT_GOAL := install
 
 help: ## This list
