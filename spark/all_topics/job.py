@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...client.connection.cluster import Cluster
-from ...client.errors import ClientError
+from ...client.errors import BrokerUnreachable, ClientError
 from ...client.security.chosen import named_for
 from ...errors import HeadraceError
 from ...runtime import logs
-from ..errors import LoadSuperseded, NotTried
+from ...schema_registry.errors import RegistryUnavailable
+from ..errors import LoadSuperseded, NotTried, SparkFailed
 from ..lineage.datasets import TopicDataset
 from ..lineage.runs import ObservedRun, observed_run
 from ..load.reading import Reading, Written
@@ -35,6 +36,8 @@ log = logs.get_logger(__name__)
 
 ROUNDS = 3
 """How often a topic is begun again because another load of it committed first."""
+COMMON = (BrokerUnreachable, RegistryUnavailable, SparkFailed)
+"""Faults that every topic would have."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -243,8 +246,7 @@ def _ends(cluster: Cluster, topics: Sequence[str]) -> dict[str, LogEnds | Client
 
 def _is_common(faults: Sequence[Exception]) -> bool:
     """Return whether the faults are one that is not the topics' own."""
-    first = faults[0]
-    return isinstance(first, HeadraceError) and first.retriable and all(type(one) is type(first) for one in faults)
+    return isinstance(faults[0], COMMON) and all(type(one) is type(faults[0]) for one in faults)
 
 
 def words_of(error: Exception) -> str:

@@ -202,6 +202,16 @@ def test_when_the_registry_is_away_the_topics_behind_it_are_not_tried_one_by_one
     assert "connection refused" in str(done.faults["t8"])
 
 
+def test_topics_that_happen_to_fail_alike_do_not_stop_those_behind_them(cluster: Cluster) -> None:
+    """Fault: two topics whose logs had moved while they were read were alone in a batch, and the others were not tried."""
+    cluster.logs(10, 20, 30, 40)
+    for topic in ("t0", "t1"):
+        cluster.faults[topic] = LogMoved(topic, 0, "moved")
+    done = cluster.load(topics=2)
+    assert sorted(done.faults) == ["t0", "t1"]
+    assert cluster.loaded() == {"t2": 30, "t3": 40}
+
+
 def test_a_cluster_that_goes_away_in_the_middle_leaves_what_is_committed(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
