@@ -1,17 +1,14 @@
 """Reads ranges of partitions of one cluster, a request ahead of whoever compares them, and checks each batch's CRC.
 
-The next request is on its way before a result is handed out, so the broker and the network work while the other side is read and
-compared. With `headrace_native` each side has a thread: most of its time goes into receiving and into CRCs, both without the
-interpreter's lock. Without it there are none: they would hold each other up at every batch, at a third of the pace.
+Without threads: two of them would hold each other up at every batch (the interpreter's lock), at a third of the pace. The next
+request is on its way before a result is handed out, so the broker and the network work while the other side is read and compared.
 Damage and what retention deletes meanwhile are part of the result. Restarts of a broker are waited out.
 """
 
-import queue
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from ...client.connection.cluster import Cluster
 from ...client.errors import OffsetOutOfRange, ReadStalled
@@ -20,16 +17,12 @@ from ...client.fetch.fetched import FetchedPartition, TopicPartition
 from ...client.fetch.fetcher import Fetcher, PendingFetch
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
-from ...runtime.native import native
 from ...wire.batch.record_batch import BatchHeader
 
 FETCH_BYTES = 4 << 20
 """Of one request. Of each cluster one result is held, and one is on its way."""
 TIMEOUT_MS = 60_000
 """How long a broker may be away."""
-
-_LOOK_S = 0.2
-_T = TypeVar("_T")
 
 Batch = tuple[BatchHeader, memoryview]
 
@@ -76,10 +69,7 @@ class ReadAhead:
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the next job's chunks. Raises ClientError when a broker was away for too long, and `ReadStalled`."""
-        read = self._read(next(self._jobs))
-        return read if native is None else ahead(read)
-
-    def _read(self, job: Job) -> Iterator[Chunk]:
+        job = next(self._jobs)
         offset, attempt, moved_at, backoff = job.from_offset, 0, time.monotonic(), Backoff()
         pending: PendingFetch | None = None
         while offset < job.to_offset:
@@ -127,40 +117,6 @@ class ReadAhead:
             batches = [one for one in batches if one[0].base_offset < job.to_offset]
         unreadable = [(bad.from_offset, bad.to_offset) for bad in fetched.corrupt if bad.from_offset < job.to_offset]
         return Chunk(batches, unreadable, to_offset=min(fetched.next_offset, job.to_offset))
-
-
-def ahead(items: Iterator[_T]) -> Iterator[_T]:
-    """Yield the items, which a thread of its own takes from `items`, one ahead. What it raises is raised here."""
-    found: queue.Queue[tuple[_T] | BaseException | None] = queue.Queue(maxsize=1)
-    is_over = threading.Event()
-
-    def put(item: tuple[_T] | BaseException | None) -> bool:
-        while not is_over.is_set():
-            try:
-                found.put(item, timeout=_LOOK_S)
-                return True
-            except queue.Full:
-                continue
-        return False
-
-    def take() -> None:
-        try:
-            for item in items:
-                if not put((item,)):
-                    return
-            put(None)
-        except BaseException as error:
-            put(error)
-
-    thread = threading.Thread(target=take, name="verify-reader", daemon=True)
-    thread.start()
-    try:
-        while (item := found.get()) is not None:
-            if isinstance(item, BaseException):
-                raise item
-            yield item[0]
-    finally:
-        is_over.set()
 
 
 def _end(fetched: FetchedPartition) -> int:
