@@ -14,6 +14,7 @@ from .worlds import World
 TOPIC = "clicks"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("world", [S3], indirect=True)
 def test_while_the_store_is_away_nothing_is_told_and_nothing_withdrawn(world: World) -> None:
     """Fault: files of a store that is away count as gone, and published hours are withdrawn."""
