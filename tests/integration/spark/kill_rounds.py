@@ -1,8 +1,9 @@
 """`python -m tests.integration.spark.kill_rounds`: kills loads of all topics at random, and looks at every record after each.
 
 A round adds records to some topics, starts `headrace.spark.all_topics.command`, and kills it (alone, or with its JVM) after a
-random time or at a random commit. Other loads, of which sometimes only the JVM dies, then make it whole: each record of each log stands once in its table,
-the books say what the files hold, and nothing is left over. The last line says how many kills found which state.
+random time or at a random commit. Other loads, of which sometimes only the JVM dies, then make it whole: each record of each log
+stands once in its table, the books say what the files hold, and nothing is left over. The last line says how many kills found
+which state.
 """
 
 import argparse
