@@ -7,17 +7,14 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pyspark import SparkContext
 
 from headrace.local.supervisor.descendants import descendants
 from headrace.spark.all_topics import command
 from headrace.spark.all_topics.job import AllTopicsJob, AllTopicsOutcome, BatchLimits
 from headrace.spark.load.load_job import LoadJob
 from headrace.spark.load.settings import ALL_TOPICS
-from headrace.spark.load.topic_load import TopicLoad
 from headrace.spark.warehouse.file_rows import join_rows, read_file
 from headrace.spark.warehouse.topic_table import LOADS
 from tests.support.broker import BrokerProcess
@@ -218,20 +215,3 @@ def test_hours_that_come_together_stay_apart_in_their_tables(stages: Stages) -> 
     assert one.stored("path") == [("/0",), ("/1",)]
     assert other.stored("path") == [(0,), (1,), (2,)]
     assert len(other.warehouse.existing_table(other.topic).files_by_hour(LOADS)) == 3
-
-
-def test_when_the_jvm_dies_another_one_loads_the_topics_that_are_left(stages: Stages, monkeypatch: pytest.MonkeyPatch) -> None:
-    stages.make(3, 4, 5, 6)
-    commit, killed = TopicLoad.commit, list[int]()
-
-    def commit_and_kill(load: TopicLoad, *words: Any) -> Any:
-        done = commit(load, *words)
-        if not killed:
-            killed.append(SparkContext._gateway.proc.pid)
-            os.kill(killed[0], signal.SIGKILL)
-        return done
-
-    monkeypatch.setattr(TopicLoad, "commit", commit_and_kill)
-    done = stages.load(topics=2)
-    assert (sorted(one.row_count for one in done.loads), done.faults) == ([3, 4, 5, 6], {})
-    assert_each_record_is_there_once(stages)
