@@ -28,9 +28,9 @@ from headrace.spark.load.topic_load import TopicLoad
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process
 from tests.support.registry import RegistryProcess
+from tests.support.spark_stage import CLICK, LONG_AGO_MS, MINUTE_MS, click
 from tests.support.zookeeper import ZooKeeperProcess
 
-from .conftest import CLICK, LONG_AGO_MS, MINUTE_MS, click
 from .test_all_topics import Stages, assert_each_record_is_there_once
 from .test_load_job import addresses
 

@@ -20,8 +20,8 @@ from headrace.spark.warehouse.topic_table import LOADS
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
 from tests.support.registry import RegistryProcess
+from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click, event
 
-from .conftest import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click, event
 from .test_load_job import LOAD_MS, addresses
 
 NOTE = {"type": "record", "name": "Note", "fields": [{"name": "note", "type": "string"}]}
