@@ -169,8 +169,6 @@ class Scratch:
             catalog.close()
         for folder in ("tables", "published"):
             shutil.rmtree(self.layout.warehouse / folder / self.topic, ignore_errors=True)
-        for lock in (self.layout.warehouse / "locks").glob(f"*{self.topic}"):
-            lock.unlink()
 
 
 def on_scratch_topic(layout: Layout, drill: str, body: Callable[[Scratch, DrillResult], None], progress: Progress) -> DrillResult:
