@@ -1,6 +1,7 @@
 """Many topics in one Spark job: even shares, and a topic that kills the job or only itself."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from headrace.spark.load.reading import Reading, Written
 from headrace.spark.load.row_writer import TOPIC_BYTES, RowWriter, even_shares
 from headrace.spark.load.settings import ALL_TOPICS, LoadSettings
 from headrace.spark.load.split_task import SplitsDone, SplitTask, TopicsTask
+from headrace.spark.source import cluster_batches
 from headrace.spark.source.split_source import SplitSource
 from headrace.spark.source.task_reports import TaskReport
 from tests.support.stored_rows import EVENT, span
@@ -127,7 +129,11 @@ def task(topic: str, folder: Path) -> SplitTask:
     return SplitTask(source=source, target=pa.schema([]), groups=[[span(0, 0, 10)]], folder=str(folder), hours=None)
 
 
-def test_a_task_of_several_topics_answers_with_the_fault_and_one_of_a_single_topic_fails_by_it(tmp_path: Path) -> None:
+def test_a_task_of_several_topics_answers_with_the_fault_and_one_of_a_single_topic_fails_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A broker that is away is waited for a minute.
+    monkeypatch.setattr(cluster_batches, "read_range", partial(cluster_batches.read_range, timeout_ms=100))
     several = TopicsTask(topics=[task("a", tmp_path), task("b", tmp_path)], shares=[[(0, 0)], [(1, 0)]])
     (answer,) = several(iter([pa.RecordBatch.from_pydict({"id": [1]})]))
     done = SplitsDone.of_json(answer.column(0)[0].as_py())
