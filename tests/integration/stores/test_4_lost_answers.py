@@ -1,6 +1,6 @@
 """Whichever answer of the catalog is lost on its way, and whichever request: loads go on until all is there once."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -10,9 +10,8 @@ from headrace.spark.errors import CatalogUnreachable
 from headrace.spark.load import load_job
 from headrace.spark.load.load_job import LoadJob
 from headrace.spark.load.settings import LoadSettings
-from headrace.spark.load.staging import StagingFolder
+from headrace.spark.load.topic_load import TopicLoad
 from headrace.spark.source.log_ends import LogEnds
-from headrace.spark.source.offset_ranges import OffsetRange
 from headrace.spark.source.task_reports import Total
 from tests.support.cutting_proxy import CuttingProxy, Where
 from tests.support.postgresql import PostgresqlServer
@@ -36,9 +35,9 @@ def log_end(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How far the log goes; it and Spark are pretended: a row for each offset."""
     end = [0]
 
-    def write(job: LoadJob, table: object, ranges: Sequence[OffsetRange], folder: StagingFolder) -> object:
-        rows = [(0, offset, offset) for one in ranges for offset in range(one.from_offset, one.to_offset)]
-        return EVENT, write_rows(folder.path / "rows-0", rows), Total(row_count=len(rows))
+    def write(job: LoadJob, load: TopicLoad) -> object:
+        rows = [(0, offset, offset) for one in load.ranges for offset in range(one.from_offset, one.to_offset)]
+        return EVENT, write_rows(load.path / "rows-0", rows), Total(row_count=len(rows))
 
     monkeypatch.setattr(load_job, "log_ends", lambda bootstrap, topic: LogEnds(start={0: 0}, end={0: end[0]}))
     monkeypatch.setattr(LoadJob, "_write", write)
