@@ -43,7 +43,8 @@ class Side:
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [*command, addresses.bootstrap, addresses.registry_url],
-                env={**os.environ, "PYTHONPATH": str(package)},
+                # A JVM that goes on after a load makes its scratch folder anew.
+                env={**os.environ, "PYTHONPATH": str(package), "TMPDIR": str(log.parent)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -98,20 +98,19 @@ def sweep(warehouse: Warehouse, topic: str) -> int:
 
 def scratch_folder(run: str) -> Path:
     """Return the folder of this machine into which Spark's driver spills during a run."""
-    return Path(tempfile.gettempdir()) / f"headrace-load-{os.getuid()}" / run
+    return Path(tempfile.gettempdir()) / f"headrace-load-{os.getuid()}-{run}"
 
 
 @contextmanager
 def machine_scratch(kind: str) -> Iterator[Path]:
     """Give a run that is of no topic a folder of this machine, and delete it at the end; and those of dead runs of the kind."""
-    root = scratch_folder(kind).parent
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for other in root.glob(f"{kind}-*"):
+    begin = scratch_folder(f"{kind}-")
+    for other in begin.parent.glob(f"{begin.name}*"):
         if (lock := _locked(other)) is not None:
             remove_folder(other)
             os.close(lock)
     while True:
-        mine = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=root))
+        mine = Path(tempfile.mkdtemp(prefix=begin.name, dir=begin.parent))
         if (lock := _locked(mine)) is not None:
             break  # else another run took it for a dead one's, before it was locked
     try:

@@ -62,7 +62,7 @@ class Stages:
         words = [sys.executable, "-m", "headrace.spark.all_topics.command"]
         words += [word for topic in self.topics() for word in ("--topic", topic)]
         words += ["--bootstrap", settings.bootstrap, "--quarantine", settings.quarantine_bootstrap]
-        return [*words, "--registry", settings.registry_url, "--warehouse", str(settings.warehouse)]
+        return [*words, "--registry", settings.registry_url, "--warehouse", str(self.all[0].warehouse.folder)]
 
     def process(self) -> Process:
         log = self.home / f"all-{uuid.uuid4().hex[:6]}.log"
@@ -196,11 +196,15 @@ def test_a_driver_that_is_killed_between_two_topics_commits_leaves_each_whole_or
     done = stages.load()
     assert (sorted(one.row_count for one in done.loads), done.faults) == ([7, 8], {})
     assert_each_record_is_there_once(stages)
+    # A topic's first table comes with a commit: what a dead run had written before it goes with the next load.
+    for stage in stages.all:
+        stage.send([(0, LONG_AGO_MS, click(stage.register(CLICK), 100))])
+    assert [one.row_count for one in stages.load().loads] == [1, 1, 1]
+    assert_each_record_is_there_once(stages)
     for stage in stages.all:
         left = set(stage.warehouse.data_folder(stage.topic).glob("*/rows-*/*/*.parquet"))
         named = {path for path in stage.warehouse.existing_table(stage.topic).referenced_paths() if path.suffix == ".parquet"}
         assert left == named, "the dead run's files were not swept"
-    assert not list((stages.home / "warehouse" / "runs").iterdir()), "the dead run's own folder was not swept"
     assert stages.load().loads == []
 
 
