@@ -13,40 +13,12 @@ from headrace.client.record_deletion import delete_records
 from headrace.client.topic_admin import topic_settings
 from tests.kafka.copying import Cluster, Copying, make_topic, numbered, send
 from tests.support.broker import BrokerProcess
+from tests.support.group_reading import consume
 from tests.support.kafka import KafkaProcess
 from tests.support.processes import eventually
 
 SYNC = ("--sync-group-offsets", "--sync-group-offsets-interval-seconds", "1")
 IN_ORDER = {"batch.num.messages": 7, "enable.idempotence": True}
-
-
-def consume(cluster: Cluster, topic: str, group: str, count: int) -> list[bytes]:
-    """Read so many records as a member of the group, commit, leave."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.address,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
-    consumer.subscribe([topic])
-    values: list[bytes] = []
-
-    def read() -> bool:
-        for message in consumer.consume(count - len(values), timeout=0.5):
-            assert message.error() is None
-            values.append(message.value())
-        return len(values) == count
-
-    try:
-        eventually(read, within_ms=60_000, what=f"{count} records")
-        consumer.commit(asynchronous=False)
-    finally:
-        consumer.close()
-    return values
 
 
 def committed(cluster: Cluster, topic: str, group: str) -> int:
@@ -67,8 +39,8 @@ def test_a_group_goes_on_at_the_copy_with_the_next_record_though_offsets_differ(
     values = numbered("a", 300)
     send(source, topic, values, **IN_ORDER)
     # In the middle of a batch; and one that has read everything.
-    assert consume(source, topic, f"{topic}-half", 123) == values[:123]
-    consume(source, topic, f"{topic}-all", 300)
+    assert consume(source.address, topic, f"{topic}-half", 123) == values[:123]
+    consume(source.address, topic, f"{topic}-all", 300)
     with Copying(tmp_path, source, destination, name=topic, words=("--topics", topic, *SYNC)) as copying:
         copying.start()
         copying.await_copied({(topic, 0): values})
@@ -78,8 +50,8 @@ def test_a_group_goes_on_at_the_copy_with_the_next_record_though_offsets_differ(
         send(source, topic, more, **IN_ORDER)
         copying.await_copied({(topic, 0): values + more})
         assert copying.status()["sync"]["trouble"] is None
-    assert consume(destination, topic, f"{topic}-half", 227) == values[123:] + more
-    assert consume(destination, topic, f"{topic}-all", 50) == more
+    assert consume(destination.address, topic, f"{topic}-half", 227) == values[123:] + more
+    assert consume(destination.address, topic, f"{topic}-all", 50) == more
 
 
 def test_settings_go_along_and_those_that_a_copy_in_kafka_cannot_have_are_named(

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 
+from bench.harness import far_link
 from tests.support import kafka, rest_catalog, versitygw
 from tests.support.postgresql import programs
 
@@ -100,6 +101,13 @@ def lacking_kafka() -> str | None:
 
 
 @cache
+def lacking_far_line() -> str | None:
+    """Return why no late and lossy line can be laid here, None where it can."""
+    missing = far_link.why_not("cubic")
+    return None if missing is None else f"wants a line of its own: {missing}"
+
+
+@cache
 def lacking_s3() -> str | None:
     """Return why no S3-compatible server can be started here, None where it can, or where it can be built."""
     return versitygw.lacking()
@@ -123,6 +131,7 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
     "haproxy": lacking_haproxy,
     "native": lacking_native,
     "kafka": lacking_kafka,
+    "far line": lacking_far_line,
     "s3": lacking_s3,
     "rest catalog": lacking_rest_catalog,
 }

@@ -35,8 +35,7 @@ def built() -> Path:
     if program.exists():
         return program
     go = _go()
-    if go is None:
-        pytest.skip(str(lacking()))
+    assert go is not None, lacking()
     program.parent.mkdir(parents=True, exist_ok=True)
     with (program.parent / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several may build at once

@@ -8,6 +8,7 @@ from headrace.client import admin
 from headrace.client.topic_admin import topic_settings
 from tests.integration.mirror.pair import Pair
 from tests.support.broker import BrokerProcess
+from tests.support.group_reading import consume
 from tests.support.processes import eventually
 
 TOPIC = "clicks"
@@ -19,34 +20,6 @@ def send(pair: Pair, count: int) -> None:
     for number in range(count):
         producer.produce(TOPIC, b"event %d" % number, partition=0, timestamp=1_431_857_103_000)
     assert producer.flush(20) == 0
-
-
-def consume(broker: BrokerProcess, group: str, count: int) -> list[bytes]:
-    """Read so many records as a member of the group, commit, leave."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.address,
-            "group.id": group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
-    consumer.subscribe([TOPIC])
-    values: list[bytes] = []
-
-    def read() -> bool:
-        for message in consumer.consume(count - len(values), timeout=0.5):
-            assert message.error() is None
-            values.append(message.value())
-        return len(values) == count
-
-    try:
-        eventually(read, within_ms=30_000, what=f"{count} records")
-        consumer.commit(asynchronous=False)
-    finally:
-        consumer.close()
-    return values
 
 
 def committed(broker: BrokerProcess, group: str) -> int:
@@ -63,18 +36,18 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(fresh: Pair)
     fresh.start_mirror()
     send(fresh, 100)
     fresh.await_level(TOPIC)
-    first = consume(fresh.live, "readers", 60)
-    consume(fresh.live, "console-consumer-7", 10)
+    first = consume(fresh.live.address, TOPIC, "readers", 60)
+    consume(fresh.live.address, TOPIC, "console-consumer-7", 10)
     offset = committed(fresh.live, "readers")
     assert offset > 0
     eventually(lambda: committed(fresh.offline, "readers") == offset, what="the same offset at the copy")
     assert committed(fresh.offline, "console-consumer-7") < 0, "excluded, as MirrorMaker does"
     # It goes on there, without a gap and without a repetition; and is not thrown back afterwards.
-    second = consume(fresh.offline, "readers", 40)
+    second = consume(fresh.offline.address, TOPIC, "readers", 40)
     assert first + second == [b"event %d" % number for number in range(100)]
     end = committed(fresh.offline, "readers")
     send(fresh, 10)
-    more = consume(fresh.live, "readers", 1)
+    more = consume(fresh.live.address, TOPIC, "readers", 1)
     assert more == [b"event 60"]
     eventually(lambda: fresh.is_level(TOPIC), what="level")
     eventually(lambda: fresh.status()["sync"]["trouble"] is None, what="no trouble")
@@ -91,7 +64,7 @@ def test_a_groups_offset_that_is_ahead_of_the_copy_waits_at_the_copys_end(fresh:
     fresh._status.with_suffix(".orders").write_text(json.dumps(orders))
     eventually(lambda: fresh.status()["orders"]["number"] == 1, what="paused")
     send(fresh, 50)
-    consume(fresh.live, "readers", 100)
+    consume(fresh.live.address, TOPIC, "readers", 100)
     end = fresh.offset(fresh.offline, TOPIC, 0)
     assert committed(fresh.live, "readers") > end
     eventually(lambda: committed(fresh.offline, "readers") == end, what="as far as it is copied")

@@ -20,9 +20,6 @@ from bench.harness.child import Child, free_port
 @pytest.fixture
 def far_port(tmp_path: Path) -> Iterator[int]:
     """The near end of a line of 20 ms there and back, with loss, to a server that sends back what it gets."""
-    missing = far_link.why_not("cubic")
-    if missing is not None:
-        pytest.skip(missing)
     server = socket.create_server(("127.0.0.1", 0))
     port = free_port()
     words = ["--port", str(port), "--server-port", str(server.getsockname()[1]), "--delay-ms", "10", "--loss", "0.02"]
@@ -50,6 +47,7 @@ def far_port(tmp_path: Path) -> Iterator[int]:
             line.kill()
 
 
+@pytest.mark.needs("far line")
 def test_what_is_sent_comes_back_unchanged_after_the_round_trip(far_port: int) -> None:
     content = random.Random(3).randbytes(300_000)
     with socket.create_connection(("127.0.0.1", far_port), timeout=60) as peer:
@@ -68,10 +66,8 @@ def test_what_is_sent_comes_back_unchanged_after_the_round_trip(far_port: int) -
     assert received.digest() == hashlib.sha256(content).digest()
 
 
+@pytest.mark.needs("far line")
 def test_one_connection_is_measured_with_what_was_dropped() -> None:
-    missing = far_link.why_not("cubic")
-    if missing is not None:
-        pytest.skip(missing)
     words = ["--bulk-s", "1", "--warm-s", "0.5", "--delay-ms", "5", "--loss", "0.05"]
     done = subprocess.run([sys.executable, "-m", far_link.__name__, *words], capture_output=True, text=True, timeout=60)
     found = json.loads(done.stdout)
