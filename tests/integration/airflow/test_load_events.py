@@ -22,10 +22,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.local.airflow import processes
 from headrace.local.airflow.runs import AirflowUnreachable, _ask, dag_runs, task_states
+from headrace.local.preflight import is_free
 from headrace.runtime.layout import Layout
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, accepts, eventually
+from tests.support.processes import LOWEST_PORT, Process, eventually
 from tests.support.stored_table import Stored
 
 USER_DAGS = Path(__file__).with_name("user_dags")
@@ -37,8 +38,9 @@ RUN_MS = 240_000
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    shifts = (random.randrange(10_000, 45_000) for _ in range(100))
-    shift = next(shift for shift in shifts if not any(accepts(port + shift) for port in PORTS))
+    """Its ports lie below those that other tests take (`free_port`) and that the system gives to clients as their own."""
+    shifts = (random.randrange(2_000, LOWEST_PORT - max(PORTS)) for _ in range(100))
+    shift = next(shift for shift in shifts if all(is_free(port + shift) for port in PORTS))
     return Layout(home=tmp_path_factory.mktemp("home"), port_shift=shift)
 
 
