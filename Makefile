@@ -73,7 +73,7 @@ test-clients: install ## Clients of other languages (needs a JDK with Maven, Go,
 test-security: install ## All of our clients on Apache Kafka with TLS and each SASL mechanism (needs Java, and Maven for its first run; fifteen minutes)
 	$(BIN)/pytest -rs tests/security
 
-test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (needs Java, and Maven or KAFKA_HOME; ten minutes)
+test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (needs Java, and Maven or KAFKA_HOME; half an hour)
 	$(BIN)/pytest -rs tests/kafka
 
 test-stores: install ## Loads into a folder, an object store and a REST catalog, killed on the way (needs Java, PostgreSQL, Go, Maven; ten minutes)

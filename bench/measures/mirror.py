@@ -2,6 +2,7 @@
 
 The mirror is started and copies a first part, so that it is connected and warm. Then it is stopped (SIGSTOP) while the rest is
 produced, goes on, and is measured until the destination holds all: none is measured with its start, nor at another's pace.
+The yardstick of the clock's figure is a program in C that hands what it fetches on unopened, by the same appends.
 """
 
 import os
@@ -12,6 +13,11 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
 
+from headrace.mirror.destination import MIRROR_CONFIG
+from headrace.mirror.fetch_size import LEAST_BYTES
+
+from ..drivers.build import built
+from ..drivers.run import drive
 from ..harness.child import BenchFault, Child
 from ..harness.measure import Case, CaseStream, Figures
 from ..harness.proc_meters import cpu_s
@@ -22,6 +28,7 @@ from ..peers.headrace import Headrace
 from ..peers.subjects import OURS
 
 DESTINATION = "Headrace, destination"
+BARE = "bare fetch and produce"
 SHAPES = {"25": "batches of 5 KB", "default": "librdkafka's own batches"}
 _WARM_UP = 200_000
 _MESSAGES = 1_000_000
@@ -41,20 +48,31 @@ class Mirror:
 
     @contextmanager
     def cases(self, servers: Servers) -> CaseStream:
-        source = servers.running(OURS)
-        destination = Headrace(servers.folder / "destination")
-        if not isinstance(source, Headrace) or not servers.try_start(DESTINATION, destination):
-            raise Unavailable("a mirror needs two brokers of ours")
+        source, destination = pair(servers)
         folder = servers.folder / "mirror"
         makers: dict[str, MakeMirror] = {mirrors.MIRROR: mirrors.mirror, mirrors.MIRROR_MAKER: mirrors.mirror_maker}
         try:
+            count = servers.scaled(_MESSAGES)
             yield [
-                _copy(subject, make, source, destination, folder, shape, servers.scaled(_MESSAGES))
+                case
                 for shape in SHAPES
-                for subject, make in makers.items()
+                for case in (
+                    *(_copy(subject, make, source, destination, folder, shape, count) for subject, make in makers.items()),
+                    _bare(source, destination, shape, count),
+                )
             ]
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def pair(servers: Servers) -> tuple[Headrace, Headrace]:
+    """Return two running brokers of ours: the one that every measure has, and another. Raises Unavailable."""
+    source, destination = servers.running(OURS), servers.running(DESTINATION)
+    if destination is None and servers.try_start(DESTINATION, made := Headrace(servers.folder / "destination")):
+        destination = made
+    if not isinstance(source, Headrace) or not isinstance(destination, Headrace):
+        raise Unavailable("a mirror needs two brokers of ours")
+    return source, destination
 
 
 def _copy(subject: str, make: MakeMirror, source: Headrace, destination: Headrace, folder: Path, shape: str, count: int) -> Case:
@@ -82,6 +100,33 @@ def _copy(subject: str, make: MakeMirror, source: Headrace, destination: Headrac
         return {"mb_per_cpu_s": megabytes / used_s, "mb_per_s": megabytes / took_s, "mb_per_broker_cpu_s": megabytes / brokers_s}
 
     return Case(subject=subject, shape=SHAPES[shape], run=run, how="warm, catching up")
+
+
+def _bare(source: Headrace, destination: Headrace, shape: str, count: int) -> Case:
+    def run(turn: int) -> Figures:
+        topic = f"mirror-bare-{shape}-{turn}"
+        kafka_clients.make_topic(source, topic)
+        kafka_clients.make_topic(destination, topic, settings=MIRROR_CONFIG)
+        try:
+            kafka_clients.produce(source, topic, _WARM_UP, shape, 1)
+            warm = kafka_clients.on_disk(source, topic).bytes
+            kafka_clients.produce(source, topic, count, shape, 1)
+            ports = [str(source.port), str(destination.port)]
+            words = [*ports, topic, str(LEAST_BYTES), str(warm), str(kafka_clients.on_disk(source, topic).bytes)]
+            driven = drive([str(built("raw_copy")), *words], lambda: [*source.pids, *destination.pids])
+            if (held := _records(destination, topic)) != _WARM_UP + count:
+                raise BenchFault(f"{held} of {_WARM_UP + count} records of {topic} were copied")
+        finally:
+            for server in (source, destination):
+                kafka_clients.delete_topic(server, topic)
+        megabytes = driven.more["mb_per_s"] * driven.seconds
+        return {
+            "mb_per_cpu_s": megabytes / driven.client_cpu_s,
+            "mb_per_s": driven.more["mb_per_s"],
+            "mb_per_broker_cpu_s": megabytes / driven.server_cpu_s,
+        }
+
+    return Case(subject=BARE, shape=SHAPES[shape], run=run, how="in C, unopened, an append and the next fetch beside each other")
 
 
 def await_records(mirror: Child, destination: Headrace, topic: str, wanted: int) -> None:

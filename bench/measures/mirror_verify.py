@@ -19,11 +19,10 @@ from ..drivers.run import Driven, drive
 from ..harness.child import BenchFault
 from ..harness.measure import Case, CaseStream, Figures
 from ..harness.servers import Servers
-from ..harness.unavailable import Unavailable
 from ..peers import kafka_clients, mirrors
 from ..peers.headrace import Headrace
 from ..peers.subjects import OURS
-from .mirror import DESTINATION, SHAPES, await_records
+from .mirror import DESTINATION, SHAPES, await_records, pair
 
 VERIFY = "headrace mirror verify"
 BARE = "bare fetch of both"
@@ -41,10 +40,7 @@ class MirrorVerify:
 
     @contextmanager
     def cases(self, servers: Servers) -> CaseStream:
-        source = servers.running(OURS)
-        destination = Headrace(servers.folder / "destination")
-        if not isinstance(source, Headrace) or not servers.try_start(DESTINATION, destination):
-            raise Unavailable("a comparison needs two brokers of ours")
+        source, destination = pair(servers)
         folder = servers.folder / "verify"
         count = servers.scaled(_MESSAGES)
         topics = {shape: f"verify-{shape}" for shape in SHAPES}

@@ -1,30 +1,30 @@
 """Carries out the decisions of `partition_copy`, turn by turn, on one thread: find partitions, ask ends, fetch, count, append.
 
-The next fetch runs while an append is in flight. Memory is bounded by one fetch response and one request for each leader. Makes
-no decision about offsets. A failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
+The next fetch is asked for before what came is counted and appended, so that the source, the mirror and the destination work at
+the same time. Memory is bounded by one fetch response and one request for each leader. Makes no decision about offsets. A
+failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..audit.model.messages import EXPIRED
 from ..audit.publisher import RangeReporter
 from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
 from ..client.fetch.fetched import FetchedPartition, TopicPartition
-from ..client.fetch.fetcher import Fetcher
 from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
-from . import fetch_size, partition_copy, tail_comparison
+from . import partition_copy, tail_comparison
 from .control.governor import Governor
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .errors import MirrorError
-from .fetch_size import FetchSize
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
+from .source_fetch import Limits, SourceFetch
 from .topics.identity import Identity, KeepsIds
 from .topics.naming import Naming
 
@@ -35,18 +35,6 @@ LOOK_EVERY_MS = 5_000
 FETCH_WAIT_MS = 300
 """How long a fetch waits if there is nothing new. A stop and a new topic wait no longer."""
 PUBLISH_TIMEOUT_MS = 5_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Bounds of what is held at a time."""
-
-    fetch_bytes: int = 16 << 20
-    least_partition_bytes: int = fetch_size.LEAST_BYTES
-    most_partition_bytes: int = fetch_size.MOST_BYTES
-    """The bytes of one partition in one fetch, and so in one append, unless a single batch is larger. How far the source is,
-    decides between the two.
-    """
 
 
 class Forwarder:
@@ -64,7 +52,6 @@ class Forwarder:
         naming: Naming | None = None,
         kept_ids: KeepsIds | None = None,
     ) -> None:
-        limits = limits or Limits()
         self._source = source
         self._destination = destination
         self._reporter = reporter
@@ -72,11 +59,9 @@ class Forwarder:
         self._clock = clock
         self.governor = Governor()
         """What an operator wishes: pauses and bounds."""
-        self._fetch_size = FetchSize(limits.least_partition_bytes, limits.most_partition_bytes, limits.fetch_bytes)
-        self._fetches = 0
-        self._served: dict[TopicPartition, int] = {}
-        """The number of the last fetch that brought something of a partition."""
-        self._fetcher = Fetcher(source, max_wait_ms=FETCH_WAIT_MS, partition_max_bytes=limits.least_partition_bytes)
+        self._from_source = SourceFetch(source, limits or Limits(), self.governor, clock)
+        self._resumed: set[TopicPartition] = set()
+        """Since the fetch was asked for: what comes of them may be of another log."""
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
@@ -108,7 +93,7 @@ class Forwarder:
 
     def close(self) -> None:
         """Close the connections, from any thread: a waiting fetch fails."""
-        self._fetcher.close()
+        self._from_source.close()
 
     def _there(self, name: TopicPartition) -> TopicPartition:
         """Return a partition's name in the destination."""
@@ -136,7 +121,7 @@ class Forwarder:
             # What is counted of it goes out with the next report; the destination keeps its data.
             del self._copies[name]
             self._last_ms.pop(name, None)
-            self._served.pop(name, None)
+            self._from_source.forget(name)
             log.info("partition_gone", topic=name.topic, partition=name.partition)
 
     # -- find where to continue
@@ -182,6 +167,7 @@ class Forwarder:
         }
 
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
+        self._resumed.add(name)
         if (fault := self._other_topic(name, ends)) is not None:
             copy = replace(self._copies[name], copied_to=ends.destination_end, source_end=ends.source_end)
             self._move(name, partition_copy.in_error(copy, Phase.DIVERGED, fault, self._clock.monotonic_ms()))
@@ -267,38 +253,55 @@ class Forwarder:
     # -- copy
 
     def _fetch(self) -> list[FetchedPartition]:
+        """Return what came. Where the source holds more, that is asked for before this returns."""
+        fetched = self._receive()
+        if not fetched:
+            self._ask({}, 0 if self._destination.is_busy else FETCH_WAIT_MS)
+            fetched = self._receive()
+        if any(one.batches and one.next_offset < one.high_watermark for one in fetched):
+            self._ask({TopicPartition(one.topic, one.partition): one.next_offset for one in fetched}, 0)
+        return fetched
+
+    def _ask(self, follows: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
+        """Ask for every partition that is due: from where `follows` says, else from where its copy goes on."""
         now_ms = self._clock.monotonic_ms()
-        wanted = {name: copy.fetch_offset for name, copy in self._copies.items() if partition_copy.is_due_to_fetch(copy, now_ms)}
-        wanted = self.governor.admitted(wanted, now_ms)
-        if not wanted:
-            return []
-        # Those that were not served for longest first: where all have something, not all fit into one fetch.
-        wanted = dict(sorted(wanted.items(), key=lambda one: self._served.get(one[0], 0)))
-        self._fetcher.max_bytes = self.governor.fetch_bytes(wanted, self._fetch_size.bytes_of_all)
-        self._fetcher.partition_max_bytes = min(self._fetcher.max_bytes, self._fetch_size.bytes)
-        self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
-        began_ms = self._clock.monotonic_ms()
+        due = {
+            name: follows.get(name, copy.fetch_offset)
+            for name, copy in self._copies.items()
+            if partition_copy.is_due_to_fetch(copy, now_ms)
+        }
+        self._resumed.clear()
         try:
-            fetched = self._fetcher.fetch(wanted)
+            self._from_source.ask(due, max_wait_ms)
+        except HeadraceError as error:
+            self._trouble(list(due), error)
+
+    def _receive(self) -> list[FetchedPartition]:
+        try:
+            fetched = self._from_source.receive()
         except OffsetOutOfRange as error:
             name = TopicPartition(error.topic, error.partition)
-            self._move(name, partition_copy.out_of_range(self._copies[name], error.log_start_offset, self._clock.monotonic_ms()))
+            if self._is_awaited(name, error.offset):
+                copy = partition_copy.out_of_range(self._copies[name], error.log_start_offset, self._clock.monotonic_ms())
+                self._move(name, copy)
             return []
         except HeadraceError as error:
-            self._trouble(list(wanted), error)
+            self._trouble([name for name, offset in self._from_source.wanted.items() if self._is_awaited(name, offset)], error)
             return []
-        sizes = {TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches) for one in fetched}
-        self.governor.fetched(sizes)
-        took_ms = self._clock.monotonic_ms() - began_ms
-        self._fetch_size.fetched(max(sizes.values(), default=0), sum(sizes.values()), took_ms)
-        self._fetches += 1
-        self._served |= {name: self._fetches for name, size_bytes in sizes.items() if size_bytes}
+        fetched = [one for one in fetched if self._is_awaited(TopicPartition(one.topic, one.partition), one.requested_offset)]
         for one in fetched:
             if one.error is not None:
                 self._trouble([TopicPartition(one.topic, one.partition)], one.error)
         # What was on its way when a pause was ordered is fetched again later.
         orders = self.governor.orders
         return [one for one in fetched if one.error is None and orders.pause_of(one.topic) is None]
+
+    def _is_awaited(self, name: TopicPartition, requested_offset: int) -> bool:
+        """Return whether the partition still goes on there. It does not if an append has failed since the fetch was asked for."""
+        copy = self._copies.get(name)
+        if copy is None or copy.phase is not Phase.COPYING or name in self._resumed:
+            return False
+        return copy.fetch_offset == requested_offset
 
     def _take(self, one: FetchedPartition) -> Append | None:
         """Carry out the plan for one fetched partition; return the append, if there is one."""

@@ -62,6 +62,17 @@ def test_it_still_is_after_both_brokers_the_mirror_and_a_consumer_were_killed(pl
     assert_equal_everywhere(platform, raw)
 
 
+def test_it_still_is_a_quarter_of_an_hour_later_and_after_another_restart(platform: Platform, raw: Path) -> None:
+    """By then Kafka's own defaults have deleted what is older than a week, and the segments' delay (a minute) is over."""
+    until = time.monotonic() + 15 * 60
+    while time.monotonic() < until:
+        assert in_cluster(platform.layout.offline_bootstrap, TOPIC) == window_counts(raw)
+        time.sleep(min(60, max(0, until - time.monotonic())))
+    for name in ("broker-live", "broker-offline"):
+        platform.kill(name)
+    assert_equal_everywhere(platform, raw)
+
+
 def test_events_that_are_logged_while_brokers_and_mirror_are_killed_arrive_once(platform: Platform, tmp_path: Path) -> None:
     more = generate(tmp_path / "more.log", lines=3_000, hours=6, seed=32)
     replay = platform.in_background("replay", str(more), "--topic", "killed")

@@ -23,13 +23,21 @@ LARGEST_PARTITION_BYTES = 64 << 20
 _lanes = itertools.count()
 
 
-class PendingFetch(NamedTuple):
-    """A request whose response was not read yet."""
+class _Request(NamedTuple):
+    """What one broker was asked, and has not answered yet."""
 
     leader: Connection
     version: int
-    partition: TopicPartition
-    offset: int
+    offsets: Mapping[TopicPartition, int]
+
+
+class PendingFetch(NamedTuple):
+    """Requests whose responses were not read yet, one for each leader, and what could not be asked."""
+
+    requests: list[_Request]
+    failed: list[FetchedPartition]
+    partition_bytes: int
+    max_wait_ms: int
 
 
 class Fetcher:
@@ -65,63 +73,51 @@ class Fetcher:
         A partition that fails for now (its leader moves) is in the list with its `error` and without batches. If all fail, the
         first error is raised. Raises `OffsetOutOfRange`, and errors that are not retriable, at once.
         """
-        if not wanted:
-            return []
-        return self._fetch(wanted, self.max_wait_ms, self.partition_max_bytes)
+        return self.finish(self.begin(wanted)) if wanted else []
 
-    def begin(self, partition: TopicPartition, offset: int) -> "PendingFetch":
-        """Ask for one partition and do not wait; `finish` returns what came. One such request to a broker at a time. Raises
-        ClientError.
+    def begin(self, wanted: Mapping[TopicPartition, int]) -> PendingFetch:
+        """Ask and do not wait; `finish` returns what came. One at a time: a later request to the same broker drops this one.
+        Raises errors that are not retriable.
         """
-        leader = self.cluster.leader(*partition, lane=self._lane)
-        version = self._begin(leader, {partition: offset}, self.max_wait_ms, self.partition_max_bytes)
-        return PendingFetch(leader, version, partition, offset)
+        return self._begin(wanted, self.max_wait_ms, self.partition_max_bytes)
 
-    def finish(self, pending: "PendingFetch") -> FetchedPartition:
-        """Wait for what was begun. Raises as `fetch`, also what concerns the one partition."""
-        try:
-            answer = self._answer(pending.leader, pending.version, self.max_wait_ms)
-        except ClientError:
-            self.cluster.forget(pending.partition.topic)
-            raise
-        wanted = {pending.partition: pending.offset}
-        (found,) = self._partitions_of(pending.leader, answer, wanted, self.partition_max_bytes)
-        if found.error is not None:
-            raise found.error
-        return found
+    def finish(self, pending: PendingFetch) -> list[FetchedPartition]:
+        """Wait for what was begun. Returns and raises as `fetch`."""
+        fetched = list(pending.failed)
+        for leader, version, offsets in pending.requests:
+            try:
+                answer = self._answer(leader, version, pending.max_wait_ms)
+            except ClientError as error:
+                fetched += [self._failed(partition, offset, error) for partition, offset in offsets.items()]
+                continue
+            fetched += self._partitions_of(leader, answer, offsets, pending.partition_bytes)
+        if all(one.error is not None for one in fetched):
+            raise next(one.error for one in fetched if one.error is not None)
+        return fetched
 
     def close(self) -> None:
         """Close this fetcher's connections, from any thread; a waiting fetch fails."""
         self.cluster.close_lane(self._lane)
 
-    def _fetch(self, wanted: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> list[FetchedPartition]:
-        fetched: list[FetchedPartition] = []
+    def _begin(self, wanted: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> PendingFetch:
+        pending = PendingFetch([], [], partition_bytes, max_wait_ms)
         by_leader: dict[Connection, dict[TopicPartition, int]] = {}
         for partition, offset in wanted.items():
             try:
                 leader = self.cluster.leader(*partition, lane=self._lane)
                 by_leader.setdefault(leader, {})[partition] = offset
             except ClientError as error:
-                fetched.append(self._failed(partition, offset, error))
-        begun: list[tuple[Connection, int, dict[TopicPartition, int]]] = []
+                pending.failed.append(self._failed(partition, offset, error))
         # Send to all brokers before waiting for the first, so that their long polls run side by side.
         for leader, offsets in by_leader.items():
             try:
-                begun.append((leader, self._begin(leader, offsets, max_wait_ms, partition_bytes), offsets))
+                version = self._ask(leader, offsets, max_wait_ms, partition_bytes)
+                pending.requests.append(_Request(leader, version, offsets))
             except ClientError as error:
-                fetched += [self._failed(partition, offset, error) for partition, offset in offsets.items()]
-        for leader, version, offsets in begun:
-            try:
-                answer = self._answer(leader, version, max_wait_ms)
-            except ClientError as error:
-                fetched += [self._failed(partition, offset, error) for partition, offset in offsets.items()]
-                continue
-            fetched += self._partitions_of(leader, answer, offsets, partition_bytes)
-        if all(one.error is not None for one in fetched):
-            raise next(one.error for one in fetched if one.error is not None)
-        return fetched
+                pending.failed.extend(self._failed(partition, offset, error) for partition, offset in offsets.items())
+        return pending
 
-    def _begin(self, leader: Connection, offsets: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> int:
+    def _ask(self, leader: Connection, offsets: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> int:
         by_topic: dict[str, list[wire_fetch.FetchPartition]] = {}
         for (topic, partition), offset in offsets.items():
             by_topic.setdefault(topic, []).append(wire_fetch.FetchPartition(partition, offset, partition_bytes))
@@ -182,7 +178,7 @@ class Fetcher:
             if (is_first_look or (is_stuck and len(records) >= partition_bytes)) and bigger <= LARGEST_PARTITION_BYTES:
                 # Fetch again, and further. The damage may have happened on the network and not in the log, and only the bytes
                 # after it show where it ends.
-                return self._fetch({name: offset}, 0, bigger)[0]
+                return self.finish(self._begin({name: offset}, 0, bigger))[0]
         if tail is not None and is_stuck:
             believable = tail.from_offset < tail.to_offset <= end
             bad_end = tail.to_offset if believable else max(end, tail.from_offset + 1)

@@ -28,9 +28,10 @@ from ...wire.mirror_ledger import LedgerEntry, SkippedRange, ledger_topic
 from .. import partition_copy
 from ..destination import Batch, Destination
 from ..errors import CopyDiffers
-from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder, Limits
+from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder
 from ..partition_copy import Ends, GapKind, Phase, TailComparison
 from ..quarantine import CorruptRanges
+from ..source_fetch import Limits
 from ..topics.naming import Naming
 from .destination_topics import DestinationTopics
 from .plan import Plan, after_fetch
@@ -79,7 +80,7 @@ class RestampedForwarder(Forwarder):
         self._topics = topics
         self._sink = sink
         self._mirror = mirror
-        self._fetcher.isolation_level = 1
+        self._from_source.fetcher.isolation_level = 1
         self._entries: dict[TopicPartition, LedgerEntry] = {}
         """The ledger's last word of each partition."""
         self._refused: dict[TopicPartition, dict[int, str]] = {}

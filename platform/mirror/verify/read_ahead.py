@@ -74,9 +74,9 @@ class ReadAhead:
         pending: PendingFetch | None = None
         while offset < job.to_offset:
             try:
-                begun = pending or self._fetcher.begin(job.name, offset)
+                begun = pending or self._fetcher.begin({job.name: offset})
                 pending = None
-                fetched = self._fetcher.finish(begun)
+                (fetched,) = self._fetcher.finish(begun)
             except OffsetOutOfRange as error:
                 if error.log_start_offset <= offset:
                     return  # the log has lost its tail since it was asked for its end: what is missing shows
@@ -105,7 +105,7 @@ class ReadAhead:
 
     def _begun(self, name: TopicPartition, offset: int) -> PendingFetch | None:
         try:
-            return self._fetcher.begin(name, offset)
+            return self._fetcher.begin({name: offset})
         except HeadraceError:
             return None  # the next attempt tells why
 

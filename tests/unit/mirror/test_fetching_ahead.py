@@ -1,0 +1,135 @@
+"""The fetch that is under way while the one before it is counted and appended: when it is asked for, when its answer is not used."""
+
+from typing import Any
+
+from headrace.audit.publisher import RangeReporter
+from headrace.client.errors import BrokerUnreachable
+from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
+from headrace.mirror.destination import Append, Appended
+from headrace.mirror.forwarder import FETCH_WAIT_MS, Forwarder
+from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase
+from tests.support.audit_topic import AuditTopic, ReportedPositions
+from tests.unit.mirror.test_bounds import NAME, batch_at, forwarder_of
+
+LOG = [batch_at(0, 1)]
+for _ in range(4):
+    LOG.append(batch_at(LOG[-1][0].next_offset, 1))
+END = LOG[-1][0].next_offset
+
+
+class OneBatchAtATime:
+    """The source: a log of five batches, one a fetch. Notes what happens in which order."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+        self.max_wait_ms = -1
+        self.waits: list[int] = []
+
+    def begin(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.happened.append(f"asked {wanted[NAME]}")
+        self.waits.append(self.max_wait_ms)
+        return dict(wanted)
+
+    def finish(self, wanted: dict[TopicPartition, int]) -> list[FetchedPartition]:
+        offset = wanted[NAME]
+        self.happened.append(f"came {offset}")
+        batches = [one for one in LOG if one[0].position >= offset][:1]
+        return [
+            FetchedPartition(
+                topic=NAME.topic,
+                partition=NAME.partition,
+                requested_offset=offset,
+                high_watermark=END,
+                log_start_offset=0,
+                batches=batches,
+            )
+        ]
+
+
+class Destination:
+    """Confirms every append, but those that fail."""
+
+    def __init__(self, happened: list[str]) -> None:
+        self.happened = happened
+        self.fails_next = False
+        self._ended: list[Appended] = []
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._ended)
+
+    def begin(self, appends: list[Append]) -> None:
+        for one in appends:
+            self.happened.append(f"appended {one.batches[0][0].position}")
+            error = BrokerUnreachable("there", "Produce", "gone", was_sent=True) if self.fails_next else None
+            self._ended.append(Appended(append=one, error=error))
+
+    def finish(self) -> list[Appended]:
+        ended, self._ended = self._ended, []
+        return ended
+
+
+def copying() -> tuple[Forwarder, OneBatchAtATime, Destination, list[str]]:
+    happened: list[str] = []
+    reporter = RangeReporter(tier="mirror", instance="m", sender=AuditTopic(), positions=ReportedPositions())
+    forwarder: Any = forwarder_of(reporter)
+    source, destination = OneBatchAtATime(happened), Destination(happened)
+    forwarder._from_source.fetcher, forwarder._destination = source, destination
+    forwarder._discover = forwarder._resume = forwarder._look_at_destination = lambda: None
+    forwarder._copies[NAME] = PartitionCopy(phase=Phase.COPYING)
+    reporter.begin(*NAME, 0)
+    return forwarder, source, destination, happened
+
+
+def offset(number: int) -> int:
+    return LOG[number][0].position
+
+
+def test_the_next_fetch_is_asked_for_before_what_came_is_appended_and_only_where_there_is_more() -> None:
+    forwarder, source, _, happened = copying()
+    for _ in range(len(LOG)):
+        assert forwarder.turn()
+    expected = [f"asked {offset(0)}"]
+    for number in range(len(LOG)):
+        expected += [f"came {offset(number)}"]
+        expected += [f"asked {offset(number + 1)}"] if number + 1 < len(LOG) else []
+        expected += [f"appended {offset(number)}"]
+    assert happened == expected
+    assert source.waits == [FETCH_WAIT_MS, 0, 0, 0, 0]
+    forwarder.finish()
+    assert forwarder.copies()[NAME].copied_to == END
+
+
+def test_what_was_asked_for_behind_an_append_that_failed_is_not_used() -> None:
+    forwarder, _, destination, happened = copying()
+    destination.fails_next = True
+    assert forwarder.turn()  # the first is on its way, and the second is asked for
+    destination.fails_next = False
+    forwarder.turn()
+    assert forwarder.copies()[NAME].phase is Phase.RESUMING
+    assert happened == [
+        f"asked {offset(0)}",
+        "came 0",
+        f"asked {offset(1)}",
+        "appended 0",
+        f"came {offset(1)}",
+        f"asked {offset(2)}",
+    ]
+    assert not forwarder.turn()
+    assert not any(one.startswith("appended") for one in happened[4:])
+
+
+def test_what_was_asked_for_before_both_ends_were_read_anew_is_not_used() -> None:
+    """The topic may be another one since, with other bytes at the same offset."""
+    forwarder, _, _, happened = copying()
+    assert forwarder.turn()
+    forwarder.finish()
+    ends = Ends(source_start=0, source_end=END, destination_start=0, destination_end=offset(1))
+    forwarder._other_topic = lambda name, ends: None  # type: ignore[method-assign]
+    forwarder._compare = lambda name, ends: "the same"  # type: ignore[method-assign,assignment,return-value]
+    forwarder._resume_one(NAME, ends)
+    assert forwarder.copies()[NAME].fetch_offset == offset(1)
+    del happened[:]
+    assert forwarder.turn()
+    assert happened[:3] == [f"came {offset(1)}", f"asked {offset(1)}", f"came {offset(1)}"]
+    assert happened.count(f"appended {offset(1)}") == 1
