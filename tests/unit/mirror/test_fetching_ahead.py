@@ -1,4 +1,4 @@
-"""The fetch that is under way while the one before it is counted and appended: when it is asked for, when its answer is not used."""
+"""The fetch under way while the one before it is counted and appended: when it is asked for, when its answer is not used."""
 
 from typing import Any
 
