@@ -223,7 +223,7 @@ def test_ready_follows_zookeeper_away_and_back_while_the_broker_lives(tmp_path: 
 
 def test_a_start_without_zookeeper_is_alive_says_what_it_waits_for_and_ends_with_1(tmp_path: Path) -> None:
     http = free_port()
-    settings = {"http.port": http, "zookeeper.connection.timeout.ms": 2_000}
+    settings = {"http.port": http, "zookeeper.connection.timeout.ms": 6_000}
     broker = BrokerProcess(tmp_path, f"127.0.0.1:{free_port()}/x", settings=settings).launch()
     try:
         eventually(lambda: accepts(http), what="the HTTP port open", every_ms=10)
