@@ -23,6 +23,7 @@ from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .errors import MirrorError
 from .fetch_size import FetchSize
+from .metrics import Tally
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
 from .topics.identity import Identity, KeepsIds
@@ -72,6 +73,7 @@ class Forwarder:
         self._clock = clock
         self.governor = Governor()
         """What an operator wishes: pauses and bounds."""
+        self.tally = Tally()
         self._fetch_size = FetchSize(limits.least_partition_bytes, limits.most_partition_bytes, limits.fetch_bytes)
         self._fetches = 0
         self._served: dict[TopicPartition, int] = {}
@@ -348,6 +350,7 @@ class Forwarder:
             noted = self._reporter.add_batches(*name, batches)
             if noted:
                 self._last_ms[name] = batches[noted - 1][0].max_timestamp_ms
+                self.tally.add(name.topic, batches[:noted])
             batches = batches[noted:]
             if batches:
                 # Too many windows wait to be reported. Reporting them makes room.
