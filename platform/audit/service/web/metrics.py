@@ -1,7 +1,7 @@
 """The audit's `/metrics`: what Prometheus reads, made from the stored figures on each scrape.
 
-Bounded: of more than `MOST_TOPICS` topics the rest are summed under an empty label. `deploy/alerts/headrace.rules.yml` alerts on
-these names.
+Bounded: of more than `MOST_TOPICS` topics the rest are summed under an empty label. `deploy/alerts/headrace-audit.rules.yml`
+alerts on these names.
 """
 
 from collections.abc import Iterable, Mapping
