@@ -19,7 +19,7 @@ from tests.support.kafka import KafkaProcess
 from tests.support.processes import eventually
 
 PARTITIONS = 3
-LINES = 12_000
+LINES = 40_000
 
 
 class Application:
@@ -33,9 +33,10 @@ class Application:
         self._thread: threading.Thread | None = None
         self.refused: list[KafkaError] = []
 
-    def start(self, cluster: Cluster) -> None:
+    def start(self, cluster: Cluster, *, at_once: int) -> None:
+        """`at_once`: lines in a twentieth of a second, at most."""
         self._is_stopping.clear()
-        self._thread = threading.Thread(target=self._run, args=(cluster.address,))
+        self._thread = threading.Thread(target=self._run, args=(cluster.address, at_once))
         self._thread.start()
 
     def stop(self) -> None:
@@ -49,7 +50,7 @@ class Application:
     def is_done(self) -> bool:
         return self.sent == len(self._lines)
 
-    def _run(self, address: str) -> None:
+    def _run(self, address: str, at_once: int) -> None:
         producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
 
         def told(error: KafkaError | None, _: object) -> None:
@@ -57,10 +58,11 @@ class Application:
                 self.refused.append(error)
 
         while not self._is_stopping.is_set() and not self.is_done():
-            for line in self._lines[self.sent : self.sent + 20]:
+            for line in self._lines[self.sent : self.sent + at_once]:
                 producer.produce(self._topic, line, partition=self.sent % PARTITIONS, on_delivery=told)
                 self.sent += 1
-            producer.poll(0.01)
+            producer.poll(0)
+            self._is_stopping.wait(0.05)
         assert producer.flush(60) == 0
 
 
@@ -116,7 +118,7 @@ def test_live_moves_to_kafka_under_load_and_no_record_is_lost_or_handled_twice(
 ) -> None:
     make_topic(ours, topic, PARTITIONS)
     application, fast, slow = Application(raw, topic), Reader(topic, f"{topic}-fast"), Reader(topic, f"{topic}-slow")
-    application.start(ours)
+    application.start(ours, at_once=20)
     fast.start(ours)
     slow.start(ours)
     sync = ("--sync-group-offsets", "--sync-group-offsets-interval-seconds", "1")
@@ -137,7 +139,7 @@ def test_live_moves_to_kafka_under_load_and_no_record_is_lost_or_handled_twice(
         verified = headrace("mirror", "verify", *names, "--settle-ms", "60000", "--json")
         assert verified.returncode == 0, verified.stdout + verified.stderr
         # 4. Producers start at Kafka.
-        application.start(kafka)
+        application.start(kafka, at_once=1_000)
         # 5. Consumers read ours to its end, and stop; their offsets go along.
         eventually(lambda: len(fast.handled) == sent_before, within_ms=60_000, what="ours read to its end")
         fast.stop()
