@@ -41,7 +41,12 @@ class AgentSettings:
     host: str = field(default_factory=socket.gethostname)
     """Names this machine in the audit."""
     metrics_port: int = 0
-    """/metrics, /healthz and /readyz on the loopback; 0: they are not served."""
+    """/metrics, /healthz and /readyz; 0: they are not served."""
+    metrics_host: str = LOOPBACK
+    metrics_token_file: str | None = None
+    """Its first line is wanted as bearer token by /metrics and /status; needed where others than this machine reach
+    `metrics_host`.
+    """
     codec: Codec = Codec.NONE
     batch_bytes: int = 512 << 10
     """The size of a batch before it is compressed; well below the topics' `max.message.bytes`."""

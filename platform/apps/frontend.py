@@ -10,20 +10,23 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from ..errors import HeadraceError
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import get_logger
+from ..runtime.monitoring.process_metrics import process_metrics
+from ..runtime.monitoring.text_format import text
 from ..runtime.status import StatusFile
 from ..runtime.web_server import WebServer, bound
 from ..sdk import ACCESS_LOG_SCHEMA, AuditedRequests, EventLogger
+from ..sdk.metrics import CONTENT_TYPE, metrics_page
 
 log = get_logger(__name__)
 
-HEALTH_PATH = "/healthz"
-"""Probes and load balancers request it all day: not an event."""
+HEALTH_PATH, READY_PATH, METRICS_PATH = "/healthz", "/readyz", "/metrics"
+"""Probes, load balancers and Prometheus request them all day: no events."""
 DRAIN_TIMEOUT_S = 10
 PRODUCTS = ("mill stone", "water wheel", "sluice gate", "hopper", "grain sack", "bolting cloth", "trough", "headrace plank")
 
@@ -83,6 +86,10 @@ async def _not_found(request: Request, _: Exception) -> Response:
     return _page("Not found", f"<p>There is nothing at {html.escape(request.url.path)}.</p>", 404)
 
 
+def _metrics(request: Request) -> Response:
+    return PlainTextResponse(metrics_page() + text(process_metrics("frontend")), media_type=CONTENT_TYPE)
+
+
 def shop(logger: EventLogger) -> Starlette:
     """Return the application; `logger` logs each of its requests."""
     app = Starlette(
@@ -93,10 +100,12 @@ def shop(logger: EventLogger) -> Starlette:
             Route("/products/{number:int}", _product),
             Route("/api/time", _time),
             Route(HEALTH_PATH, _health),
+            Route(READY_PATH, _health),
+            Route(METRICS_PATH, _metrics),
         ],
         exception_handlers={404: _not_found},
     )
-    app.add_middleware(AuditedRequests, logger=logger, skip_paths=[HEALTH_PATH])
+    app.add_middleware(AuditedRequests, logger=logger, skip_paths=[HEALTH_PATH, READY_PATH, METRICS_PATH])
     return app
 
 

@@ -21,6 +21,7 @@ from ..runtime.clock import Clock, SystemClock
 from ..runtime.collector import spare_the_collector
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
+from ..runtime.monitoring.http_server import HttpServer
 from ..runtime.status import StatusFile
 from .errors import BrokerError
 from .event_loop.loop import Loop
@@ -34,7 +35,6 @@ from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
 from .handlers.router import Router
 from .metrics import UNKNOWN_API
-from .monitoring.http_server import HttpServer
 from .monitoring.monitoring_pages import MonitoringPages, Parts
 from .network.descriptors import share_out
 from .network.memory_return import MemoryReturn

@@ -10,7 +10,7 @@ from ..apps.request_rate.settings import RequestRateSettings
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
-from .foreground import run_parser
+from .foreground import add_pages, pages_of, run_parser
 
 HELP = "Run one process of the real-time requests-per-minute service; two or more form a group and take over from each other."
 
@@ -20,6 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run = run_parser(
         parser, what=HELP, example="headrace consumer run --topic access_log --group request-rate --consumer-id consumer-1"
     )
+    add_pages(run)
     run.add_argument("--topic", default="access_log", help="topic to count; it need not exist yet (default: %(default)s)")
     run.add_argument("--group", default="request-rate", help="group whose members share the partitions (default: %(default)s)")
     run.add_argument("--consumer-id", help="this member's own name in the group (default: made from host and process id)")
@@ -54,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
         audit_bootstrap=arguments.audit_bootstrap or arguments.bootstrap,
         home=arguments.home,
         status_file=arguments.status_file,
+        pages=pages_of(arguments),
         cluster=arguments.cluster,
         session_timeout_ms=arguments.session_timeout_ms,
     )

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 
 from ..runtime.http_access import HttpAccess
+from ..runtime.layout import LOOPBACK
+from ..runtime.monitoring.status_pages import PagesAddress
 
 
 def run_parser(parser: argparse.ArgumentParser, *, what: str, example: str) -> argparse.ArgumentParser:
@@ -43,3 +45,24 @@ def access_of(arguments: argparse.Namespace) -> HttpAccess:
         key=arguments.tls_key,
         client_authorities=arguments.tls_client_ca,
     )
+
+
+def add_pages(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a process that serves no HTTP but its metrics and health."""
+    parser.add_argument(
+        "--metrics-port", type=int, metavar="PORT", help="serve /metrics, /healthz, /readyz and /status (default: not served)"
+    )
+    parser.add_argument(
+        "--metrics-host",
+        default=LOOPBACK,
+        metavar="ADDRESS",
+        help="there (default: %(default)s; another address wants --metrics-token-file)",
+    )
+    parser.add_argument(
+        "--metrics-token-file", type=Path, metavar="FILE", help="its first line is wanted as bearer token by /metrics and /status"
+    )
+
+
+def pages_of(arguments: argparse.Namespace) -> PagesAddress:
+    """Return what the flags of `add_pages` say."""
+    return PagesAddress(port=arguments.metrics_port, host=arguments.metrics_host, token_file=arguments.metrics_token_file)

@@ -4,6 +4,8 @@ twice.
 
 import argparse
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from ..client.errors import UnknownTopic
@@ -28,6 +30,7 @@ class NotMirroredYet(HeadraceError):
     retriable = True
 
 
+METRICS_VARIABLE = "HEADRACE_METRICS_FOLDER"
 STEPS = ("load", "count", "publish")
 
 
@@ -36,6 +39,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every topic that has something new, in one Spark application")
     parser.add_argument("--step", choices=STEPS, help="only this step (default: all three, in this order)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
+    parser.add_argument(
+        "--metrics-folder",
+        type=Path,
+        default=os.environ.get(METRICS_VARIABLE) or None,
+        metavar="DIR",
+        help="with --all: leave headrace_load_STEP.prom there, for node_exporter's textfile collector "
+        f"(default: what {METRICS_VARIABLE} names)",
+    )
     parser.add_argument("--master", help="Spark's master (default: local[2])")
     parser.add_argument(
         "--restore",

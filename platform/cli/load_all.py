@@ -3,10 +3,12 @@
 import argparse
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..runtime.layout import Layout
+from . import load_metrics
 
 Told = tuple[dict[str, Any], list[str], Mapping[str, Exception]]
 """The step as JSON, as lines, and its faults by topic."""
@@ -20,7 +22,7 @@ def run(layout: Layout, arguments: argparse.Namespace, steps: Sequence[str]) -> 
     results: dict[str, Any] = {}
     is_whole = True
     for step in steps:
-        words, lines, faults = _STEPS[step](layout, arguments)
+        words, lines, faults = _told(step, layout, arguments)
         results[step] = {**words, "faults": {topic: words_of(fault) for topic, fault in sorted(faults.items())}}
         is_whole = is_whole and not faults
         if not arguments.json:
@@ -30,6 +32,19 @@ def run(layout: Layout, arguments: argparse.Namespace, steps: Sequence[str]) -> 
     if arguments.json:
         print(json.dumps(results))
     return 0 if is_whole else FAULTS_EXIT_CODE
+
+
+def _told(step: str, layout: Layout, arguments: argparse.Namespace) -> Told:
+    folder, began_s = arguments.metrics_folder, time.monotonic()
+    if folder is None:
+        return _STEPS[step](layout, arguments)
+    try:
+        told = _STEPS[step](layout, arguments)
+    except BaseException:
+        load_metrics.write(folder, step, None, faults=0, took_s=time.monotonic() - began_s)
+        raise
+    load_metrics.write(folder, step, told[0], faults=len(told[2]), took_s=time.monotonic() - began_s)
+    return told
 
 
 def _load(layout: Layout, arguments: argparse.Namespace) -> Told:

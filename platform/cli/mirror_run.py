@@ -15,6 +15,7 @@ from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from .errors import AskedWrongly
+from .foreground import add_pages, pages_of
 from .mirror_names import add_clients, add_naming, add_topics, naming_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def configure(actions: "Actions") -> None:
         epilog=f"example: {EXAMPLE}",
     )
     run.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
+    add_pages(run)
     run.add_argument("--source", default=layout.live_bootstrap, metavar="HOST:PORT", help="copy from here (default: %(default)s)")
     run.add_argument(
         "--destination", default=layout.offline_bootstrap, metavar="HOST:PORT", help="copy to here (default: %(default)s)"
@@ -150,6 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
         allows_retention=arguments.allow_retention,
         transaction_timeout_ms=arguments.transaction_timeout_ms,
         status_file=arguments.status_file,
+        pages=pages_of(arguments),
         stall_after_ms=arguments.stall_after_ms,
     )
     configure_logs("mirror")

@@ -22,6 +22,7 @@ from .control.governor import Governor
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .errors import MirrorError
+from .metrics import Tally
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
 from .source_fetch import Limits, SourceFetch
@@ -59,6 +60,7 @@ class Forwarder:
         self._clock = clock
         self.governor = Governor()
         """What an operator wishes: pauses and bounds."""
+        self.tally = Tally()
         self._from_source = SourceFetch(source, limits or Limits(), self.governor, clock)
         self._resumed: set[TopicPartition] = set()
         """Since the fetch was asked for: what comes of them may be of another log."""
@@ -351,6 +353,7 @@ class Forwarder:
             noted = self._reporter.add_batches(*name, batches)
             if noted:
                 self._last_ms[name] = batches[noted - 1][0].max_timestamp_ms
+                self.tally.add(name.topic, batches[:noted])
             batches = batches[noted:]
             if batches:
                 # Too many windows wait to be reported. Reporting them makes room.

@@ -27,6 +27,7 @@ from ..errors import HeadraceError
 from ..runtime.clock import SystemClock
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
+from ..runtime.monitoring.status_pages import PagesAddress, StatusPages
 from ..runtime.status import StatusFile
 from . import stall
 from .control.orders_file import OrdersFile, orders_path
@@ -34,6 +35,7 @@ from .destination import Destination
 from .engine import Engine, Mode, engine_of, mode_for
 from .errors import MirrorError, SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
+from .metrics import metrics
 from .quarantine import CorruptRanges
 from .restamped.destination_topics import DestinationTopics
 from .restamped.forwarder import RestampedForwarder
@@ -91,6 +93,7 @@ class MirrorSettings:
     source_name: str = "live"
     """The source's name in quarantine records."""
     status_file: Path | None = None
+    pages: PagesAddress = field(default_factory=PagesAddress)
     stall_after_ms: int = STALL_AFTER_MS
     """The mirror says that it stands still when a partition is behind its source, or stopped, and has not moved for this long; or
     when its reports have failed for this long.
@@ -141,6 +144,9 @@ class Mirror:
     def _start(self, stop: StopSignal) -> None:
         settings = self._settings
         self._status.write("starting")
+        pages = StatusPages("mirror", settings.pages, self._status, self._clock, metrics)
+        pages.start()
+        self._life.started("metrics and health", pages.stop)
         source = Cluster(settings.source, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         target = Cluster(settings.destination, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
         self._audit = Cluster(settings.audit_bootstrap, client_id="headrace-mirror-audit", request_timeout_ms=REQUEST_TIMEOUT_MS)
@@ -297,6 +303,9 @@ class Mirror:
             state,
             **({} if reason is None else {"reason": reason}),
             beat_every_ms=STATUS_EVERY_MS,
+            now_ms=now_ms,
+            counted=self._forwarder.tally.facts(),
+            unreported=int(self._report_failure is not None),
             mode=None if self._mode is None else self._mode.value,
             sync=None if self._sync is None else self._sync.facts(),
             notice=orders.notice(),

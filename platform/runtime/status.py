@@ -6,8 +6,9 @@ need no disk, and who reads the file sees by `beat_every_ms` that it is old.
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .clock import Clock, SystemClock
 from .logs import get_logger
@@ -15,6 +16,19 @@ from .service_manager import ServiceManager
 from .whole_file import is_disk_full, replace_file
 
 log = get_logger(__name__)
+
+
+class Told(NamedTuple):
+    """What a process said last of itself."""
+
+    state: str
+    facts: Mapping[str, Any]
+    monotonic_ms: int
+
+    @property
+    def beats(self) -> bool:
+        """Return whether it promised to say so again."""
+        return "beat_every_ms" in self.facts
 
 
 class StatusFile:
@@ -25,6 +39,8 @@ class StatusFile:
         self._clock = clock or SystemClock()
         self._is_full = False
         self._manager = ServiceManager()
+        self.told: Told | None = None
+        """From any thread: it is replaced, never changed."""
 
     def write(self, state: str, **facts: Any) -> None:
         """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values.
@@ -33,6 +49,7 @@ class StatusFile:
         `beat_every_ms` promises a new file at least that often. `pid` replaces this process's own. Raises OSError, but for a full
         disk, which is logged once.
         """
+        self.told = Told(state, facts, self._clock.monotonic_ms())
         self._manager.tell(state, facts.get("reason"))
         if self._path is None:
             return

@@ -45,7 +45,14 @@ class Agent:
         self._status.write("starting")
         pages = None
         if self.settings.metrics_port:
-            pages = Pages(self.settings.metrics_port, lambda: self._last, self._clock.now_ms)
+            token = self.settings.metrics_token_file
+            pages = Pages(
+                self.settings.metrics_port,
+                lambda: self._last,
+                self._clock.now_ms,
+                host=self.settings.metrics_host,
+                token_file=None if token is None else Path(token),
+            )
             pages.start()
         backoff, attempt, is_first = Backoff(longest_ms=10_000), 0, True
         try:

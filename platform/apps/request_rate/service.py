@@ -22,10 +22,12 @@ from ...errors import HeadraceError
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
+from ...runtime.monitoring.status_pages import StatusPages
 from ...runtime.status import StatusFile
 from ...schema_registry.client import RegistryClient
 from .coordination import coordination_of
 from .decoding import EventDecoder, Undecodable
+from .metrics import metrics
 from .partition import PartitionCounts
 from .quarantine import QuarantineLost, UnusableRecords
 from .settings import RequestRateSettings
@@ -38,6 +40,8 @@ MOST_STRETCHES = 50_000
 """Stretches of records that may wait to be reported. With more, and reporting impossible, reading pauses."""
 STALLED_AFTER_MS = 60_000
 """A broker's restart and a registry's are over by then; the mirror says so after the same time."""
+BEAT_EVERY_MS = 60_000
+"""Promised to who reads the status file; mostly it is written at each flush. Longer than a flush of which every step waits."""
 SEND_TIMEOUT_MS = 5_000
 """The longest wait of one step of a flush. All steps together stay well below the time a member has to hand partitions over."""
 
@@ -73,6 +77,7 @@ class RequestRate:
         self._partitions: dict[TopicPartition, PartitionCounts] = {}
         self._has_audit_topic = False
         self._flush_due_ms = 0
+        self._record_count = 0
         self._waits_for: HeadraceError | None = None
         """Why records or counts are not got rid of now."""
         self._trouble_since_ms: int | None = None
@@ -94,6 +99,9 @@ class RequestRate:
             self._lifecycle.stop()
 
     def _start(self) -> None:
+        pages = StatusPages("consumer", self._settings.pages, self._status, self._clock, metrics)
+        pages.start()
+        self._lifecycle.started("metrics and health", pages.stop)
         self._lifecycle.started("live cluster", self._live.close)
         self._lifecycle.started("audit cluster", self._audit.close)
         self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
@@ -133,6 +141,7 @@ class RequestRate:
             return False
         is_new = counts.count(message.offset, message.next_offset, message.timestamp_ms, is_usable=fault is None)
         self._quarantine.previous_ms = message.timestamp_ms
+        self._record_count += 1
         if fault is not None and is_new:
             self._quarantine.put_record(message, fault)
         return True
@@ -251,4 +260,8 @@ class RequestRate:
             topic=self._settings.topic,
             partitions={str(name.partition): counts.position for name, counts in sorted(self._partitions.items())},
             quarantined=self._quarantine.count,
+            records=self._record_count,
+            unsaved_offsets=sum(counts.position - counts.saved_to for counts in self._partitions.values()),
+            backlog=self._backlog(),
+            beat_every_ms=BEAT_EVERY_MS,
         )

@@ -1,9 +1,10 @@
 """The settings of one process of the requests-per-minute service."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...audit.model.tiers import CONSUMER
+from ...runtime.monitoring.status_pages import PagesAddress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +21,7 @@ class RequestRateSettings:
     audit_bootstrap: str
     home: Path
     status_file: Path | None = None
+    pages: PagesAddress = field(default_factory=PagesAddress)
     cluster: str = "live"
     """The cluster's name in the origin of quarantine records."""
     session_timeout_ms: int = 6_000

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 from ...runtime.logs import get_logger
-from .rate_limited_log import RateLimitedLog
+from ...runtime.rate_limited_log import RateLimitedLog
 from .timers import Timers
 
 log = get_logger(__name__)

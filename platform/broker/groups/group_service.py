@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 from ...runtime.logs import get_logger
+from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import ErrorCode
 from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..event_loop.loop import Loop
-from ..event_loop.rate_limited_log import RateLimitedLog
 from ..settings.broker_settings import BrokerSettings
 from .coordinator import Coordinator
 from .coordinator_selection import coordinator_of

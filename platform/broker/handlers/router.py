@@ -8,11 +8,11 @@ from types import GeneratorType
 from typing import cast
 
 from ...runtime.logs import get_logger
+from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import ErrorCode
 from ...wire.messages.answer_bytes import AnswerBytes
 from ...wire.messages.headers import FIRST_FLEXIBLE, NEVER
 from ..event_loop.deferred_response import Chunk, Chunks, DeferredResponse
-from ..event_loop.rate_limited_log import RateLimitedLog
 from ..event_loop.response_generators import ResponseGenerator
 from ..metrics import UNKNOWN_API, ApiMetrics, clock_ns
 from ..network.request_header import body_start

@@ -5,10 +5,10 @@ Clients that use ApiVersions never send such a request."""
 
 from collections.abc import Mapping
 
+from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import ErrorCode
 from ...wire.messages.refusals import refusal
 from ..errors import FrameRefused
-from ..event_loop.rate_limited_log import RateLimitedLog
 from ..network.request_header import FIXED_HEADER_SIZE, body_start
 
 LONGEST_CLIENT_ID = 100

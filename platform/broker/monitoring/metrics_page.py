@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ... import __version__
+from ...runtime.monitoring.http_server import Page
 from ...wire.errors import ErrorCode
 from ..metrics import BrokerMetrics, Durations
-from .http_server import Page
 from .metrics_snapshot import PartitionReading, Snapshot
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...coordination.standing import SessionState
+from ...runtime.monitoring.http_server import Page, Pages
 from ...wire.errors import ErrorCode
 from ...wire.messages import produce
 from ..event_loop.loop import Loop, monotonic_ms
@@ -19,7 +20,6 @@ from ..partitions import disk_room
 from ..partitions.partition import PartitionTable
 from ..settings.broker_settings import BrokerSettings
 from . import health, metrics_snapshot
-from .http_server import Page, Pages
 from .metrics_page import MetricsPage, Source
 
 ANSWER_MS = 1_000

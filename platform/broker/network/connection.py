@@ -9,10 +9,10 @@ import socket
 from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP
 from typing import Generic, Protocol
 
+from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import WireError
 from ..errors import FrameRefused
 from ..event_loop.loop import Loop
-from ..event_loop.rate_limited_log import RateLimitedLog
 from .frame_runner import LONGEST_CARRIED, Dispatch, FrameRunner, Template
 from .input_gathering import InputGathering
 from .receive_buffer import ReceiveBuffer

@@ -12,9 +12,9 @@ from select import EPOLLIN
 from typing import Generic
 
 from ...runtime.logs import get_logger
-from ..errors import AddressInUse
+from ...runtime.monitoring.listening import AddressInUse
+from ...runtime.rate_limited_log import RateLimitedLog
 from ..event_loop.loop import Loop
-from ..event_loop.rate_limited_log import RateLimitedLog
 from ..settings.broker_settings import BrokerSettings
 from .connection import Connection
 from .frame_runner import Dispatch, Template

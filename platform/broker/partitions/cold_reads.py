@@ -8,9 +8,9 @@ reader that goes on where it stopped, the next region is read ahead."""
 from collections.abc import Callable, Sequence
 
 from ...runtime.logs import get_logger
+from ...runtime.rate_limited_log import RateLimitedLog
 from ..event_loop.deferred_response import Region
 from ..event_loop.loop import Loop
-from ..event_loop.rate_limited_log import RateLimitedLog
 from ..event_loop.worker import Worker
 from . import page_cache
 

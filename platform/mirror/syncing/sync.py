@@ -14,6 +14,7 @@ from ...client.connection.cluster import Cluster
 from ...client.fetch.fetched import TopicPartition
 from ...client.topic_admin import change_topic_settings, topic_settings
 from ...errors import HeadraceError
+from ...runtime.clock import SystemClock
 from ...runtime.logs import get_logger
 from ..engine import Engine
 from ..topics.naming import Naming, patterns
@@ -80,6 +81,8 @@ class Sync:
         )
         self._left_out: dict[str, list[str]] = {}
         self._troubles: dict[str, str] = {}
+        self._whole_since_ms: dict[str, int] = {}
+        """When the last turn began that ended without trouble (wall clock): what stood in the source then stands in the copy."""
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mirror-sync", daemon=True)
 
@@ -99,6 +102,7 @@ class Sync:
         return {
             "topic_configs": self._settings.topic_configs,
             "group_offsets": self._settings.group_offsets,
+            "group_offsets_copied_as_of_ms": self._whole_since_ms.get("group offsets"),
             "settings_left_out": dict(self._left_out),
             "trouble": "; ".join(f"{what}: {why}" for what, why in sorted(self._troubles.items())) or None,
         }
@@ -115,9 +119,11 @@ class Sync:
                 if time.monotonic() < due[what] or not any(True for _ in self._partitions()):
                     continue
                 due[what] = time.monotonic() + every_ms / 1000
+                began_ms = SystemClock().now_ms()
                 try:
                     turn()
                     self._troubles.pop(what, None)
+                    self._whole_since_ms[what] = began_ms
                 except HeadraceError as error:
                     if what not in self._troubles and not self._is_stopping.is_set():
                         log.warning("sync_failed", what=what, error=str(error))

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,8 +19,10 @@ import confluent_kafka
 import pytest
 
 from headrace.sdk import EventLogger, event_schema
+from tests.integration.deploy import scraped
 from tests.integration.deploy.site import DEPLOY, Site
 from tests.support.processes import Process, eventually
+from tests.support.scraping import get
 from tests.support.zookeeper import ZooKeeperProcess
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
@@ -137,11 +140,80 @@ def test_what_the_units_start_says_that_it_is_ready_and_works_together(site: Sit
             return len(found) >= 100
 
         eventually(has_all, within_ms=30_000, what="both loggers' events offline")
+    _check_what_they_export(site)
     for name, service in reversed(services.items()):
         os.kill(service.process.pid, signal.SIGTERM)
         within_s = {"5min": 300, "30s": 30}[service.words["TimeoutStopSec"]]
         assert service.process.wait(within_s * 1_000) == 0, f"{name}: {service.process.output()[-2000:]}"
         assert service.is_told("STOPPING=1"), name
+
+
+def _check_what_they_export(site: Site) -> None:
+    """Scrape every process, compare numbers with what was sent, and look for each metric that rules and dashboards name."""
+    live, registry = f"127.0.0.1:{site.port(9092)}", f"http://127.0.0.1:{site.port(8081)}"
+    known = ["--bootstrap", live, "--registry", registry, "--status-file"]
+    consumer = _program(
+        site, "consumer", "run", "--topic", "clicks", "--home", str(site.folder / "var" / "consumer"),
+        "--zookeeper", f"127.0.0.1:{site.port(2181)}", "--metrics-port", str(site.port(9098)), *known,
+        str(site.folder / "consumer.json"),
+    )  # fmt: skip
+    frontend = _program(
+        site, "frontend", "run", "--port", str(site.port(8000)), "--schema-cache", str(site.folder / "schemas"), *known,
+        str(site.folder / "frontend.json"),
+    )  # fmt: skip
+    metrics = site.folder / "var" / "metrics"
+    places = {"HEADRACE_HOME": str(site.folder / "var" / "load"), "HEADRACE_OFFLINE_BOOTSTRAP": f"127.0.0.1:{site.port(9192)}"}
+    places |= {"HEADRACE_LIVE_BOOTSTRAP": live, "HEADRACE_AUDIT_URL": f"http://127.0.0.1:{site.port(8090)}"}
+    step = ["load", "--all", "--step", "publish", "--metrics-folder", str(metrics)]
+    load = Process([sys.executable, "-m", "headrace.cli.main", *step], site.folder / "load.log", places)
+    try:
+        for one in (consumer, frontend, load):
+            one.start()
+        ports = {
+            "broker": 9094,
+            "mirror": 9095,
+            "registry": 8081,
+            "audit": 8090,
+            "agent": 9097,
+            "consumer": 9098,
+            "frontend": 8000,
+        }
+
+        def page(role: str) -> scraped.Page:
+            return scraped.page(site.port(ports[role]))
+
+        eventually(lambda: page("consumer").sum("headrace_consumer_records_total") == 100, within_ms=60_000, what="consumed")
+        eventually(lambda: get(site.port(8000), "/readyz")[0] == 200, within_ms=60_000, what="the frontend ready")
+        for path in ("/", "/about", "/products", "/healthz", "/metrics"):
+            get(site.port(8000), path)
+        stored = "headrace_sdk_acknowledged_events_total"
+        eventually(lambda: page("frontend").sum(stored, topic="access_log") == 3, what="three of five requests are events")
+        assert page("broker").sum("headrace_broker_messages_in_total", topic="clicks") == 100
+        assert page("agent").sum("headrace_agent_acknowledged_records_total") == 50
+        eventually(lambda: page("mirror").sum("headrace_mirror_records_total", topic="clicks") == 100, what="copied and counted")
+        eventually(lambda: page("mirror").sum("headrace_mirror_all_lag_bytes") == 0, what="nothing left to copy")
+        assert page("mirror").sum("headrace_mirror_partitions", state="diverged") == 0
+        assert page("registry").sum("headrace_registry_subjects") == 2
+        assert get(site.port(8081), "/subjects/none/versions")[0] == 404
+        assert page("registry").sum("headrace_registry_responses_total", code="4xx") >= 1
+        for role in ("broker", "mirror", "registry", "audit", "agent", "consumer"):
+            eventually(lambda: page(role).sum(f"headrace_{role}_ready") == 1, what=f"{role} ready")  # noqa: B023
+            assert get(site.port(ports[role]), "/readyz")[0] == get(site.port(ports[role]), "/healthz")[0] == 200
+        assert load.wait(60_000) == 0, load.output()
+        left = scraped.Page((metrics / "headrace_load_publish.prom").read_text())
+        assert left.sum("headrace_load_failed", step="publish") == 0
+        assert left.sum("headrace_load_last_success_timestamp_seconds") > time.time() - 120
+        exported = left.names()
+        for role in ports:
+            exported |= page(role).names()
+        assert {file: names - exported for file, names in scraped.named().items() if names - exported} == {}
+    finally:
+        for one in (consumer, frontend, load):
+            one.kill()
+
+
+def _program(site: Site, name: str, *words: str) -> Process:
+    return Process([sys.executable, "-m", "headrace.cli.main", name, *words], site.folder / f"{name}.log")
 
 
 def test_the_user_that_the_units_name_is_made() -> None:

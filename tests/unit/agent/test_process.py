@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.agent.process.pages import LATE_MS, Pages, metrics_page
+from headrace.agent.process.pages import LATE_MS, Pages, metrics_of
 from headrace.agent.process.retirement import retire
 from headrace.agent.process.snapshot import Snapshot, SourceState, snapshot_of
 from headrace.agent.process.status import status_of
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.windows import WINDOW_MS
+from headrace.runtime.http_access import Unprotected
+from headrace.runtime.monitoring.text_format import text
 
 from .world import START_MS, World
 
@@ -86,7 +88,7 @@ def test_the_pages_are_served_on_the_loopback() -> None:
 
 
 def test_each_line_of_the_metrics_page_has_a_help_and_a_type() -> None:
-    lines = metrics_page(SNAPSHOT, is_ready=True).splitlines()
+    lines = text(metrics_of(SNAPSHOT, is_ready=True)).splitlines()
     told = {line.split()[2] for line in lines if line.startswith("# HELP")}
     assert told == {line.split()[2] for line in lines if line.startswith("# TYPE")}
     assert {line.partition("{")[0].split()[0] for line in lines if not line.startswith("#")} <= told
@@ -116,5 +118,13 @@ def ask(pages: Pages, path: str) -> tuple[int, str]:
 @pytest.mark.parametrize("path", ["/status", "/metrics"])
 def test_before_the_first_turn_a_page_says_so(path: str) -> None:
     pages = Pages(0, lambda: None, lambda: 0)
-    assert pages.answer(path) == (503, "text/plain", b"it has made no turn yet\n")
-    pages._server.server_close()
+    pages.start()
+    try:
+        assert ask(pages, path) == (503, "it has made no turn yet\n")
+    finally:
+        pages.stop()
+
+
+def test_whoever_serves_others_than_this_machine_asks_them_for_a_token() -> None:
+    with pytest.raises(Unprotected, match="metrics_token_file"):
+        Pages(0, lambda: None, lambda: 0, host="0.0.0.0")

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from headrace.broker.errors import AddressInUse
+from headrace.runtime.monitoring.listening import AddressInUse
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from headrace.broker.monitoring.http_server import HttpServer, Page
 from headrace.runtime.http_access import BearerToken, HttpAccess, Unprotected
+from headrace.runtime.monitoring.http_server import HttpServer, Page
 from headrace.runtime.web_server import WebServer, bound
 from tests.support.certificates import Authority
 

@@ -1,13 +1,15 @@
 """The audit's `/metrics`: what Prometheus reads, made from the stored figures on each scrape.
 
-Bounded: of more than `MOST_TOPICS` topics the rest are summed under an empty label. `deploy/alerts/headrace.rules.yml` alerts on
-these names.
+Bounded: of more than `MOST_TOPICS` topics the rest are summed under an empty label. `deploy/alerts/headrace-audit.rules.yml`
+alerts on these names.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ....runtime.clock import Clock
+from ....runtime.monitoring.process_metrics import process_metrics
+from ....runtime.monitoring.text_format import Metric, text
 from ..judge import Judge
 from ..store.ledger import Ledger
 
@@ -49,12 +51,9 @@ class Metrics:
 
     def page(self, *, ready: bool) -> bytes:
         """Return the page in Prometheus' text format."""
-        lines: list[str] = []
-        for name, values in self._values(ready).items():
-            family = TABLE[name]
-            lines += [f"# HELP {PREFIX}{name} {family.doc}", f"# TYPE {PREFIX}{name} {family.kind}"]
-            lines += [f"{PREFIX}{name}{_labels(family.labels, labels)} {value:g}" for labels, value in values]
-        return ("\n".join(lines) + "\n").encode()
+        found = self._values(ready).items()
+        own = [Metric(PREFIX + name, *_meta(name), [_named(name, *one) for one in values]) for name, values in found]
+        return text([*own, *process_metrics("audit")]).encode()
 
     def _values(self, ready: bool) -> dict[str, Iterable[tuple[tuple[str, ...], float]]]:
         now_ms = self._clock.now_ms()
@@ -91,13 +90,9 @@ def _one(value: float) -> list[tuple[tuple[str, ...], float]]:
     return [((), float(value))]
 
 
-def _labels(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    if not names:
-        return ""
-    return "{" + ",".join(_pairs(names, values)) + "}"
+def _meta(name: str) -> tuple[str, str]:
+    return TABLE[name].kind, TABLE[name].doc
 
 
-def _pairs(names: tuple[str, ...], values: tuple[str, ...]) -> Iterator[str]:
-    for name, value in zip(names, values, strict=True):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        yield f'{name}="{escaped}"'
+def _named(name: str, values: tuple[str, ...], value: float) -> tuple[dict[str, str], float]:
+    return dict(zip(TABLE[name].labels, values, strict=True)), value

@@ -16,6 +16,7 @@ from ..topic_store import TopicStore
 from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
 from .endpoints_subjects import Routes
 from .http_exchange import Endpoint, answered, refusal
+from .metrics import WithMetrics
 
 
 def table(registry: SchemaRegistry, store: TopicStore) -> Routes:
@@ -37,7 +38,7 @@ def application(registry: SchemaRegistry, store: TopicStore) -> ASGIApp:
     routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False
-    return _PathAsSent(app)
+    return WithMetrics(_PathAsSent(app), lambda: endpoints_about.facts(store))
 
 
 def _by_method(endpoints: Mapping[str, Endpoint]) -> Callable[[Request], Any]:

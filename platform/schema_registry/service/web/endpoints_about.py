@@ -14,6 +14,24 @@ REGISTRY_CLUSTER = "schema-registry"
 """Confluent's own default for the name of a group of registries."""
 
 
+def facts(store: TopicStore) -> dict[str, Any]:
+    """Return what /readyz says: whether the registry serves, and what it holds."""
+    return {"ready": store.is_caught_up and store.damage is None, **_words(store)}
+
+
+def _words(store: TopicStore) -> dict[str, Any]:
+    with store.state_lock:
+        counts = store.state.counts()
+    return {
+        "topic": store.topic,
+        "bootstrap": store.bootstrap,
+        "is_caught_up": store.is_caught_up,
+        "next_offset": store.next_offset,
+        "trouble": store.trouble,
+        **counts,
+    }
+
+
 def routes(store: TopicStore) -> Routes:
     """Return method, path and endpoint of each."""
 
@@ -31,24 +49,12 @@ def routes(store: TopicStore) -> Routes:
     def version(ask: Exchange) -> Any:
         return {"version": __version__, "commitId": "unknown"}
 
-    def facts() -> dict[str, Any]:
-        with store.state_lock:
-            counts = store.state.counts()
-        return {
-            "topic": store.topic,
-            "bootstrap": store.bootstrap,
-            "is_caught_up": store.is_caught_up,
-            "next_offset": store.next_offset,
-            "trouble": store.trouble,
-            **counts,
-        }
-
     def healthy(ask: Exchange) -> Any:
-        return {"status": "degraded" if store.trouble else "healthy", **facts()}
+        return {"status": "degraded" if store.trouble else "healthy", **_words(store)}
 
     def ready(ask: Exchange) -> Any:
-        is_ready = store.is_caught_up and store.damage is None
-        return Answer({"ready": is_ready, **facts()}, status=200 if is_ready else 503)
+        words = facts(store)
+        return Answer(words, status=200 if words["ready"] else 503)
 
     def described(ask: Exchange) -> Any:
         return document()

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.broker.event_loop.rate_limited_log import RateLimitedLog
 from headrace.broker.metrics import LARGEST_BUCKET, UNKNOWN_API, BrokerMetrics, Durations
 from headrace.broker.monitoring.metrics_page import PREFIX, TABLE, MetricsPage, Source, buckets, error_name, grouped, of_snapshot
 from headrace.broker.monitoring.metrics_snapshot import PartitionReading, Snapshot
 from headrace.runtime.logs import get_logger
+from headrace.runtime.rate_limited_log import RateLimitedLog
 from headrace.wire.messages import control
 from headrace.wire.messages.answer_bytes import AnswerBytes
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.monitoring import monitoring_pages as observing
-from headrace.broker.monitoring.http_server import Page
 from headrace.broker.monitoring.monitoring_pages import MonitoringPages, Parts
 from headrace.coordination.standing import SessionState
+from headrace.runtime.monitoring.http_server import Page
 from tests.support.processes import eventually
 from tests.support.raw_kafka import batch
 from tests.support.serving_broker import ServingBroker

@@ -10,8 +10,8 @@ import pytest
 from headrace.audit.service.web.metrics import PREFIX, TABLE
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with Airflow")
-RULES = Path(__file__).parents[5] / "deploy" / "alerts" / "headrace.rules.yml"
-TESTS = RULES.with_name("headrace.rules.test.yml")
+RULES = Path(__file__).parents[5] / "deploy" / "alerts" / "headrace-audit.rules.yml"
+TESTS = RULES.with_name("headrace-audit.rules.test.yml")
 SERIES = {PREFIX + name for name in TABLE}
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.broker.errors import AddressInUse
-from headrace.broker.monitoring import http_server
-from headrace.broker.monitoring.http_server import CONNECTIONS, REQUEST_BYTES, HttpServer, Page
+from headrace.runtime.monitoring import http_server
+from headrace.runtime.monitoring.http_server import CONNECTIONS, REQUEST_BYTES, HttpServer, Page
+from headrace.runtime.monitoring.listening import AddressInUse
 
 
 def _fails() -> Page:

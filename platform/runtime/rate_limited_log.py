@@ -5,7 +5,7 @@ Every event is counted, logged or not."""
 from collections.abc import Callable
 from typing import Any
 
-from ...runtime.logs import EventLogger
+from .logs import EventLogger
 
 EVERY_MS = 1_000
 

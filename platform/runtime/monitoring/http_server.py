@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from ...runtime.clock import SystemClock
-from ...runtime.http_access import CHALLENGE, UNAUTHORIZED, BearerToken, is_open
-from ...runtime.logs import get_logger
-from ..errors import AddressInUse
-from ..event_loop.rate_limited_log import RateLimitedLog
+from ..clock import SystemClock
+from ..http_access import CHALLENGE, UNAUTHORIZED, BearerToken, is_open
+from ..logs import get_logger
+from ..rate_limited_log import RateLimitedLog
+from .listening import AddressInUse
 
 log = get_logger(__name__)
 
@@ -55,8 +55,20 @@ class _Connection:
 class HttpServer:
     """Serves `pages` between `start` and `stop`."""
 
-    def __init__(self, host: str, port: int, pages: Pages, *, token_file: Path | None = None) -> None:
-        """`token_file`: what it holds is asked for by every page but those about health. Raises Unprotected."""
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        pages: Pages,
+        *,
+        token_file: Path | None = None,
+        host_setting: str = "http.host",
+        port_setting: str = "--http-port",
+    ) -> None:
+        """`token_file`: what it holds is asked for by every page but those about health. The settings are the names by which the
+        user gave host and port. Raises Unprotected.
+        """
+        self._setting_names = host_setting, port_setting
         self._token = None if token_file is None else BearerToken(token_file)
         self._host, self._wanted_port, self._pages = host, port, pages
         self._selector = selectors.DefaultSelector()
@@ -87,8 +99,8 @@ class HttpServer:
                 "cannot serve metrics and health",
                 (self._host, self._wanted_port),
                 error,
-                host_setting="http.host",
-                port_setting="--http-port",
+                host_setting=self._setting_names[0],
+                port_setting=self._setting_names[1],
             ) from error
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake, selectors.EVENT_READ)
