@@ -75,7 +75,7 @@ def _watch(context: "SparkContext", wait_s: int, is_over: threading.Event, reaso
     with suppress(Exception):  # a JVM that is gone is found by the job itself
         while not is_over.wait(_EVERY_S):
             # The driver counts as one of them.
-            others = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1  # type: ignore[attr-defined]
+            others = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
             without_s = 0.0 if others > 0 else without_s + _EVERY_S
             if without_s >= wait_s:
                 reasons.append(

@@ -110,7 +110,9 @@ class Reading:
         """Raise LoadUnproven if tasks wrote into a folder of another machine."""
         gone = next((path for path in files if isinstance(path, Path) and not path.exists()), None)
         if gone is not None:
-            reason = f"a task has written {gone}, and it is not on this machine: executors elsewhere want a warehouse that all reach"
+            reason = (
+                f"a task has written {gone}, and it is not on this machine: executors elsewhere want a warehouse that all reach"
+            )
             raise LoadUnproven(self.topic, f"{reason}, as in HEADRACE_WAREHOUSE=s3://bucket/prefix (docs/WAREHOUSE.md)")
 
     @property

@@ -1,6 +1,5 @@
 """A proxy repeats a commit's request: the catalog takes the first, and refuses the second, which is what the client hears of."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ TOPIC = "clicks"
 
 
 @pytest.fixture
-def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def repeated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Have every commit to a table reach the catalog twice; what the second was answered is listed."""
     once = SqlCatalog.commit_table
     answers: list[str] = []
@@ -34,7 +33,7 @@ def repeated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
             raise
 
     monkeypatch.setattr(SqlCatalog, "commit_table", twice)
-    yield answers
+    return answers
 
 
 def test_a_load_whose_commit_is_refused_the_second_time_keeps_its_files_and_its_manifests(
