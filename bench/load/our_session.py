@@ -4,6 +4,7 @@ Answers each line with the number of rows. `python our_session.py TOPIC BOOTSTRA
 """
 
 import sys
+import tempfile
 from pathlib import Path
 
 from headrace.spark.load.load_job import LoadJob
@@ -11,10 +12,17 @@ from headrace.spark.load.row_writer import RowWriter
 from headrace.spark.load.settings import LoadSettings
 
 
+class LastingWriter(RowWriter):
+    """Keeps its session between loads."""
+
+    def close(self) -> None:
+        pass
+
+
 def main() -> None:
     topic, bootstrap, registry_url = sys.argv[1:]
     answers, sys.stdout = sys.stdout, sys.stderr
-    setattr(RowWriter, "close", lambda self: None)  # noqa: B010 -- the next load goes on in the same session
+    writer: LastingWriter | None = None
     for line in sys.stdin:
         settings = LoadSettings(
             topic=topic,
@@ -24,7 +32,10 @@ def main() -> None:
             warehouse=Path(line.strip()),
             home=None,
         )
-        print(LoadJob(settings).run().row_count, file=answers, flush=True)
+        writer = writer or LastingWriter(settings, scratch=Path(tempfile.mkdtemp()))
+        job = LoadJob(settings)
+        job._writer = writer
+        print(job.run().row_count, file=answers, flush=True)
 
 
 main()

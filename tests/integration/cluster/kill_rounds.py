@@ -21,27 +21,20 @@ from pathlib import Path
 from typing import Any
 
 import confluent_kafka
-import psycopg
 
 from headrace.local.supervisor.descendants import descendants
-from headrace.spark.warehouse.settings import sqlite
-from tests.integration.stores.worlds import World, s3_world
-from tests.support import iceberg_oracle
 from tests.support.broker import BrokerProcess
-from tests.support.postgresql import PostgresqlServer
 from tests.support.processes import Process
 from tests.support.registry import RegistryProcess
-from tests.support.rest_catalog import RestCatalogServer
 from tests.support.spark_cluster import SparkCluster, end
 from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, Stage, click
-from tests.support.unruly_proxy import HttpProxy, PostgresqlProxy
-from tests.support.versitygw import S3Server
 from tests.support.zookeeper import ZooKeeperProcess
+
+from .warehouses import POINTS, Catalogued
 
 TOPICS = 4
 TRIES = 8
 LOAD_MS = 300_000
-POINTS = ("load.before_commit", "load.after_commit")
 Row = tuple[Any, ...]
 
 
@@ -50,11 +43,9 @@ class Bed:
 
     def __init__(self, folder: Path, kind: str, stack: ExitStack) -> None:
         self.folder, self.kind = folder, kind
-        self.s3 = S3Server(folder / "s3")
-        stack.callback(self.s3.kill)
-        self.s3.start()
-        self.proxy, self.world = self._warehouse(stack)
-        os.environ.update({**self.world.environment, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable})
+        self.where = Catalogued(folder, kind, stack)
+        self.proxy, self.world, self.s3 = self.where.proxy, self.where.world, self.where.s3
+        os.environ.update({"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable})
         self.cluster = stack.enter_context(SparkCluster(folder / "cluster", environment=self.s3.environment()))
         zookeeper = stack.enter_context(ZooKeeperProcess(folder / "zookeeper"))
         address = f"{zookeeper.address}/kills-{uuid.uuid4().hex[:8]}"
@@ -66,26 +57,6 @@ class Bed:
         for one in self.stages:
             one.create(3)
             self.schema_ids[one.topic] = one.register(CLICK)
-
-    def _warehouse(self, stack: ExitStack) -> tuple[PostgresqlProxy | HttpProxy, World]:
-        home = self.folder / "home"
-        home.mkdir()
-        proxy: PostgresqlProxy | HttpProxy
-        if self.kind == "postgresql":
-            server = PostgresqlServer()
-            stack.callback(server.remove)
-            self._direct = server.start().new_database()
-            proxy = PostgresqlProxy(server.port)
-            catalog, more = self._direct.replace(f":{server.port}/", f":{proxy.port}/"), {}
-        else:
-            bucket = self.s3.new_bucket(f"rest-{uuid.uuid4().hex[:8]}")
-            rest = RestCatalogServer(self.folder / "rest", f"s3://{bucket}/", self.s3.environment())
-            stack.callback(rest.kill)
-            self._direct = rest.start().uri
-            proxy = HttpProxy(rest.port)
-            catalog, more = f"http://127.0.0.1:{proxy.port}", {"HEADRACE_LEASES_URI": sqlite(home / "leases.db")}
-        stack.callback(proxy.close)
-        return proxy, s3_world(home, self.s3, catalog, **more)
 
     def send(self, chance: random.Random) -> int:
         """Add records to some topics; return how many."""
@@ -115,35 +86,15 @@ class Bed:
         log = self.folder / f"driver-{uuid.uuid4().hex[:6]}.log"
         return Process(words, log, {"HEADRACE_HOME": str(self.world.home)}).start()
 
-    def files(self, topic: str) -> list[Path]:
-        """Return the files that the catalog's table names, asked for beside the proxy."""
-        if self.kind == "postgresql":
-            with psycopg.connect(self._direct) as db:
-                sql = "SELECT metadata_location FROM iceberg_tables WHERE table_name = %s AND table_namespace = 'warehouse'"
-                found = db.execute(sql, [topic]).fetchone()
-            location = None if found is None else str(found[0])
-        else:
-            location = rest_location(self._direct, topic)
-        return [] if location is None else iceberg_oracle.data_files(self.world.file(location), "loads", self.world.file)
-
     def rows(self, topic: str) -> list[Row]:
-        return iceberg_oracle.rows(self.files(topic), "_topic_partition, _offset, path")
-
-
-def rest_location(url: str, topic: str) -> str | None:
-    """Return where the REST catalog says that the table's metadata stand."""
-    import httpx
-
-    answer = httpx.get(f"{url}/v1/namespaces/warehouse/tables/{topic}")
-    return None if answer.status_code == 404 else str(answer.raise_for_status().json()["metadata-location"])
+        return self.where.rows(topic, "_topic_partition, _offset, path")
 
 
 def play(bed: Bed, seed: int) -> str:
     """Play a round; return what happened in it. Raises AssertionError."""
     chance = random.Random(seed)
     sent = bed.send(chance)
-    failpoints = bed.world.home / "failpoints"
-    failpoints.mkdir(exist_ok=True)
+    failpoints = bed.where.failpoints
     is_unruly = chance.random() < 0.7
     bed.proxy.chances.trouble(seed, of_all=0.01 if is_unruly else 0, of_commits=0.25 if is_unruly else 0)
     victims = [chance.choice(("executor", "executor", "python", "worker")) for _ in range(chance.choice((0, 1, 1, 2, 3)))]
@@ -242,7 +193,7 @@ def assert_nothing_is_left_over(bed: Bed) -> None:
     assert producer.flush(60) == 0
     load_till_done(bed)
     for one in bed.stages:
-        left = set(bed.world.stored(one.topic)) - set(bed.files(one.topic))
+        left = bed.where.left_over(one.topic)
         assert not left, f"{one.topic}: {sorted(left)[:3]}"
 
 
