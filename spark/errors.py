@@ -77,6 +77,10 @@ class SparkFailed(WarehouseError):
         super().__init__(f"load of {topic!r}: Spark failed: {reason}; nothing was committed, run it again")
 
 
+class ClusterUnfit(SparkFailed):
+    """The Spark cluster cannot run a load at all: no executors come, or their Python lacks what it takes."""
+
+
 class TopicFailed(WarehouseError):
     """One topic of a load of many could not be loaded; nothing of it was committed, and the others went on."""
 

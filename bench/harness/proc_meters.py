@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -38,8 +39,9 @@ def descendants(pid: int) -> list[int]:
     """Return a process and everything it has started, itself first. Processes that end meanwhile are left out."""
     found = [pid]
     for known in found:
-        for thread in Path(f"/proc/{known}/task").glob("*/children"):
-            found.extend(int(word) for word in _words(thread))
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for thread in Path(f"/proc/{known}/task").glob("*/children"):
+                found.extend(int(word) for word in _words(thread))
     return found
 
 

@@ -10,6 +10,7 @@ from .far_mirror import FarMirror
 from .footprint import Footprint
 from .growth import Growth
 from .latency import Latency
+from .load import Load
 from .mirror import Mirror
 from .mirror_verify import MirrorVerify
 from .produce import Produce
@@ -26,6 +27,7 @@ ALL: tuple[Measure, ...] = (
     Mirror(),
     MirrorVerify(),
     FarMirror(),
+    Load(),
     Ceiling(),
     Latency(),
     Bare(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -93,6 +94,7 @@ class Reading:
         total = task_reports.total_of(reports)
         if not total.missing_schema_ids:
             files = sorted(self._target / path for one in done for path in one.files)
+            self._check_here(files)
             _delete_others(self._target, set(files))
             return Written(columns=self._columns, files=files, total=total)
         wider = event_columns(self._columns, schemas_by_id(self._registry, total.missing_schema_ids).values())
@@ -103,6 +105,15 @@ class Reading:
         remove_folder(self._target)
         self._number += 1
         return None
+
+    def _check_here(self, files: Sequence[StorePath]) -> None:
+        """Raise LoadUnproven if tasks wrote into a folder of another machine."""
+        gone = next((path for path in files if isinstance(path, Path) and not path.exists()), None)
+        if gone is not None:
+            reason = (
+                f"a task has written {gone}, and it is not on this machine: executors elsewhere want a warehouse that all reach"
+            )
+            raise LoadUnproven(self.topic, f"{reason}, as in HEADRACE_WAREHOUSE=s3://bucket/prefix (docs/WAREHOUSE.md)")
 
     @property
     def _target(self) -> StorePath:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from ...runtime import logs
-from ..errors import LoadUnproven, SparkFailed, WarehouseError
+from ..errors import ClusterUnfit, LoadUnproven, SparkFailed, WarehouseError
 from ..source.offset_ranges import OffsetRange
 from ..warehouse.store import StorePath
+from .cluster import executors_expected, unfit
 from .reading import Reading, Written
 from .settings import LoadSettings
 from .split_task import ANSWER, ANSWER_TYPE, SplitsDone, SplitTask, TopicsTask
@@ -104,6 +105,11 @@ class RowWriter:
                     mine = found[done.topic]
                     assert not isinstance(mine, WarehouseError)
                     mine.append(done)
+            except ClusterUnfit as error:
+                # Whatever it is asked for, it would fail alike.
+                waiting.append(some)
+                found.update({one.topic: ClusterUnfit(one.topic, error.reason) for part in waiting for one in part})
+                return found
             except SparkFailed as error:
                 self._failed_jobs += 1
                 if len(some) == 1 or self._failed_jobs >= MOST_FAILED_JOBS:
@@ -125,16 +131,19 @@ class RowWriter:
         from .session import forget_jvm, start_session
 
         topic = self._settings.topic
+        missing: list[str] = []
         try:
             if self._session is None:
                 assert self._scratch is not None, "write_all wants the scratch folder of the constructor"
                 self._session = start_session(f"headrace load {topic}", self._scratch, master=self._settings.master)
             # One number a partition: a task for each share.
             numbers = self._session.range(0, len(shares), 1, len(shares))
-            answers = numbers.mapInArrow(TopicsTask(topics=tasks, shares=shares), ANSWER_TYPE).collect()
+            with executors_expected(self._session.sparkContext) as missing:
+                answers = numbers.mapInArrow(TopicsTask(topics=tasks, shares=shares), ANSWER_TYPE).collect()
             return [SplitsDone.of_json(row[ANSWER]) for row in answers]
         except PySparkException as error:
-            raise SparkFailed(topic, _first_lines(error)) from error
+            reason = "".join(missing) or unfit(str(error))
+            raise (ClusterUnfit(topic, reason) if reason else SparkFailed(topic, _first_lines(error))) from error
         except (Py4JError, OSError, EOFError) as error:
             self.close()
             forget_jvm()

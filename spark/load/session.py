@@ -1,4 +1,4 @@
-"""The Spark session of a load: small, loopback only, with Python workers of this interpreter.
+"""The Spark session of a load: small, with Python workers of this interpreter; on the loopback only, unless on a cluster.
 
 Under spark-submit it uses the master and the settings given there; otherwise it starts its own JVM in `local[2]`.
 """
@@ -8,17 +8,16 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from ...client.security.chosen import VARIABLE as CLIENT_CONFIG
 from ...runtime.layout import LOOPBACK
 from ..source.data_source import TopicDataSource
+from . import cluster
 
 SETTINGS = {
     "spark.ui.enabled": "false",
-    "spark.driver.bindAddress": LOOPBACK,
-    "spark.driver.host": LOOPBACK,
     "spark.driver.memory": "1g",
     # A load's JVM lives for seconds: without the optimising compiler it takes 13 s of CPU instead of 22 (Python decodes).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "
@@ -26,6 +25,10 @@ SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
 }
+LOCAL = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+"""On a cluster executors call the driver, at the address that Spark finds or that `SPARK_LOCAL_IP` names."""
+CLUSTER = {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
+"""As for the driver's JVM: only Python works hard."""
 
 
 def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSession:
@@ -33,22 +36,32 @@ def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSessi
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if not is_submitted:
+    given = _submitted() if is_submitted else {}
+    master = master or given.get("spark.master", "local[2]")
+    is_local = cluster.is_local(master)
+    if is_local and not is_submitted:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     scratch.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.appName(name)
-    for key, value in SETTINGS.items():
-        builder = builder.config(key, value)
+    for key, value in (SETTINGS | (LOCAL if is_local else CLUSTER)).items():
+        if key not in given:
+            builder = builder.config(key, value)
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     builder = builder.config("spark.sql.warehouse.dir", str(scratch / "unused")).config("spark.local.dir", str(scratch))
     if CLIENT_CONFIG in os.environ:
         # Paths only: executors read the files on their own machines, and Spark's UI and event log hold no secret.
         builder = builder.config(f"spark.executorEnv.{CLIENT_CONFIG}", os.environ[CLIENT_CONFIG])
-    if master is not None or not is_submitted:
-        builder = builder.master(master or "local[2]")
-    session = builder.getOrCreate()
+    session = builder.master(master).getOrCreate()
+    if not is_local:
+        cluster.send_code(session.sparkContext, scratch)
     session.dataSource.register(TopicDataSource)
     return session
+
+
+def _submitted() -> dict[str, str]:
+    """Return the settings that spark-submit was given; its JVM knows them."""
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
 
 
 def forget_jvm() -> None:

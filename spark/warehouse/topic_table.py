@@ -32,6 +32,7 @@ from .catalogs import reaching_catalog
 from .hours import BEFORE_1970, hour_name
 from .load_record import LoadRecord, read_records
 from .object_path import ObjectPath, S3Settings
+from .sent_commit import sent
 from .store import StorePath, below, path_of, reaching_store, uri_of
 from .table_columns import widen
 
@@ -242,8 +243,7 @@ class TopicTable:
             try:
                 with reaching_catalog(), reaching_store(self.data_folder):
                     change(transaction)
-                    transaction.commit_transaction()
-                self._table = transaction._table
+                    self._table = sent(transaction, self._load_again)
                 return True
             except FileNotFoundError:
                 self._table = self._load_again()
