@@ -168,6 +168,10 @@ class RegistryClient:
         path = "/config" if subject is None else f"/config/{_segment(subject)}"
         self._ask("PUT", path, {"compatibility": level})
 
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Return the JSON of a request that has no method here. Raises `RegistryError`."""
+        return self._ask(method, path, body)
+
     def _with_references(self, words: Any) -> str:
         """Return the self-contained text of a schema's JSON; read the referenced versions."""
         if not isinstance(words, dict) or not isinstance(words.get("schema"), str):
