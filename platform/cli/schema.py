@@ -1,18 +1,29 @@
-"""`headrace schema register|get|list`: requests to the schema registry, by hand and in scripts."""
+"""`headrace schema register|get|list|check|diff|why|export|import`: requests to the schema registry, by hand and in scripts."""
 
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from ..runtime.layout import Layout
 from ..schema_registry.client import CompatibilityAnswer, Reference, RegisteredSchema, RegistryClient, RegistryError
+from . import schema_check, schema_compare, schema_transfer
 
-HELP = """Register, get and list schemas.
+HELP = """Register, get, list, check, compare and move schemas.
 
 example: headrace schema register clicks-value clicks.avsc
          headrace schema get clicks-value 2
-         headrace schema list --json"""
+         headrace schema check schemas/ --baseline registry.json"""
+
+OTHERS: tuple[tuple[str, str, str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]], ...] = (
+    ("check", "check schema files before they are registered", schema_check.CHECK, schema_check.configure, schema_check.run),
+    ("diff", "print what changed", schema_compare.DIFF, schema_compare.configure_diff, schema_compare.run_diff),
+    ("why", "say which reader breaks on what", schema_compare.WHY, schema_compare.configure_why, schema_compare.run_why),
+    ("export", "write all to a file", schema_transfer.EXPORT, schema_transfer.configure_export, schema_transfer.run_export),
+    ("import", "write an export", schema_transfer.IMPORT, schema_transfer.configure_import, schema_transfer.run_import),
+)
+"""Name, help, description, what adds its arguments, what carries it out."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--registry", default=url, help=f"the registry's address (default {url})")
     common.add_argument("--json", action="store_true", help="print JSON")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="register|get|list")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="register|get|list|check|diff|why|export|import")
     register = actions.add_parser("register", parents=[common], help="register a schema and print its id")
     register.add_argument("subject", metavar="SUBJECT", help="for a topic's values: TOPIC-value")
     register.add_argument("file", metavar="FILE", help="an Avro schema (.avsc); - reads standard input")
@@ -37,9 +48,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     get.add_argument("version", nargs="?", default="latest", metavar="VERSION", help="a number from 1 (default: the newest)")
     get.add_argument("--id", type=int, help="the schema of this id, with its references written in full")
     actions.add_parser("list", parents=[common], help="print the subjects with their newest versions")
+    for name, help_words, text, add, _ in OTHERS:
+        parent = actions.add_parser(
+            name, parents=[common], help=help_words, description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        add(parent)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    other = next((act for name, *_, act in OTHERS if name == arguments.action), None)
+    if other is not None:
+        return other(arguments)
     client = RegistryClient(arguments.registry)
     match arguments.action:
         case "register":

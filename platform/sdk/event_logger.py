@@ -30,6 +30,7 @@ from ..client.security.chosen import ClientConfig
 from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logs import get_library_logger
+from ..schema_registry.client.cache_folder import DEFAULT, Folder
 from ..wire.batch.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
 from ..wire.topic_name import fault_of as topic_fault
@@ -90,7 +91,7 @@ class EventLogger:
         batch_bytes: int = 512 << 10,
         delivery_timeout_ms: int = 120_000,
         report_every_ms: int = 1_000,
-        schema_cache: Path | None = None,
+        schema_cache: Folder = DEFAULT,
         start_timeout_ms: int = 5_000,
         exit_timeout_ms: int = 10_000,
         clock: Clock | None = None,

@@ -9,26 +9,18 @@ import pyarrow as pa
 
 from ...runtime.logs import get_logger
 from ...schema_registry.client.registry_client import RegistryClient
-from ...schema_registry.errors import RegistryError, UnknownSchemaId
+from ...schema_registry.errors import UnknownSchemaId
 from .columns import SchemaRefused, union, writer_columns
 
 log = get_logger(__name__)
-_NO_SUBJECT = (40401, 40402, 40404)
 
 
 def subject_schemas(registry: RegistryClient, topic: str) -> dict[int, str]:
     """Return schema id → schema of every version of the topic's subject, oldest first; empty if there is no such subject.
 
-    Raises RegistryUnavailable, RegistryError.
+    Works from the cache on disk while the registry is away. Raises RegistryUnavailable, RegistryError.
     """
-    subject = f"{topic}-value"
-    try:
-        found = [registry.version(subject, number) for number in registry.versions(subject)]
-    except RegistryError as error:
-        if error.error_code in _NO_SUBJECT:
-            return {}
-        raise
-    return {one.schema_id: registry.schema(one.schema_id) for one in found}
+    return registry.schemas_of(f"{topic}-value")
 
 
 def schemas_by_id(registry: RegistryClient, schema_ids: Iterable[int]) -> dict[int, str]:

@@ -60,9 +60,7 @@ class RequestRate:
         self._quarantine = UnusableRecords(self._live, cluster=settings.cluster, clock=self._clock)
         self._reports = Producer(self._audit, delivery_timeout_ms=SEND_TIMEOUT_MS)
         self._reporter: RangeReporter | None = None
-        self._decoder = EventDecoder(
-            RegistryClient(settings.registry, cache_folder=settings.home / "run" / f"schemas-{settings.consumer_id}")
-        )
+        self._decoder = EventDecoder(RegistryClient(settings.registry, cache_folder=settings.home / "schemas"))
         self._coordination = coordination_of(
             settings,
             self._live,

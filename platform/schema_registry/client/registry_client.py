@@ -7,7 +7,6 @@ failure, calls use the folder directly for `RETRY_AFTER_MS`, so that an outage d
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,13 +14,16 @@ from ...runtime.clock import Clock, SystemClock
 from ..errors import RegistryError, RegistryUnavailable, UnknownSchemaId
 from ..model.reference import CompatibilityAnswer, Reference, RegisteredSchema
 from ..model.self_contained import self_contained
+from .cache_folder import DEFAULT, CacheFolder, Folder
 from .http_calls import RegistryAddress
-from .schema_cache import CacheFolder, LruCache
+from .lru_cache import LruCache
 
 RETRY_AFTER_MS = 1_000
 UNKNOWN_AFTER_MS = 5_000
 """How long an unknown id is treated as unknown: a stream of foreign payloads must not become a stream of requests."""
 MEMORY_ENTRIES = 1_000
+NO_SUBJECT = (40401, 40402, 40404)
+"""Codes of a subject without a version."""
 REFERENCES_LIMIT = 256
 """The most references of one schema, indirect ones included."""
 
@@ -34,10 +36,11 @@ class RegistryClient:
         url: str,
         *,
         timeout_ms: int = 5_000,
-        cache_folder: Path | None = None,
+        cache_folder: Folder = DEFAULT,
         memory_entries: int = MEMORY_ENTRIES,
         clock: Clock | None = None,
     ) -> None:
+        """`cache_folder`: where schemas are kept for an outage; the default is `default_folder()`, None keeps none."""
         self.url = url
         self._address = RegistryAddress(url, timeout_ms)
         self._clock = clock or SystemClock()
@@ -69,7 +72,8 @@ class RegistryClient:
                 raise
             schema_id = kept
         else:
-            self._folder.put(key, schema_id)
+            # Not eternal: some registries give an id anew after a permanent deletion.
+            self._folder.put(key, schema_id, is_eternal=False)
         self._ids.put(key, schema_id)
         return schema_id
 
@@ -102,6 +106,28 @@ class RegistryClient:
             self._folder.put(name, text)
         self._schemas.put(schema_id, text)
         return text
+
+    def schemas_of(self, subject: str) -> dict[int, str]:
+        """Return id → schema of every version of the subject, oldest first; empty if there is no such subject.
+
+        While the registry does not answer: as they were when they were last read from here. Raises `RegistryUnavailable` if they
+        never were, or one of them is not kept.
+        """
+        name = "subject-" + hashlib.sha256(subject.encode()).hexdigest()[:32]
+        try:
+            ids = [self.version(subject, number).schema_id for number in self.versions(subject)]
+        except RegistryUnavailable:
+            kept = self._folder.get(name)
+            if not isinstance(kept, list):
+                raise
+            ids = [int(schema_id) for schema_id in kept]
+        except RegistryError as error:
+            if error.error_code not in NO_SUBJECT:
+                raise
+            ids = []
+        else:
+            self._folder.put(name, ids, is_eternal=False)
+        return {schema_id: self.schema(schema_id) for schema_id in ids}
 
     def latest(self, subject: str) -> RegisteredSchema:
         """Return the subject's newest version. Never cached, because it changes."""
@@ -141,6 +167,10 @@ class RegistryClient:
         """Set the level of one subject, or the global level."""
         path = "/config" if subject is None else f"/config/{_segment(subject)}"
         self._ask("PUT", path, {"compatibility": level})
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """Return the JSON of a request that has no method here. Raises `RegistryError`."""
+        return self._ask(method, path, body)
 
     def _with_references(self, words: Any) -> str:
         """Return the self-contained text of a schema's JSON; read the referenced versions."""

@@ -1,11 +1,11 @@
 """How a logger sends from its process. Plain values; `EventLogger` documents and fills them."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ...client.producer.accumulator import Partitioner
 from ...client.producer.partitioner import partition_for_key
 from ...client.security.chosen import ClientConfig
+from ...schema_registry.client.cache_folder import DEFAULT, Folder
 from ...wire.batch.compression import Codec
 
 
@@ -26,5 +26,6 @@ class DirectSettings:
     batch_bytes: int = 512 << 10
     delivery_timeout_ms: int = 120_000
     report_every_ms: int = 1_000
-    schema_cache: Path | None = None
+    schema_cache: Folder = DEFAULT
+    """Where ids and schemas are kept for an outage of the registry; None: nowhere."""
     start_timeout_ms: int = 5_000

@@ -1,6 +1,7 @@
 """The client's memory, its folder, and what it makes of answers and silences. The registry is a double on a real socket."""
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from headrace.schema_registry.client import (
     RegistryUnavailable,
     UnknownSchemaId,
 )
+from headrace.schema_registry.client.cache_folder import CacheFolder, default_folder
+from headrace.schema_registry.client.lru_cache import LruCache
 from headrace.schema_registry.client.registry_client import RETRY_AFTER_MS, UNKNOWN_AFTER_MS
-from headrace.schema_registry.client.schema_cache import CacheFolder, LruCache
 from tests.support.processes import free_port
 from tests.unit.schema_registry.registry_double import RegistryDouble
 
@@ -160,11 +162,84 @@ def test_a_folder_that_cannot_be_written_is_done_without(registry: RegistryDoubl
 
 
 def test_the_folder_is_bounded(tmp_path: Path) -> None:
-    folder = CacheFolder(tmp_path, "http://a", limit=3)
+    folder = CacheFolder(tmp_path, "http://a", most_entries=3)
     for number in range(10):
         folder.put(f"schema-{number}", number)
-    assert len(list(tmp_path.glob("*/*.json"))) == 3
-    assert folder.get("schema-0") == 0
+        assert len(list(tmp_path.glob("*/*.json"))) <= 3
+        assert folder.get(f"schema-{number}") == number
+    assert folder.get("schema-0") is None
+
+
+def test_the_folder_is_bounded_in_bytes(tmp_path: Path) -> None:
+    folder = CacheFolder(tmp_path, "http://a", most_entries=50, most_bytes=3_000)
+    for number in range(20):
+        folder.put(f"schema-{number}", "x" * 800)
+        assert sum(path.stat().st_size for path in tmp_path.glob("*/*.json")) <= 3_000
+        assert folder.get(f"schema-{number}") is not None
+
+
+def test_the_folder_is_for_its_user_alone_and_one_that_others_may_write_is_not_believed(tmp_path: Path) -> None:
+    CacheFolder(tmp_path / "cache", "http://a").put("schema-1", '"int"')
+    kept = next((tmp_path / "cache").iterdir())
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (kept.parent, kept, *kept.iterdir())] == [0o700, 0o700, 0o600]
+    kept.chmod(0o770)
+    assert CacheFolder(tmp_path / "cache", "http://a").get("schema-1") is None
+
+
+def test_a_registry_made_anew_at_the_same_address_does_not_inherit_the_old_one_s_folder(
+    registry: RegistryDouble, tmp_path: Path
+) -> None:
+    for number in (7, 8):
+        registry.answers[f"GET /schemas/ids/{number}"] = (200, {"schema": '"int"'})
+        RegistryClient(registry.url, cache_folder=tmp_path).schema(number)
+    registry.answers["GET /schemas/ids/7"] = (200, {"schema": '"string"'})
+    assert RegistryClient(registry.url, cache_folder=tmp_path).schema(7) == '"string"'
+    registry.stop()
+    anew = RegistryClient(registry.url, cache_folder=tmp_path)
+    assert anew.schema(7) == '"string"'
+    with pytest.raises(RegistryUnavailable):
+        anew.schema(8)
+
+
+def test_one_flipped_letter_in_the_folder_is_found(registry: RegistryDouble, tmp_path: Path) -> None:
+    registry.answers["GET /schemas/ids/7"] = (200, {"schema": '"long"'})
+    RegistryClient(registry.url, cache_folder=tmp_path).schema(7)
+    kept = next(tmp_path.glob("*/schema-7.json"))
+    kept.write_bytes(kept.read_bytes().replace(b"long", b"lonk"))
+    registry.stop()
+    with pytest.raises(RegistryUnavailable):
+        RegistryClient(registry.url, cache_folder=tmp_path).schema(7)
+    assert not kept.exists()
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"HEADRACE_SCHEMA_CACHE": "/a", "HEADRACE_HOME": "/b"}, "/a"),
+        ({"HEADRACE_SCHEMA_CACHE": "off"}, None),
+        ({"HEADRACE_HOME": "/b", "XDG_CACHE_HOME": "/c"}, "/b/schemas"),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/headrace/schemas"),
+        ({}, str(Path.home() / ".cache/headrace/schemas")),
+    ],
+)
+def test_the_default_folder_is_where_the_environment_says(environment: dict[str, str], folder: str | None) -> None:
+    assert default_folder(environment) == (None if folder is None else Path(folder))
+
+
+def test_by_default_a_new_process_works_on_without_the_registry(
+    registry: RegistryDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_SCHEMA_CACHE", str(tmp_path))
+    registry.answers["GET /subjects/a-value/versions"] = (200, [1, 2])
+    for number in (1, 2):
+        schema = {"subject": "a-value", "version": number, "id": number + 6, "schema": f'"{number}"'}
+        registry.answers[f"GET /subjects/a-value/versions/{number}"] = (200, schema)
+        registry.answers[f"GET /schemas/ids/{number + 6}"] = (200, {"schema": f'"{number}"'})
+    read = RegistryClient(registry.url).schemas_of("a-value")
+    registry.stop()
+    assert RegistryClient(registry.url).schemas_of("a-value") == read == {7: '"1"', 8: '"2"'}
+    with pytest.raises(RegistryUnavailable):
+        RegistryClient(registry.url).schemas_of("b-value")
 
 
 def test_references_are_read_and_written_into_the_schema(registry: RegistryDouble) -> None:
