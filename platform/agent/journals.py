@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..audit.model.messages import DAMAGED_IN_JOURNAL
@@ -91,19 +91,34 @@ class JournalSource:
 
 
 class JournalGroup:
-    """`[journals]`: every journal below `root`. Journals whose writer may live are looked at in each scan."""
+    """Every journal below `root`. Journals whose writer may live are looked at in each scan."""
 
-    name = "journals"
     run = None
 
-    def __init__(self, root: Path, topics: Sequence[str], *, agent: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        root: Path,
+        topics: Sequence[str],
+        *,
+        agent: str,
+        clock: Clock,
+        name: str = "journals",
+        more_events: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """`more_events`: what else happened to its sources, by name."""
+        self.name = name
+        self._more_events = more_events
         self.topics = tuple(topics)
         self._clock = clock
         self._clear_at_ms = 0
         self._root = root
         self._agent = agent
         self._open: dict[Path, JournalSource] = {}
-        self.events: Counter[str] = Counter()
+        self._events: Counter[str] = Counter()
+
+    @property
+    def events(self) -> Mapping[str, int]:
+        return {**self._more_events(), **self._events}
 
     def scan(self, known: Mapping[str, Position]) -> Scan:
         self._clear()
@@ -129,7 +144,7 @@ class JournalGroup:
         if now_ms >= self._clear_at_ms:
             self._clear_at_ms = now_ms + CLEAR_EVERY_MS
             if count := remove_abandoned_below(self._root):
-                self.events["unfinished_journals_removed"] += count
+                self._events["unfinished_journals_removed"] += count
                 log.warning("unfinished_journals_removed", root=str(self._root), count=count)
 
     def enrolled(self, topics: Sequence[str]) -> None:

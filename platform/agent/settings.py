@@ -63,6 +63,12 @@ class AgentSettings:
     journals: JournalsSettings | None = None
     sections: tuple[Mapping[str, Any], ...] = ()
     """The `[[tail]]` sections, as their room reads them."""
+    directories: tuple[Mapping[str, Any], ...] = ()
+    """The `[[directory]]` sections."""
+    syslogs: tuple[Mapping[str, Any], ...] = ()
+    """The `[[syslog]]` sections."""
+    https: tuple[Mapping[str, Any], ...] = ()
+    """The `[[http]]` sections."""
 
     @property
     def instance(self) -> str:
@@ -87,13 +93,15 @@ def load(path: Path, **overrides: Any) -> AgentSettings:
 
 def from_words(words: Mapping[str, Any], *, where: str = "settings", **overrides: Any) -> AgentSettings:
     """Return the settings of a parsed file: tables `agent`, `journals` and `tail`. Raises SettingsRefused with every fault."""
-    faults: list[str] = [f"[{name}] is no table of an agent: agent, journals, [[tail]]" for name in words if name not in _TABLES]
+    faults: list[str] = [
+        f"[{name}] is no table of an agent: agent, journals, {_SECTION_NAMES}" for name in words if name not in _TABLES
+    ]
     agent = words.get("agent")
     if not isinstance(agent, Mapping):
         raise SettingsRefused(where, [*faults, "it needs a table [agent] with name and state"])
     given = {**agent, **{name: value for name, value in overrides.items() if value is not None}}
     values: dict[str, Any] = {}
-    known = {one.name: one for one in fields(AgentSettings) if one.name not in ("journals", "sections")}
+    known = {one.name: one for one in fields(AgentSettings) if one.name not in ("journals", *_SECTIONS.values())}
     for name, value in given.items():
         if name not in known:
             faults.append(f"[agent] {name}: there is no such setting; known are {', '.join(sorted(known))}")
@@ -121,18 +129,24 @@ def from_words(words: Mapping[str, Any], *, where: str = "settings", **overrides
         except ClientError as error:
             faults.append(f"[agent] brokers: {error}")
     journals = _journals(words.get("journals"), faults)
-    sections = words.get("tail", [])
-    if not isinstance(sections, list) or not all(isinstance(one, Mapping) for one in sections):
-        faults.append("tail: write each section as [[tail]]")
-        sections = []
-    if journals is None and not sections and not faults:
-        faults.append("nothing to ship: give [journals] or a [[tail]]")
+    sections: dict[str, Any] = {}
+    for table, name in _SECTIONS.items():
+        given_sections = words.get(table, [])
+        if not isinstance(given_sections, list) or not all(isinstance(one, Mapping) for one in given_sections):
+            faults.append(f"{table}: write each section as [[{table}]]")
+            given_sections = []
+        sections[name] = tuple(given_sections)
+    if journals is None and not any(sections.values()) and not faults:
+        faults.append(f"nothing to ship: give [journals] or one of {_SECTION_NAMES}")
     if faults:
         raise SettingsRefused(where, faults)
-    return AgentSettings(**values, journals=journals, sections=tuple(sections))
+    return AgentSettings(**values, journals=journals, **sections)
 
 
-_TABLES = ("agent", "journals", "tail")
+_SECTIONS = {"tail": "sections", "directory": "directories", "syslog": "syslogs", "http": "https"}
+"""Table of the file → name in `AgentSettings`."""
+_SECTION_NAMES = ", ".join(f"[[{table}]]" for table in _SECTIONS)
+_TABLES = ("agent", "journals", *_SECTIONS)
 
 
 def _journals(words: Any, faults: list[str]) -> JournalsSettings | None:

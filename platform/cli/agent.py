@@ -1,4 +1,6 @@
-"""`headrace agent run`: ship journals and files, in the foreground, until SIGTERM. `status`: how far it is. `retire`: its end."""
+"""`headrace agent run`: ship journals and files, in the foreground, until SIGTERM. `status`: how far it is. `retire`: its end.
+`stdin`: lines into its journals.
+"""
 
 import argparse
 import json
@@ -12,6 +14,7 @@ from ..client.security import chosen
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..runtime.logs import log_thread_faults
+from . import agent_stdin
 
 HELP = "Ship what applications journal, and log files, to the live cluster. docs/AGENT.md is its manual."
 
@@ -19,7 +22,7 @@ WRONG_SETTINGS = 2
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="run|status|retire")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="run|status|retire|stdin")
     run = actions.add_parser(
         "run",
         help="run in the foreground until SIGTERM",
@@ -42,7 +45,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "that waited for them are ACCEPTED then, never COMPLETE. Stop the agent first, when it has shipped what there is.",
         epilog="example: headrace agent retire /etc/headrace/agent.toml --by ana --reason 'host decommissioned'",
     )
-    for one in (run, status, retire):
+    stdin = actions.add_parser(
+        "stdin",
+        help="journal the lines of standard input, for the agent to ship",
+        description=agent_stdin.HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    agent_stdin.configure(stdin)
+    for one in (run, status, retire, stdin):
         one.add_argument("settings", type=Path, help="the agent's settings, a TOML file")
     run.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     run.add_argument("--metrics-port", type=int, help="port of /metrics, /healthz, /readyz and /status on the loopback")
@@ -60,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
                 return _run(arguments)
             case "status":
                 return _status(arguments)
+            case "stdin":
+                return agent_stdin.run(arguments, load(arguments.settings))
             case _:
                 return _retire(arguments)
     except SettingsRefused as refused:

@@ -35,7 +35,7 @@ class TimeFormat:
                 f"{name!r} is no time format: give one of {', '.join(FORMATS)}, or a strptime pattern such as %Y-%m-%d %H:%M:%S"
             )
         try:
-            self._zone: tzinfo = UTC if zone == "UTC" else ZoneInfo(zone)
+            self.zone: tzinfo = UTC if zone == "UTC" else ZoneInfo(zone)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
             raise TimeFormatRefused(f"{zone!r} is no time zone here: give UTC, or one such as Europe/Berlin") from error
         readers: dict[str, Callable[[str], int | None]] = {
@@ -67,7 +67,7 @@ class TimeFormat:
             return None
 
     def _ms(self, at: datetime) -> int:
-        return ((at if at.tzinfo is not None else at.replace(tzinfo=self._zone)) - _EPOCH) // _MILLISECOND
+        return ((at if at.tzinfo is not None else at.replace(tzinfo=self.zone)) - _EPOCH) // _MILLISECOND
 
 
 def _scaled(text: str, factor: int) -> int | None:

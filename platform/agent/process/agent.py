@@ -12,6 +12,7 @@ from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
 from ...schema_registry.client import RegistryClient
 from ..errors import SettingsRefused, StateRefused
+from ..receive.receivers import Receivers
 from ..settings import AgentSettings
 from ..shipping.shipper import Shipper
 from ..source_kinds import groups_of
@@ -43,6 +44,7 @@ class Agent:
         """
         _allow_many_files()
         self._status.write("starting")
+        receivers = Receivers(self.settings, self._clock)
         pages = None
         if self.settings.metrics_port:
             token = self.settings.metrics_token_file
@@ -56,10 +58,12 @@ class Agent:
             pages.start()
         backoff, attempt, is_first = Backoff(longest_ms=10_000), 0, True
         try:
+            # Before the cluster is asked for anything: what comes in is journaled.
+            receivers.start()
             while not stop.is_set():
                 turns = 0
                 try:
-                    for _ in self._ship(stop):
+                    for _ in self._ship(stop, receivers):
                         turns, is_first = turns + 1, False
                 except (StateRefused, SettingsRefused):
                     if is_first:
@@ -72,13 +76,14 @@ class Agent:
                     attempt = 0 if turns > 1_000 else attempt + 1
                     stop.wait(backoff.wait_ms(attempt))
         finally:
+            receivers.stop()
             if pages is not None:
                 pages.stop()
             self._status.write("stopping")
 
-    def _ship(self, stop: StopSignal):  # type: ignore[no-untyped-def]
+    def _ship(self, stop: StopSignal, receivers: Receivers):  # type: ignore[no-untyped-def]
         """Yield after each turn."""
-        groups = groups_of(self.settings, self._clock)
+        groups = groups_of(self.settings, self._clock, receivers)
         registry = RegistryClient(self.settings.registry, cache_folder=Path(self.settings.state) / "schemas")
         shipper = Shipper(self.settings, groups, registry, self._clock)
         try:
@@ -88,6 +93,7 @@ class Agent:
                 shipper.turn()
                 self._show(shipper)
                 yield
+            receivers.stop()
             shipper.finish()
             self._show(shipper, is_last=True)
             log.info("agent_stopped", batches_left=shipper.delivery.planned.count, reports_left=shipper.books.reports_under_way)

@@ -10,6 +10,7 @@ import threading
 import time
 import weakref
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -134,6 +135,26 @@ class JournalTransport:
             self._make_durable(segment.segment)
         return None
 
+    def take_many(self, records: Sequence[tuple[bytes, int, bytes | None]]) -> int:
+        """Return how many of the first (body, timestamp in ms, key) stand in the journal; the others found no room.
+
+        Counts no loss and does not wait: who hands them over still has them. `is_durable`: one flush of the disk for all; raises
+        `JournalNotDurable` as `take`.
+        """
+        taken = 0
+        for body, timestamp_ms, key in records:
+            segment = self._segment
+            if not segment.append(1, timestamp_ms, key, body):
+                self._check_usable()
+                if size_of(key, body) > self._settings.largest_record_bytes:
+                    break
+                if self._append_to_next(segment, Kind.EVENT, timestamp_ms, key, body) is None:
+                    break
+            taken += 1
+        if taken and self._durable is not None:
+            self._make_durable(self._segment.segment)
+        return taken
+
     def quarantine(self, record: QuarantineRecord, *, max_block_ms: int) -> None:
         """Take a refused event; without room it is counted as `refused_by_schema`, in its window."""
         body, at_ms = record.to_json(), record.window_start_ms
@@ -217,12 +238,11 @@ class JournalTransport:
             name = DROPPED_JOURNAL_FULL
             deadline_ms = self._clock.monotonic_ms() + (max_block_ms if self._settings.when_full == "block" else 0)
             while True:
-                while self._roll(full):
-                    full = self._segment
-                    if full.append(kind, timestamp_ms, key, body):
-                        if self._durable is not None:
-                            self._make_durable(full.segment)
-                        return None
+                if (found := self._append_to_next(full, kind, timestamp_ms, key, body)) is not None:
+                    if self._durable is not None:
+                        self._make_durable(found.segment)
+                    return None
+                full = self._segment
                 self._check_usable()
                 left_ms = deadline_ms - self._clock.monotonic_ms()
                 if left_ms <= 0 or self._rolling._is_owned():  # type: ignore[attr-defined]
@@ -233,6 +253,16 @@ class JournalTransport:
         self._journal.losses.add(window_start_ms(timestamp_ms, self._run.window_ms), name)
         self._tell(name)
         return name
+
+    def _append_to_next(
+        self, full: SegmentWriter, kind: Kind, timestamp_ms: int, key: bytes | None, body: bytes
+    ) -> SegmentWriter | None:
+        """Return the segment behind `full` in which the record stands now; None: there is no room for another segment."""
+        while self._roll(full):
+            full = self._segment
+            if full.append(kind, timestamp_ms, key, body):
+                return full
+        return None
 
     def _roll(self, full: SegmentWriter) -> bool:
         """Return whether another segment than `full` is in use; make it, if there is room."""

@@ -1,0 +1,1 @@
+"""`[[directory]]` sections: each file that is dropped into a folder is one message."""
