@@ -3,6 +3,7 @@
 Facts are attributes; `retriable` says whether to run it again.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ..errors import HeadraceError
@@ -157,3 +158,40 @@ class AuditUnreachable(WarehouseError):
 
 class BadQuery(WarehouseError):
     """The SQL cannot be run; the message is DuckDB's."""
+
+
+class BadOption(WarehouseError):
+    """An option of the format `headrace` cannot be used."""
+
+    def __init__(self, option: str, reason: str) -> None:
+        self.option = option
+        super().__init__(f"format headrace, option {option}: {reason}")
+
+
+class OffsetsLost(WarehouseError):
+    """Offsets that were to be read are not in the log any more, and `failOnDataLoss` is true."""
+
+    def __init__(self, topic: str, partition: int, from_offset: int, to_offset: int, reason: str) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.from_offset = from_offset
+        self.to_offset = to_offset
+        super().__init__(
+            f"{topic}-{partition} offsets {from_offset} to {to_offset} cannot be read any more: {reason}. To go on without them, "
+            f"set failOnDataLoss=false: the gap is then named in the log and in the stream's progress. To lose none, keep the "
+            f"topic longer (retention.ms, retention.bytes) or read it more often"
+        )
+
+
+class NewFields(WarehouseError):
+    """Events have fields that the columns of this read do not have, and `newFields` is `error`."""
+
+    def __init__(self, topic: str, schema_id: int, names: Sequence[str]) -> None:
+        self.topic = topic
+        self.schema_id = schema_id
+        self.names = tuple(names)
+        super().__init__(
+            f"{topic}: events of schema id {schema_id} have field(s) {', '.join(names)}, for which this read has no column: the "
+            f"schema came after its start. Start the query again and they become columns; to leave them out, set "
+            f"newFields=ignore or name the columns you want (option `columns`)"
+        )

@@ -3,14 +3,14 @@ apart.
 
 One bad record never damages a neighbour: a block that cannot become Arrow is decoded record by record. Knows no topic and no
 cluster. Hot: blocks of flat schemas are decoded at once where C is installed (`flat_avro`); for all else `_decoded` runs once a
-record, and fastavro does 0.2 M/s a core.
+record, and fastavro does 0.2 M/s a core. A decoder that `projects` decodes only the fields that its target has.
 """
 
 import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import fastavro
 import pyarrow as pa
@@ -18,8 +18,9 @@ import pyarrow as pa
 from ...wire.batch.record_batch import Record
 from ...wire.errors import WireError
 from ...wire.schema_id import SIZE, unframe
-from .columns import SYSTEM_COLUMNS, SchemaRefused, WriterColumns, covers, writer_columns
+from .columns import SYSTEM_COLUMNS, Column, SchemaRefused, WriterColumns, covers, settled, writer_columns
 from .flat_avro import FlatAvro
+from .projection import pruned, within
 
 SCHEMAS_KEPT = 1_000
 """How many parsed writers' schemas are kept. A topic with more schemas has some of them parsed again."""
@@ -28,6 +29,18 @@ FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 SchemaOf = Callable[[int], str | None]
 """Returns the schema's JSON for an id; None for an id unknown to the registry. Raises if the registry does not answer."""
+
+
+RecordColumn = Callable[[Sequence[Record], int, int], pa.Array]
+"""Makes a column of records, their schema's id and their partition."""
+
+OF_THE_RECORD: Mapping[str, RecordColumn] = {
+    "_topic_partition": lambda records, _, partition: pa.repeat(pa.scalar(partition, pa.int32()), len(records)),
+    "_offset": lambda records, *_: pa.array([record.offset for record in records], pa.int64()),
+    "_timestamp": lambda records, *_: pa.array([record.timestamp_ms * 1_000 for record in records], SYSTEM_COLUMNS.field(2).type),
+    "_schema_id": lambda records, schema_id, _: pa.repeat(pa.scalar(schema_id, pa.int32()), len(records)),
+}
+"""The system columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +61,14 @@ class Decoded:
     rejected: list[Rejected]
     missing_schema_ids: frozenset[int]
     """Schemas with columns that the table does not have yet; their records are neither rows nor rejected."""
+    left_out: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """Schema id → names of its fields that the target has no place for. Only of a decoder that `projects`."""
+
+
+class Decoder(Protocol):
+    """What makes rows of records."""
+
+    def decode(self, records: Sequence[Record]) -> Decoded: ...
 
 
 class _Unfit(Exception):
@@ -59,7 +80,12 @@ class _Writer:
     """A writer's schema for this table: `columns` to decode by, or the reason why that is impossible."""
 
     columns: WriterColumns | None = None
+    kept: Sequence[Column] = ()
+    """Those of the columns that the target has."""
+    left_out: Sequence[str] = ()
     parsed: Any = None
+    reader: Any = None
+    """Fewer fields than `parsed` has; None: all of them."""
     flat: FlatAvro | None = None
     code: str = ""
     reason: str = ""
@@ -67,14 +93,27 @@ class _Writer:
 
 
 class BlockDecoder:
-    """Decodes blocks of one topic's records into batches of the schema `target` (event columns, then `SYSTEM_COLUMNS`)."""
+    """Decodes blocks of one topic's records into batches of the schema `target` (event columns, then those of the record)."""
 
-    def __init__(self, target: pa.Schema, partition: int, schema_of: SchemaOf) -> None:
+    def __init__(
+        self,
+        target: pa.Schema,
+        partition: int,
+        schema_of: SchemaOf,
+        *,
+        of_the_record: Mapping[str, RecordColumn] = OF_THE_RECORD,
+        projects: bool = False,
+    ) -> None:
+        """`projects`: fields that the target lacks are passed over and named in `left_out`, instead of missing."""
         self._target = target
-        self._events = pa.schema([field for field in target if field.name not in SYSTEM_COLUMNS.names])
+        self._of_the_record = of_the_record
+        self._events = pa.schema([field for field in target if field.name not in of_the_record])
         self._partition = partition
         self._schema_of = schema_of
+        self._projects = projects
         self._writers: dict[int, _Writer] = {}
+        self.values_decoded = 0
+        """How many values became Arrow: rows times their schema's fields that the target has."""
 
     def decode(self, records: Sequence[Record]) -> Decoded:
         """Return the rows and rejects of `records`. Each record is one or the other, unless its schema is in
@@ -87,6 +126,7 @@ class BlockDecoder:
             groups.setdefault((record.value or b"")[:SIZE], []).append(record)
         rows: list[pa.RecordBatch] = []
         missing = set()
+        left_out: dict[int, Sequence[str]] = {}
         for envelope, framed in groups.items():
             try:
                 schema_id, _ = unframe(envelope)
@@ -100,7 +140,9 @@ class BlockDecoder:
                 rejected += [Rejected(record=record, code=writer.code, reason=writer.reason) for record in framed]
             else:
                 rows += self._rows(schema_id, writer, framed, rejected)
-        return Decoded(rows=rows, rejected=rejected, missing_schema_ids=frozenset(missing))
+                if writer.left_out:
+                    left_out[schema_id] = writer.left_out
+        return Decoded(rows=rows, rejected=rejected, missing_schema_ids=frozenset(missing), left_out=left_out)
 
     def _writer(self, schema_id: int) -> _Writer:
         found = self._writers.get(schema_id)
@@ -115,14 +157,30 @@ class BlockDecoder:
         if text is None:
             return _Writer(code="unknown_schema_id", reason=f"the registry knows no schema with id {schema_id}")
         try:
-            columns = writer_columns(text)
-            if not covers(self._events, columns.fields()):
-                return _Writer(is_missing=True)
-            return _Writer(columns=columns, parsed=fastavro.parse_schema(columns.avro), flat=FlatAvro.of(columns.avro))
+            return self._usable(writer_columns(text))
         except SchemaRefused as error:
             return _Writer(code="schema_mismatch", reason=f"schema id {schema_id}: {error}")
         except Exception as error:  # any fault of one schema must not stop the records of the others
             return _Writer(code="schema_mismatch", reason=f"schema id {schema_id} is no usable Avro schema: {error}")
+
+    def _usable(self, columns: WriterColumns) -> _Writer:
+        table, fields, left_out, reader = self._events, columns.fields(), list[str](), None
+        if self._projects:
+            table = pa.schema([pa.field(one.name, settled(one.type)) for one in table])
+            fields, left_out = within(table, fields)
+        if not covers(table, fields):
+            return _Writer(is_missing=True)
+        names = {one.name for one in fields}
+        if columns.is_record and len(names) < len(columns.columns):
+            reader = pruned(columns.avro, names)
+        return _Writer(
+            columns=columns,
+            kept=[one for one in columns.columns if one.name in names],
+            left_out=left_out,
+            parsed=fastavro.parse_schema(columns.avro),
+            reader=reader,
+            flat=FlatAvro.of(columns.avro, names),
+        )
 
     def _rows(self, schema_id: int, writer: _Writer, framed: Sequence[Record], rejected: list[Rejected]) -> list[pa.RecordBatch]:
         assert writer.columns is not None
@@ -137,11 +195,11 @@ class BlockDecoder:
             arrays = writer.flat.decode([record.value or b"" for record in records])
             if arrays is not None:
                 with suppress(pa.ArrowException):
-                    return [self._batch(schema_id, writer.columns, records, arrays)]
-        return self._one_by_one(schema_id, writer, writer.columns, records, rejected)
+                    return [self._batch(schema_id, writer, records, arrays)]
+        return self._one_by_one(schema_id, writer, records, rejected)
 
     def _one_by_one(
-        self, schema_id: int, writer: _Writer, columns: WriterColumns, records: Sequence[Record], rejected: list[Rejected]
+        self, schema_id: int, writer: _Writer, records: Sequence[Record], rejected: list[Rejected]
     ) -> list[pa.RecordBatch]:
         kept: list[Record] = []
         events: list[Any] = []
@@ -156,47 +214,43 @@ class BlockDecoder:
         if not kept:
             return []
         try:
-            return [self._batch(schema_id, columns, kept, _arrays(columns, events))]
+            return [self._batch(schema_id, writer, kept, _arrays(writer, events))]
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             pass
         # Some value fits its Avro type but not its column (a timestamp beyond the year 294,000, say): find its record.
         rows = []
         for record, event in zip(kept, events, strict=True):
             try:
-                rows.append(self._batch(schema_id, columns, [record], _arrays(columns, [event])))
+                rows.append(self._batch(schema_id, writer, [record], _arrays(writer, [event])))
             except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
                 rejected.append(Rejected(record=record, code="schema_mismatch", reason=f"schema id {schema_id}: {error}"))
         return [pa.Table.from_batches(rows).combine_chunks().to_batches()[0]] if rows else []
 
     def _batch(
-        self, schema_id: int, writer: WriterColumns, records: Sequence[Record], decoded: Mapping[str, pa.Array]
+        self, schema_id: int, writer: _Writer, records: Sequence[Record], decoded: Mapping[str, pa.Array]
     ) -> pa.RecordBatch:
         """Return records and their decoded fields as a batch of the target's schema."""
-        written = {column.name: column for column in writer.columns}
+        written = {column.name: column for column in writer.kept}
         count = len(records)
         arrays = []
-        for field in self._target:
-            match field.name:
-                case "_topic_partition":
-                    array = pa.repeat(pa.scalar(self._partition, field.type), count)
-                case "_offset":
-                    array = pa.array([record.offset for record in records], field.type)
-                case "_timestamp":
-                    array = pa.array([record.timestamp_ms * 1_000 for record in records], field.type)
-                case "_schema_id":
-                    array = pa.repeat(pa.scalar(schema_id, field.type), count)
-                case name if name not in decoded:
-                    array = pa.nulls(count, field.type)
-                case name:
-                    array = _cast(_cast(decoded[name], written[name].decoded), field.type)
-            arrays.append(array)
+        for one in self._target:
+            of_the_record = self._of_the_record.get(one.name)
+            if of_the_record is not None:
+                array = of_the_record(records, schema_id, self._partition)
+            elif one.name not in decoded:
+                array = pa.nulls(count, one.type)
+            else:
+                array = _cast(decoded[one.name], written[one.name].decoded)
+            arrays.append(_cast(array, one.type))
+        self.values_decoded += count * len(written)
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
 
-def _arrays(writer: WriterColumns, events: Sequence[Any]) -> dict[str, pa.Array]:
+def _arrays(writer: _Writer, events: Sequence[Any]) -> dict[str, pa.Array]:
+    assert writer.columns is not None
     found = {}
-    for column in writer.columns:
-        values = [event[column.name] for event in events] if writer.is_record else list(events)
+    for column in writer.kept:
+        values = [event[column.name] for event in events] if writer.columns.is_record else list(events)
         if column.convert is not None:
             values = [column.convert(value) for value in values]
         found[column.name] = pa.array(values, column.decoded)
@@ -215,7 +269,7 @@ def _decoded(payload: bytes, writer: _Writer) -> Any:
     stream = io.BytesIO(payload)
     stream.seek(SIZE)
     try:
-        event = fastavro.schemaless_reader(stream, writer.parsed, None)
+        event = fastavro.schemaless_reader(stream, writer.parsed, writer.reader)
     except Exception as error:  # fastavro raises many types of errors for garbage
         raise _Unfit(f"the body is no such event: {type(error).__name__} {error}".rstrip()) from error
     left = len(payload) - stream.tell()

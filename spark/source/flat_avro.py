@@ -6,7 +6,7 @@ makes its answer None; then fastavro decodes the bodies one after the other (`de
 meaning, whichever way it goes. (polars decodes such blocks half as fast, and takes wrong branches: decision 34.)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,17 +23,21 @@ _NEVER, _FIRST, _SECOND = b"\0", b"\1", b"\2"
 class FlatAvro:
     """Decodes blocks of one writer's schema."""
 
-    def __init__(self, fields: Sequence["_Field"]) -> None:
+    def __init__(self, fields: Sequence["_Field"], wanted: Collection[str] | None = None) -> None:
         self._fields = fields
+        self._wanted = wanted
         self._kinds = b"".join(one.kind + one.nulls for one in fields)
 
     @classmethod
-    def of(cls, avro: Any) -> "FlatAvro | None":
-        """Return the decoder of a schema as `WriterColumns.avro` has it; None if it is not flat, or C is not there."""
+    def of(cls, avro: Any, wanted: Collection[str] | None = None) -> "FlatAvro | None":
+        """Return the decoder of a schema as `WriterColumns.avro` has it; None if it is not flat, or C is not there.
+
+        `wanted`: the fields that become arrays; None: all.
+        """
         if native is None or not isinstance(avro, dict) or avro.get("type") not in ("record", "error"):
             return None
         fields = [_field(one["name"], one["type"]) for one in avro["fields"]]
-        return cls([one for one in fields if one is not None]) if all(fields) else None
+        return cls([one for one in fields if one is not None], wanted) if all(fields) else None
 
     def decode(self, framed: list[bytes]) -> dict[str, pa.Array] | None:
         """Return the arrays of these payloads by the field's name: int64, float64, bool, string or binary. Their envelope is
@@ -44,7 +48,11 @@ class FlatAvro:
         if columns is None:
             return None
         try:
-            return {one.name: one.array(len(framed), *buffers) for one, buffers in zip(self._fields, columns, strict=True)}
+            return {
+                one.name: one.array(len(framed), *buffers)
+                for one, buffers in zip(self._fields, columns, strict=True)
+                if self._wanted is None or one.name in self._wanted
+            }
         except pa.ArrowException:
             return None
 

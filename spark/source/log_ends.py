@@ -34,9 +34,14 @@ def log_ends(bootstrap: str, topic: str, client_config: str | None = None) -> Lo
     """Return the ends, as the cluster reports them now. Raises the client's errors: UnknownTopic, BrokerUnreachable."""
     cluster = Cluster(bootstrap, client_id="headrace-load", security=named_for(bootstrap, client_config))
     try:
-        return _ends(cluster, [topic])[topic]
+        return ends_now(cluster, topic)
     finally:
         cluster.close()
+
+
+def ends_now(cluster: Cluster, topic: str) -> LogEnds:
+    """Return the ends of the partitions that the cluster is known to have, as it reports them now. Raises the client's errors."""
+    return _ends(cluster, [topic])[topic]
 
 
 def ends_of_topics(cluster: Cluster, topics: Sequence[str]) -> dict[str, LogEnds | ClientError]:

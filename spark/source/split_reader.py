@@ -4,7 +4,7 @@ Knows nothing of Spark; all its surroundings are passed in. Memory: one block of
 fetch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from ...runtime.clock import Clock
 from ...wire.batch.record_batch import Record
 from ...wire.quarantine_record import LogOrigin, QuarantineRecord, WindowFrom, head_of
 from ..errors import UnusableRecord
-from .decoding import BlockDecoder, Rejected
+from .decoding import Decoder, Rejected
 from .digest import MODULUS, row_hashes
 from .offset_ranges import OffsetRange
 from .record_reader import Batches, Unreadable, read_records
@@ -57,13 +57,15 @@ class SplitReader:
         cluster: str,
         split: OffsetRange,
         batches: Batches,
-        decoder: BlockDecoder,
+        decoder: Decoder,
         quarantine: Quarantine | None,
         on_report: Callable[[TaskReport], None],
         clock: Clock,
         wants_digest: bool = True,
+        on_left_out: Callable[[int, Sequence[str]], None] = lambda schema_id, names: None,
     ) -> None:
-        """`cluster` is the cluster's name (live, offline) in the origins.
+        """`cluster` is the cluster's name (live, offline) in the origins. `on_left_out`: told of a schema's fields that the
+        decoder's target has no place for, before the first row without them; it may raise.
 
         Without a quarantine the first reject raises UnusableRecord.
         """
@@ -76,6 +78,7 @@ class SplitReader:
         self._on_report = on_report
         self._clock = clock
         self._wants_digest = wants_digest
+        self._on_left_out = on_left_out
         self._tally = _Tally()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
@@ -114,6 +117,8 @@ class SplitReader:
     def _decode(self, block: list[Record]) -> Iterator[pa.RecordBatch]:
         decoded = self._decoder.decode(block)
         self._tally.missing |= decoded.missing_schema_ids
+        for schema_id, names in decoded.left_out.items():
+            self._on_left_out(schema_id, names)
         for rejected in decoded.rejected:
             self._put_record(rejected)
         if self._tally.missing:

@@ -131,7 +131,7 @@ def test_sparks_pages_show_paths_and_no_secret(platform: SecuredPlatform, tmp_pa
 _JOB = """
 import json, sys, urllib.request
 from pyspark.sql import SparkSession
-from headrace.spark.source.data_source import TopicDataSource
+from headrace.spark.data_source import TopicDataSource
 bootstrap, topic, registry, files = sys.argv[1:]
 builder = SparkSession.builder.master("local[2]").appName("job").config("spark.ui.enabled", "true").config("spark.ui.port", "0")
 session = builder.config("spark.driver.host", "127.0.0.1").config("spark.executorEnv.HEADRACE_CLIENT_CONFIG", files).getOrCreate()

@@ -5,7 +5,7 @@ No background thread requests it. If no broker answers, a call fails at once: th
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ...runtime.clock import Clock, SystemClock
 from ...wire.errors import ErrorCode
@@ -77,10 +77,13 @@ class Cluster:
         facts = self._ask(None, may_create=False)
         return sorted(name for name, topic in facts.topics.items() if not topic.error_code)
 
-    def topic_ids(self) -> dict[str, str]:
-        """Return each topic's id: another one under the same name is another topic. Asks the cluster; empty if it has none."""
+    def topic_ids(self, topics: Sequence[str] | None = None) -> dict[str, str]:
+        """Return the id of each of these topics (None: of all): another one under the same name is another topic.
+
+        Asks the cluster; empty if it has none.
+        """
         try:
-            return control_plane.ask_topic_ids(self.controller())
+            return control_plane.ask_topic_ids(self.controller(), topics)
         except UnsupportedApi:
             return {}
 

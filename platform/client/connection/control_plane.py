@@ -8,6 +8,7 @@ import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 from ...wire.errors import WireError
 from ...wire.messages import control
@@ -79,11 +80,14 @@ def ask_metadata(connection: Connection, topics: Iterable[str] | None, *, may_cr
     )
 
 
-def ask_topic_ids(connection: Connection) -> dict[str, str]:
-    """Return each topic's id, as 32 hexadecimal digits. Raises `UnsupportedApi` for a broker without ids (Kafka before 2.8)."""
+def ask_topic_ids(connection: Connection, topics: Sequence[str] | None = None) -> dict[str, str]:
+    """Return the id of each of these topics (None: of all), as 32 hexadecimal digits.
+
+    Raises `UnsupportedApi` for a broker without ids (Kafka before 2.8).
+    """
     version = connection.version(METADATA[0], *WITH_TOPIC_IDS)
     wanted = {
-        "topics": None,
+        "topics": None if topics is None else [{"topic_id": UUID(int=0), "name": topic} for topic in topics],
         "allow_auto_topic_creation": False,
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,

@@ -66,7 +66,7 @@ def decoder(schema: Any, *, is_flat: bool) -> BlockDecoder:
     target = pa.schema([*writer_columns(text).fields(), *SYSTEM_COLUMNS])
     with pytest.MonkeyPatch.context() as patch:
         if not is_flat:
-            patch.setattr("headrace.spark.source.decoding.FlatAvro.of", lambda avro: None)
+            patch.setattr("headrace.spark.source.decoding.FlatAvro.of", lambda avro, wanted: None)
         found = BlockDecoder(target, 3, lambda schema_id: text)
         found.decode([Record(0, 0, None, frame(7, b""), ())])  # looks at the schema
     return found
