@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from ...client.security.chosen import VARIABLE as CLIENT_CONFIG
 from ...runtime.layout import LOOPBACK
-from . import cluster
 from ..data_source.data_source import TopicDataSource
+from . import cluster
 
 SETTINGS = {
     "spark.ui.enabled": "false",
