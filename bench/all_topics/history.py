@@ -1,8 +1,8 @@
-"""`python -m bench.all_topics.history`: how long a commit takes as a table's history grows, with maintenance or without it.
+"""`python -m bench.all_topics.history`: how long a commit takes as a table's history grows, with maintenance or without.
 
-Each hour of history is a load of two files, committed as a load commits; ten hours at a time are moved to `main` with their
-proofs, as a publish does. With maintenance a compaction and a clean-up run after every `--every` hours, as the DAG `compact` would.
-No Spark, no broker and no audit: what is timed is the table's own. Prints one JSON object: for each tenth of the history the median
+Each hour of history is a load of two files, committed as a load commits; ten hours at a time are moved to `main` with proofs, as
+a publish does. With maintenance a compaction and a clean-up run after every `--every` hours, as the DAG `compact` would. What is
+timed is the table's own: there is no Spark, no broker, no audit. Prints one JSON object: for each tenth of the history the median
 time of a load's commit and of a publish, by the clock and by the processor, in milliseconds, and what stands there at its end.
 """
 
@@ -139,8 +139,9 @@ def measure(hours: int, every: int | None) -> dict[str, Any]:
             history.add(hour)
             if every is not None and hour % every == every - 1:
                 history.maintain()
-            if hour % max(1, hours // 10) == 0:
-                print(f"{hour} hours, {history.loads[-1][0]:.0f} ms", file=sys.stderr, flush=True)
+            if hour % (tenth := max(1, hours // 10)) == tenth - 1:
+                load, publish = (_medians(one) for one in (history.loads[-tenth:], history.publishes[-(tenth // TOGETHER) :]))
+                print(f"{hour + 1} hours: commits of loads {load}, publishes {publish}", file=sys.stderr, flush=True)
         table = history.warehouse.existing_table(TOPIC)
         head = table.iceberg.metadata.snapshot_by_name(LOADS)
         assert head is not None
@@ -161,6 +162,10 @@ def _tenths(found: list[tuple[float, float]]) -> dict[str, list[float]]:
     return {
         name: [round(statistics.median(one[at] for one in part), 1) for part in parts] for at, name in enumerate(("wall", "cpu"))
     }
+
+
+def _medians(found: list[tuple[float, float]]) -> list[float]:
+    return [round(statistics.median(one[at] for one in found), 1) for at in (0, 1)] if found else []
 
 
 def main() -> int:

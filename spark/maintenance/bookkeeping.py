@@ -11,18 +11,21 @@ from ..warehouse.store import StorePath, below
 from ..warehouse.topic_table import TopicTable, run_of
 
 
-def carry_over(records: StorePath, old: Sequence[StorePath], new: Facts) -> None:
-    """Have the count know new files in place of old ones, which it had read: it then reads and reports nothing again.
+def carry_over(records: StorePath, hours: Sequence[tuple[Sequence[StorePath], Facts]]) -> None:
+    """Have the count know hours' new files in place of the old ones that it had read: it then reads and reports nothing again.
 
-    If it had not read them all nothing is changed, and the next count reads the new ones.
+    Where it had not read them all nothing is changed, and the next count reads the new ones.
     """
     counted = read_counted(records)
-    gone = set(map(str, old))
-    if not gone <= counted.files().keys():
-        return
-    counted.runs = {run: _without(facts, gone) for run, facts in counted.runs.items()}
-    counted.others = {**_without(counted.others, gone), **new}
-    counted.write(records)
+    known = counted.files().keys()
+    done = [(set(map(str, old)), new) for old, new in hours if {str(path) for path in old} <= known]
+    gone = {path for old, _ in done for path in old}
+    if gone:
+        counted.runs = {run: _without(facts, gone) for run, facts in counted.runs.items()}
+        counted.others = _without(counted.others, gone)
+        for _, new in done:
+            counted.others |= new
+        counted.write(records)
 
 
 def forget_files(records: StorePath, old: Sequence[StorePath]) -> None:

@@ -21,7 +21,7 @@ from ...runtime.logs import get_logger
 from ..errors import CompactionUnproven, WarehouseError
 from ..load.staging import StagingFolder, sweep
 from ..source.digest import MODULUS
-from ..warehouse.counted import read_counted
+from ..warehouse.counted import Facts, read_counted
 from ..warehouse.hours import hour_name
 from ..warehouse.leases import Lease
 from ..warehouse.load_record import PREFIX, CompactionRecord
@@ -137,7 +137,8 @@ class CompactJob:
         commit = _Commit(self._warehouse, self._topic, folder, self._clock)
         try:
             table = self._warehouse.existing_table(self._topic)
-            hours = [one for choice in batch if (one := self._merged(table, folder, choice)) is not None]
+            counted = read_counted(table.records_folder).files()
+            hours = [one for choice in batch if (one := self._merged(table, folder, choice, counted)) is not None]
             failpoints.reach("compact.before_commit", self._warehouse.home)
             done = commit.run(hours, self._same_as_before) if hours else []
         finally:
@@ -152,11 +153,10 @@ class CompactJob:
             self._outcome.files_after += len(one.merged.facts)
             self._outcome.row_count += one.merged.sums.row_count
 
-    def _merged(self, table: TopicTable, folder: StagingFolder, choice: Choice) -> _Hour | None:
+    def _merged(self, table: TopicTable, folder: StagingFolder, choice: Choice, counted: Facts) -> _Hour | None:
         """Return the hour with its new files; None, and the reason is noted, if it has to stay as it is."""
         files = choice.main or choice.loads
         proven = {file.path: file.sha256 for file in choice.proof.files} if choice.proof is not None else {}
-        counted = read_counted(table.records_folder).files()
         known = {file.file_path: facts.sha256 for file in files if (facts := counted.get(str(table.path_of(file)))) is not None}
         try:
             merged = merge(
@@ -251,9 +251,11 @@ class _Commit:
             proofs.discard_leftovers(after_publish=table.last_publish)
             return False
         failpoints.reach("compact.after_commit", self._warehouse.home)
-        for one in hours:
-            old = [table.path_of(file) for file in one.choice.loads]
-            carry_over(table.records_folder, old, {str(path): facts for path, facts in one.merged.facts.items()})
+        replaced = [
+            ([table.path_of(file) for file in one.choice.loads], {str(path): facts for path, facts in one.merged.facts.items()})
+            for one in hours
+        ]
+        carry_over(table.records_folder, replaced)
         log.info("hours_compacted", topic=self._topic, hours=len(hours), folder=self._folder.name)
         return True
 

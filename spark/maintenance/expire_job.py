@@ -1,11 +1,13 @@
 """Old snapshots are forgotten, by age and number; then files that no snapshot names any more are deleted, after a grace period.
 
 A file may be deleted if no living snapshot names it, whichever snapshot added it; if it stands in no folder of a run that has a
-lease; and if this was so at every look since the grace period began. What was seen first when stands in
+lease; and if this was so at every look since the grace period began. Manifests of commits that are under way are young: young
+files of the table's own are left alone whatever the grace period is. What was seen first when stands in
 `<warehouse>/loads/<topic>/unreferenced.json`: a file's own time says nothing, as one may be old and named until a minute ago.
 """
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +28,9 @@ log = get_logger(__name__)
 
 NAME = "unreferenced.json"
 VERSION = 1
+DATA = "data/"
+YOUNG_NS = 3_600 * 1_000_000_000
+"""A commit writes its manifests some seconds before it is one."""
 
 
 @dataclass(slots=True)
@@ -83,7 +88,11 @@ class ExpireJob:
         } | self._records(table, named, leased)
         seen = _read_seen(table.records_folder)
         seen = {name: min(seen.get(name, now_ms), now_ms) for name in orphans}
-        due = sorted(name for name, at_ms in seen.items() if at_ms <= now_ms - self._settings.grace_ms)
+        due = sorted(
+            name
+            for name, at_ms in seen.items()
+            if at_ms <= now_ms - self._settings.grace_ms and (name.startswith(DATA) or not _is_young(orphans[name]))
+        )
         for name in due[: self._settings.most_files]:
             path = orphans[name]
             with suppress(FileNotFoundError):
@@ -158,6 +167,12 @@ def _read_seen(folder: StorePath) -> Mapping[str, int]:
         return {str(name): int(at) for name, at in words["seen"].items()} if words["v"] == VERSION else {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _is_young(path: StorePath) -> bool:
+    with suppress(FileNotFoundError):
+        return time.time_ns() - path.stat().st_mtime_ns < YOUNG_NS
+    return False
 
 
 def _remove_empty(path: StorePath, *, below_folder: StorePath) -> None:

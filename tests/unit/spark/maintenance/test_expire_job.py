@@ -37,6 +37,12 @@ def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stored:
     return found
 
 
+def age(stored: Stored) -> None:
+    """Have the table's own files be old."""
+    for path in Path(str(stored.warehouse.data_folder(TOPIC).parent / "metadata")).iterdir():
+        os.utime(path, (1, 1))
+
+
 def expire(stored: Stored, *, at_ms: int = FAR, **words: Any) -> ExpireOutcome:
     settings = ExpirySettings(**{"max_age_ms": 0, "min_snapshots": 1, "grace_ms": 0, **words})
     return ExpireJob(stored.warehouse, TOPIC, settings, clock=ManualClock(at_ms)).run()
@@ -55,6 +61,7 @@ def test_merged_files_stay_while_a_snapshot_names_them(stored: Stored) -> None:
 
 def test_expired_snapshots_and_what_they_alone_named_are_gone_and_readers_see_no_difference(stored: Stored) -> None:
     before = contents(stored)
+    age(stored)
     done = expire(stored)
     assert (done.snapshots_left, len(parquet(stored))) == (2, 1)
     assert done.files_deleted > 3
@@ -78,6 +85,7 @@ def test_a_file_waits_for_its_grace_period_from_when_it_was_first_seen_unnamed(s
     """Fault: a merged file is old, and was named until a minute ago: its own time says nothing."""
     for path in parquet(stored):
         os.utime(path, (1, 1))
+    age(stored)
     grace = 72 * HOUR_MS
     first = expire(stored, grace_ms=grace)
     assert (first.files_deleted, first.files_waiting > 3) == (0, True)
@@ -113,6 +121,19 @@ def test_files_that_others_left_without_a_lease_are_deleted(stored: Stored) -> N
     assert not record.exists()
     (living,) = {path.relative_to(folder).parts[0] for path in files(stored.warehouse)}  # type: ignore[arg-type]
     assert read_compaction(stored.warehouse.existing_table(TOPIC).records_folder, living) is not None
+
+
+def test_manifests_of_a_commit_that_is_under_way_stay_without_a_grace_period_too(stored: Stored) -> None:
+    """Fault: with a grace period of 0 a clean-up could delete what a load was about to commit."""
+    folder = Path(str(stored.warehouse.data_folder(TOPIC).parent / "metadata"))
+    mine = folder / "of-a-commit-m0.avro"
+    mine.write_bytes(b"x")
+    done = expire(stored)
+    assert mine.exists()
+    assert done.files_waiting > 0
+    age(stored)
+    expire(stored)
+    assert not mine.exists()
 
 
 def test_one_run_deletes_a_bounded_number_of_files(stored: Stored) -> None:
