@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ..spark.maintenance.all_tables import compact_tables, expire_tables
+    from ..spark.maintenance.all_tables import PROOFS, compact_tables, expire_tables
     from ..spark.maintenance.settings import CompactSettings, ExpirySettings
     from ..spark.warehouse.hours import hours_of_names
 
@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.all and arguments.hour:
         raise AskedWrongly("--hour belongs to one TOPIC, not to --all")
     warehouse, topics = warehouse_and_topics(arguments)
+    topics = [*topics, *([PROOFS] if arguments.all else [])]
     merging = CompactSettings(
         target_bytes=arguments.target_file_size_bytes,
         min_files=arguments.min_input_files,
@@ -127,12 +128,11 @@ def told(steps: Mapping[str, tuple[Callable[[], Any], Callable[[Any], list[str]]
 def _merged(results: Mapping[str, Any]) -> list[str]:
     lines = []
     for topic, one in results.items():
-        if one.hours:
+        if one.files_before:
+            hours = f" of {len(one.hours)} hours" if one.hours else ""
             more = f"; {one.more} hours are left for the next run" if one.more else ""
-            lines.append(
-                f"merge: {topic}: {one.files_before:,} files of {len(one.hours)} hours into {one.files_after:,}, "
-                f"{one.row_count:,} rows as they were{more}"
-            )
+            files = f"{one.files_before:,} files{hours} into {one.files_after:,}"
+            lines.append(f"merge: {one.topic}: {files}, {one.row_count:,} rows as they were{more}")
         lines += [f"merge: {topic}: {hour} stays as it is: {reason}" for hour, reason in one.left.items()]
         lines += [f"merge: {topic}: {one.manifests_merged} manifests merged"] if one.manifests_merged else []
     return lines
@@ -140,9 +140,9 @@ def _merged(results: Mapping[str, Any]) -> list[str]:
 
 def _expired(results: Mapping[str, Any]) -> list[str]:
     return [
-        f"expire: {topic}: {one.snapshots_expired} snapshots forgotten, {one.snapshots_left} left; {one.files_deleted:,} files "
-        f"deleted ({one.bytes_deleted:,} bytes), {one.files_waiting:,} wait"
-        for topic, one in results.items()
+        f"expire: {one.topic}: {one.snapshots_expired} snapshots forgotten, {one.snapshots_left} left; "
+        f"{one.files_deleted:,} files deleted ({one.bytes_deleted:,} bytes), {one.files_waiting:,} wait"
+        for one in results.values()
         if one.snapshots_expired or one.files_deleted or one.files_waiting
     ]
 

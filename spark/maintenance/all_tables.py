@@ -10,10 +10,14 @@ from ..errors import CatalogUnreachable, StoreUnreachable
 from ..warehouse.warehouse import Warehouse
 from .compact_job import CompactJob, CompactOutcome
 from .expire_job import ExpireJob, ExpireOutcome
+from .proofs_job import merge_proofs
 from .retention_job import RetentionJob, RetentionOutcome
 from .settings import CompactSettings, ExpirySettings
 
 log = get_logger(__name__)
+
+PROOFS = "headrace.proofs/"
+"""Among topics, of which none is called so: the table of all topics' proofs."""
 
 T = TypeVar("T")
 
@@ -28,12 +32,16 @@ class OfTables(Generic[T]):
 
 def compact_tables(warehouse: Warehouse, topics: Sequence[str], settings: CompactSettings) -> OfTables[CompactOutcome]:
     """Merge small files. Raises CatalogUnreachable, StoreUnreachable: then the other tables would find the same."""
-    return _each(topics, lambda topic: CompactJob(warehouse, topic, settings).run())
+
+    def work(topic: str) -> CompactOutcome:
+        return merge_proofs(warehouse) if topic == PROOFS else CompactJob(warehouse, topic, settings).run()
+
+    return _each(topics, work)
 
 
 def expire_tables(warehouse: Warehouse, topics: Sequence[str], settings: ExpirySettings) -> OfTables[ExpireOutcome]:
     """Forget old snapshots, and delete what none names. Raises as above."""
-    return _each(topics, lambda topic: ExpireJob(warehouse, topic, settings).run())
+    return _each(topics, lambda topic: ExpireJob(warehouse, None if topic == PROOFS else topic, settings).run())
 
 
 def retain_tables(

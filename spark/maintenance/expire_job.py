@@ -8,7 +8,7 @@ files of the table's own are left alone whatever the grace period is. What was s
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_logger
+from ..errors import NoSuchTable
 from ..load.staging import sweep
 from ..warehouse.load_record import is_compaction
 from ..warehouse.maintenance_commits import expire_snapshots
@@ -27,6 +28,7 @@ from .settings import ExpirySettings, max_snapshot_age_ms_of, min_snapshots_of
 log = get_logger(__name__)
 
 NAME = "unreferenced.json"
+PROOFS = "headrace.proofs"
 VERSION = 1
 DATA = "data/"
 YOUNG_NS = 3_600 * 1_000_000_000
@@ -47,11 +49,12 @@ class ExpireOutcome:
 
 
 class ExpireJob:
-    """One clean-up of one topic; `run` may be called once."""
+    """One clean-up of one table; `run` may be called once."""
 
     def __init__(
-        self, warehouse: Warehouse, topic: str, settings: ExpirySettings | None = None, *, clock: Clock | None = None
+        self, warehouse: Warehouse, topic: str | None, settings: ExpirySettings | None = None, *, clock: Clock | None = None
     ) -> None:
+        """`topic`: None: of the table of all topics' proofs."""
         self._warehouse = warehouse
         self._topic = topic
         self._settings = settings or ExpirySettings()
@@ -59,13 +62,13 @@ class ExpireJob:
 
     def run(self) -> ExpireOutcome:
         """Raises WarehouseError, CatalogUnreachable, StoreUnreachable."""
-        outcome = ExpireOutcome(topic=self._topic)
-        table = self._warehouse.table(self._topic)
-        if table is None:
+        outcome = ExpireOutcome(topic=self._topic or PROOFS)
+        if self._table() is None:
             return outcome
-        with self._warehouse.locked(f"compact-{self._topic}"):
-            sweep(self._warehouse, self._topic)
-            table = self._warehouse.existing_table(self._topic)
+        with self._warehouse.locked(f"compact-{self._topic or 'proofs'}"):
+            if self._topic is not None:
+                sweep(self._warehouse, self._topic)
+            table = self._existing()
             asked = self._settings
             max_age_ms = max_snapshot_age_ms_of(table) if asked.max_age_ms is None else asked.max_age_ms
             least = min_snapshots_of(table) if asked.min_snapshots is None else asked.min_snapshots
@@ -76,12 +79,13 @@ class ExpireJob:
         return outcome
 
     def _clean(self, outcome: ExpireOutcome) -> None:
-        now_ms, topic = self._clock.now_ms(), self._topic
+        now_ms = self._clock.now_ms()
         # First the files, then the leases, then the table: what is committed in between is named by the table.
-        there = dict(self._files())
-        prefix = f"run/{topic}/"
+        folder = self._existing().data_folder.parent
+        there = {below(path, folder): path for path in files_under(folder)}
+        prefix = f"run/{outcome.topic}/"
         leased = {one.name.removeprefix(prefix) for one in self._warehouse.leases.listed(prefix, is_prefix=True)}
-        table = self._warehouse.existing_table(topic)
+        table = self._existing()
         named = named_files(table)
         orphans = {
             name: path for name, path in there.items() if str(path) not in named and _folder(table, path) not in leased
@@ -105,12 +109,16 @@ class ExpireJob:
         if seen or (table.records_folder / NAME).exists():
             replace(table.records_folder / NAME, json.dumps({"v": VERSION, "seen": seen}).encode())
         if outcome.files_deleted:
-            log.info("unreferenced_files_deleted", topic=topic, files=outcome.files_deleted, bytes=outcome.bytes_deleted)
+            log.info("unreferenced_files_deleted", topic=outcome.topic, files=outcome.files_deleted, bytes=outcome.bytes_deleted)
 
-    def _files(self) -> Iterator[tuple[str, StorePath]]:
-        folder = self._warehouse.data_folder(self._topic).parent
-        for path in files_under(folder):
-            yield below(path, folder), path
+    def _table(self) -> TopicTable | None:
+        return self._warehouse.proofs_table() if self._topic is None else self._warehouse.table(self._topic)
+
+    def _existing(self) -> TopicTable:
+        table = self._table()
+        if table is None:
+            raise NoSuchTable(self._topic or PROOFS, self._warehouse.topics())
+        return table
 
     def _records(self, table: TopicTable, named: set[str], leased: set[str]) -> dict[str, StorePath]:
         """Return the records of compactions of which nothing is named any more."""
