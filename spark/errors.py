@@ -59,6 +59,13 @@ class LoadUnproven(WarehouseError):
         )
 
 
+class CompactionUnproven(WarehouseError):
+    """The merged files do not hold what the old ones held, or an old one is damaged: the hour stays as it was."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(f"compaction of {what}: {reason}; its files stay as they are")
+
+
 class ReloadRefused(WarehouseError):
     """The hours cannot be loaded again; nothing was changed."""
 

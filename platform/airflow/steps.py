@@ -58,11 +58,16 @@ class HeadraceStep(BashOperator):
 
 
 def step(name: str, places: Places, *, timeout: timedelta, **words: Any) -> HeadraceStep:
-    """Return a task that runs one step of `headrace load` over all topics. `exec`: a kill of the task kills the step itself."""
+    """Return a task that runs one step of `headrace load` over all topics."""
+    return command(name, f"headrace load --all --step {name}", places, timeout=timeout, **words)
+
+
+def command(name: str, line: str, places: Places, *, timeout: timedelta, **words: Any) -> HeadraceStep:
+    """Return a task that runs a command of ours. `exec`: a kill of the task kills the command itself."""
     return HeadraceStep(
         task_id=name,
         places=places,
-        bash_command=f"exec headrace load --all --step {name}",
+        bash_command=f"exec {line}",
         execution_timeout=timeout,
         **{**RETRIED, **words},
     )

@@ -177,10 +177,13 @@ def _publish(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, A
         "pending": dict(done.pending),
         "shut": dict(done.shut),
         "complete_through": done.complete_through,
+        "expired_through": done.expired_through,
     }
     lines = [f"publish: {len(done.open_hours)} hours of {done.topic} are open ({len(done.published)} of them now)"]
     if done.complete_through is not None:
         lines[0] += f", complete through {done.complete_through}"
+    if done.expired_through is not None:
+        lines[0] += f"; hours through {done.expired_through} have expired by retention"
     lines += [f"publish: {hour} is withdrawn: {reason}" for hour, reason in done.withdrawn]
     lines += [f"publish: {hour} stays as it was published: {reason}" for hour, reason in done.pending]
     lines += [f"publish: {hour} stays shut: {reason}" for hour, reason in done.shut]

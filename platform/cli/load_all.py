@@ -90,6 +90,7 @@ def _publish(layout: Layout, arguments: argparse.Namespace) -> Told:
             "shut": dict(one.shut),
             "pending": dict(one.pending),
             "complete_through": one.complete_through,
+            "expired_through": one.expired_through,
         }
         for topic, one in done.results.items()
     }

@@ -37,6 +37,8 @@ COMMANDS = {
     "frontend": "run the sample frontend service",
     "replay": "replay a web server's access log as events",
     "load": "load a topic into the warehouse, count what was written, publish what is complete",
+    "compact": "merge small files of the warehouse, forget old snapshots, delete what none names",
+    "retention": "drop hours of the warehouse that are past their age",
     "query": "ask the warehouse in SQL",
     "journal": "show and check the journals that applications keep for the agent",
     "quarantine": "list what could not be used, and why",

@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
         if missing is None:
             raise
         raise _no_such_table(missing[1], warehouse.topics(), layout) from error
+    for note in answer.notes:
+        print(f"note: {note}", file=sys.stderr)
     if arguments.json:
         sys.stdout.write("[")
         for number, row in enumerate(answer.rows):

@@ -25,11 +25,11 @@ from ..source.log_ends import LogEnds, check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange
 from ..source.task_reports import Total
 from ..warehouse.file_rows import in_range, join_rows, read_file
-from ..warehouse.hours import hour_name
+from ..warehouse.hours import hour_name, hour_of
 from ..warehouse.load_record import LoadRecord
-from ..warehouse.proofs import WITHDRAWN, removed_rows
+from ..warehouse.proofs import NOT_PUBLISHED, removed_rows
 from ..warehouse.store import StorePath, below, checksum, uri_of
-from ..warehouse.topic_table import LOADS, MAIN, Run, TopicTable, hour_of, reload_prefix
+from ..warehouse.topic_table import LOADS, MAIN, Run, TopicTable, reload_prefix
 from ..warehouse.warehouse import Warehouse
 from .row_writer import RowWriter
 from .settings import LoadSettings
@@ -84,6 +84,11 @@ class ReloadJob:
 
     def _reload(self, table: TopicTable) -> ReloadOutcome | None:
         topic = self._settings.topic
+        through = table.expired_through()
+        expired = sorted(hour for hour in self._hours if through is not None and hour <= through)
+        if expired and through is not None:
+            names = ", ".join(map(hour_name, expired[:5]))
+            raise ReloadRefused(topic, f"retention has dropped {names}: all hours through {hour_name(through)} have expired")
         old = [file for file in table.files(LOADS) if hour_of(file) in self._hours]
         runs = self._runs(table, old)
         self._refuse_erased(table)
@@ -168,7 +173,7 @@ class ReloadJob:
         for hour in sorted(self._hours - self._restore):
             proofs = history.get(hour, [])
             removed = removed_rows(proofs)
-            if proofs and proofs[-1].verdict != WITHDRAWN:
+            if proofs and proofs[-1].verdict not in NOT_PUBLISHED:
                 removed += max(0, proofs[-1].row_count - sum(file.record_count for file in main.get(hour, ())))
             if removed:
                 raise ReloadRefused(

@@ -77,6 +77,7 @@ def _joined(before: PublishOutcome | None, now: PublishOutcome) -> PublishOutcom
         pending=now.pending,
         shut=now.shut,
         complete_through=now.complete_through,
+        expired_through=now.expired_through,
         may_change_soon=now.may_change_soon,
         revisions=(*before.revisions, *now.revisions),
         added=(*before.added, *now.added),

@@ -25,7 +25,8 @@ from ..errors import WarehouseError
 from ..source.digest import MODULUS
 from ..source.offset_ranges import OffsetRange
 from ..warehouse.counted import Counted, Facts, read_counted
-from ..warehouse.file_rows import Numbers, Rows, in_range, join_rows, no_rows, read_file, stretches
+from ..warehouse.file_rows import FileFacts, Numbers, Rows, in_range, join_rows, no_rows, read_file, stretches
+from ..warehouse.hours import BEFORE_1970
 from ..warehouse.settings import WarehouseSettings
 from ..warehouse.store import StorePath
 from ..warehouse.topic_table import LOADS, Run, TopicTable
@@ -35,6 +36,7 @@ from .altered_rows import DecodeAgain, altered, decode_from_log
 log = get_logger(__name__)
 
 SEND_MS = 60_000
+HOUR_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ def run_count(layout: Layout, topic: str, *, again: bool = False) -> CountOutcom
 def needs_count(table: TopicTable) -> bool:
     """Return whether something of the table is not as it was last reported."""
     plan = _Plan(table)
-    return bool(plan.changed or plan.rolled_back or plan.others_changed)
+    return bool(plan.changed or plan.rolled_back or plan.others_changed or plan.others_gone)
 
 
 class _Plan:
@@ -108,14 +110,16 @@ class _Plan:
         self.runs = {run.record.run: run for run in table.runs()}
         own = {path for run in self.runs.values() for path in run.files}
         self.others = sorted(set(map(table.path_of, table.files(LOADS))) - own)
-        self.others_changed = again or not _is_as_counted(self.others, self.before.others)
+        """Files of no single load: of a compaction, or written by others."""
+        known = self.before.others
+        self.others_changed = [
+            path for path in self.others if again or str(path) not in known or not known[str(path)].is_still(path)
+        ]
+        self.others_gone = [known[path] for path in known.keys() - set(map(str, self.others))]
         self.changed = [
             name
             for name, run in self.runs.items()
-            if again
-            or self.others_changed
-            or name not in self.before.runs
-            or not _is_as_counted(run.files, self.before.runs[name])
+            if again or name not in self.before.runs or not _is_as_counted(run.files, self.before.runs[name])
         ]
         offsets = table.offsets()
         self.offsets = offsets
@@ -162,16 +166,18 @@ class _Count:
         self._clock = clock
         self._facts: Facts = {}
         self._strays = no_rows()
-        """Rows that stand in another file than one of their own load: there are none until somebody rewrites files."""
+        """Rows that stand in a file of another load: there are none unless somebody rewrites files."""
+        self._others: Sequence[StorePath] = ()
+        self._through: int | None = None
         self._rows = self._quarantined = self._altered = 0
         self._windows: set[int] = set()
         self._differing: dict[str, list[int]] = {}
 
     def run(self, sender: ReportSender, *, again: bool) -> CountOutcome:
         plan = _Plan(self._table, again=again)
-        self._strays = join_rows([rows for path in plan.others for rows in self._read(path)])
+        self._others, self._through = plan.others, self._table.expired_through()
         found: dict[str, _RunRows] = {}
-        left = list(plan.changed)
+        left = self._to_read(plan)
         while left:
             name = left.pop()
             found[name], outside = self._read_run(plan.runs[name])
@@ -182,6 +188,7 @@ class _Count:
                     for other, run in plan.runs.items()
                     if other not in found and other not in left and _within(run, outside).any()
                 ]
+        self._add_others(plan, found)
         messages: list[RangeReport] = []
         for gone in plan.rolled_back:
             messages += self._reports(gone, {}, ())
@@ -203,8 +210,29 @@ class _Count:
             altered_count=self._altered,
         )
 
+    def _to_read(self, plan: _Plan) -> list[str]:
+        """Return the loads to be read: those with changed files of their own, or with rows in a changed one of others."""
+        facts = list(plan.others_gone)
+        for path in plan.others_changed:
+            facts += [plan.before.others[str(path)]] if str(path) in plan.before.others else []
+            for _ in self._read(path):
+                facts.append(self._facts[str(path)])
+        changed = set(plan.changed)
+        return [name for name, run in plan.runs.items() if name in changed or any(_may_hold(one, run) for one in facts)]
+
+    def _add_others(self, plan: _Plan, found: Mapping[str, "_RunRows"]) -> None:
+        """Add to the loads their rows in files that are not theirs alone, one file at a time."""
+        for path in plan.others:
+            facts = self._facts.get(str(path)) or plan.before.others.get(str(path))
+            mine = [name for name in found if facts is None or _may_hold(facts, plan.runs[name])]
+            for rows in self._read(path) if mine else ():
+                for name in mine:
+                    found[name].add(rows.where(_within(plan.runs[name], rows)))
+
     def _store(self, plan: _Plan, found: Mapping[str, _RunRows]) -> None:
-        after = Counted(offsets=plan.offsets, others=self._facts_of(plan.others))
+        unchanged = set(map(str, plan.others)) - set(map(str, plan.others_changed))
+        known = {path: one for path, one in plan.before.others.items() if path in unchanged}
+        after = Counted(offsets=plan.offsets, others={**known, **self._facts_of(plan.others)})
         for name, run in plan.runs.items():
             if name in found:
                 after.runs[name] = self._facts_of(run.files)
@@ -272,8 +300,12 @@ class _Count:
             windows.setdefault(start, FoundWindow()).quarantined += records
             self._quarantined += sum(one.count for one in records)
         expected = run.record.digests.get(partition, {})
+        expired = run.record.expired.get(partition, {})
         for start in sorted({*found.windows(partition), *expected}):
             window = windows.setdefault(start, FoundWindow())
+            if self._has_expired(start) and start in expired and (partition, start) not in found.digests:
+                window.held += expired[start]
+                continue
             window.held += stretches(found.offsets(partition, start))
             self._rows += sum(one.count for one in window.held)
             if found.digests.get((partition, start), 0) != expected.get(start, 0):
@@ -283,13 +315,29 @@ class _Count:
                 self._altered += sum(one.count for one in window.altered)
         return windows
 
+    def _has_expired(self, start: int) -> bool:
+        return self._through is not None and max(start // HOUR_MS, BEFORE_1970) <= self._through
+
     def _rows_again(self, run: Run, partition: int, start: int) -> Rows:
         """Return the rows of one window, read a second time: the first time only their sum was kept."""
         parts = [self._strays.where(_within(run, self._strays))]
-        for path in run.files:
-            parts += [rows.where((rows.partitions == partition) & (rows.windows == start)) for rows in self._read(path)]
+        for path in (*run.files, *self._others):
+            facts = self._facts.get(str(path))
+            if facts is None or partition not in facts.partitions:
+                continue  # it was read before, or holds nothing of this load
+            for rows in self._read(path):
+                parts.append(rows.where((rows.partitions == partition) & (rows.windows == start) & _within(run, rows)))
         rows = join_rows(parts)
         return rows.where((rows.partitions == partition) & (rows.windows == start))
+
+
+def _may_hold(facts: FileFacts, run: Run) -> bool:
+    """Return whether the file may hold rows of the load, by their offsets."""
+    return any(
+        first < one.to_offset and one.from_offset < end
+        for one in run.record.ranges
+        for first, end, _ in (facts.partitions.get(one.partition, (0, 0, 0)),)
+    )
 
 
 def _within(run: Run, rows: Rows) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from ..errors import WarehouseError
 from ..source.digest import MODULUS
 from ..warehouse.counted import Facts
 from ..warehouse.file_rows import Rows, join_rows, read_file
-from ..warehouse.proofs import COMPACTED, REMOVED, WITHDRAWN, Proof, ProvenFile, removed_rows
+from ..warehouse.proofs import COMPACTED, NOT_PUBLISHED, REMOVED, Proof, ProvenFile, removed_rows
 from ..warehouse.store import StorePath, checksum
 from ..warehouse.topic_table import is_reloaded
 from .gate import HourFacts
@@ -60,7 +60,7 @@ def examine(
     `differs`: see `HourFacts`. `is_restored`: a person wants back what others removed.
     """
     proof = history[-1] if history else None
-    is_published = proof is not None and proof.verdict != WITHDRAWN
+    is_published = proof is not None and proof.verdict not in NOT_PUBLISHED
     row_count = sum(file.record_count for file in loads)
     found = HourFiles(hour=hour, facts=HourFacts(hour=hour), main=list(main), proof=proof)
     spoiled = blocked = ""
@@ -148,7 +148,7 @@ def _change(
     proof: Proof | None, named: dict[str, ProvenFile], main: Sequence[DataFile], loads: Sequence[DataFile], path_of: PathOf
 ) -> tuple[str, str]:
     """Return what somebody did to the hour on `main`, and what is wrong with it."""
-    if proof is None or proof.verdict == WITHDRAWN:
+    if proof is None or proof.verdict in NOT_PUBLISHED:
         return "", "its files on main are named by no proof"
     try:
         rows = join_rows([read_file(path_of(file))[1] for file in main])

@@ -26,7 +26,7 @@ from ..lineage.runs import observed_run
 from ..source.digest import MODULUS
 from ..warehouse.counted import Facts, read_counted
 from ..warehouse.file_rows import FileFacts, read_file
-from ..warehouse.hours import hour_name, hour_of_name
+from ..warehouse.hours import BEFORE_1970, hour_name, hour_of_name
 from ..warehouse.leases import Lease
 from ..warehouse.proofs import ERASED, WITHDRAWN, Proof, ProvenFile, proven_offsets
 from ..warehouse.settings import WarehouseSettings
@@ -67,6 +67,8 @@ class PublishOutcome:
     """Hours that are not published, and why."""
     complete_through: str | None = None
     """The last hour up to which everything known is published; None: not even the first."""
+    expired_through: str | None = None
+    """The last hour that retention has dropped, with all before it; None: none."""
     may_change_soon: bool = False
     """Whether the audit is about to decide on an hour: it is worth the wait to publish again."""
     revisions: tuple[Proof, ...] = ()
@@ -118,7 +120,8 @@ class Gate:
             hours = self._hours(table)
             windows: dict[int, list[AuditedWindow]] = {}
             for window in sorted(self._ask(self._topic), key=lambda one: one.window_start_ms):
-                windows.setdefault(window.hour, []).append(window)
+                if not _has_expired(table, window.hour):
+                    windows.setdefault(window.hour, []).append(window)
             decisions = self._decide(table, hours, windows, despite)
             if not any(one.may_change_soon for one in decisions) or self._clock.monotonic_ms() >= deadline_ms:
                 return table, hours, decisions
@@ -143,6 +146,7 @@ class Gate:
                 path_of=table.path_of,
             )
             for hour in sorted({*loads, *main, *history})
+            if not _has_expired(table, hour)
         }
 
     def _decide(
@@ -192,10 +196,10 @@ class Gate:
             failpoints.reach("publish.before_commit", self._warehouse.home)
             lease.check()
             table.commit_publish(number=number, add=add, remove=remove)
-        return self._outcome(decisions, revisions, add)
+        return self._outcome(table, decisions, revisions, add)
 
     def _outcome(
-        self, decisions: Sequence[HourDecision], revisions: Sequence[Proof], added: Sequence[DataFile]
+        self, table: TopicTable, decisions: Sequence[HourDecision], revisions: Sequence[Proof], added: Sequence[DataFile]
     ) -> PublishOutcome:
         def named(action: str) -> list[HourDecision]:
             return [one for one in decisions if one.action == action]
@@ -205,7 +209,7 @@ class Gate:
         for one in named("publish"):
             log.info("hour_published", topic=self._topic, hour=hour_name(one.hour), rows=one.row_count)
         opened = sorted(one.hour for one in decisions if one.action in ("publish", "keep"))
-        through = complete_through({one.hour: one.is_settled for one in decisions})
+        through, expired = complete_through({one.hour: one.is_settled for one in decisions}), table.expired_through()
         return PublishOutcome(
             topic=self._topic,
             published=tuple(hour_name(one.hour) for one in named("publish")),
@@ -214,6 +218,7 @@ class Gate:
             pending=tuple((hour_name(one.hour), one.reason) for one in named("keep") if not one.is_settled),
             shut=tuple((hour_name(one.hour), one.reason) for one in named("shut")),
             complete_through=None if through is None else hour_name(through),
+            expired_through=None if expired is None else hour_name(expired),
             may_change_soon=any(one.may_change_soon for one in decisions),
             revisions=tuple(revisions),
             added=tuple(added),
@@ -254,6 +259,11 @@ class Gate:
         found = self._ask_sequences(self._topic, decision.hour)
         named = {start: {"sequences": words} for start, words in found.items()}
         return [{**window.words, **named.get(window.window_start_ms, {})} for window in decision.windows]
+
+
+def _has_expired(table: TopicTable, hour: int) -> bool:
+    through = table.expired_through()
+    return through is not None and max(hour, BEFORE_1970) <= through
 
 
 def _no_files(hour: int) -> HourFiles:

@@ -14,7 +14,7 @@ from ..errors import WarehouseError
 from ..source.digest import MODULUS
 from ..warehouse.file_rows import FileFacts, Rows, join_rows, read_file
 from ..warehouse.hours import hour_name
-from ..warehouse.proofs import WITHDRAWN, Proof, ProvenOffsets, proven_offsets
+from ..warehouse.proofs import NOT_PUBLISHED, Proof, ProvenOffsets, proven_offsets
 from ..warehouse.topic_table import MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
 
@@ -74,8 +74,8 @@ def _verify_hour(table: TopicTable, hour: int, main: Sequence[DataFile], history
 
 
 def _faults(table: TopicTable, proof: Proof, read: dict[str, _Read], *, may_be_gone: bool) -> Iterator[str]:
-    if proof.verdict == WITHDRAWN and proof.files:
-        yield "withdrawn, and it names files"
+    if proof.verdict in NOT_PUBLISHED and proof.files:
+        yield f"{proof.verdict}, and it names files"
     facts, parts = [], []
     for file in proof.files:
         if file.path not in read:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from pyiceberg.manifest import DataFile
 
 from ..errors import WarehouseError
 
@@ -38,3 +39,8 @@ def hours_of_names(names: Sequence[str]) -> set[int]:
             raise WarehouseError(f"{name!r} is no range of hours: the first and the last one, at most {MOST_HOURS} of them")
         found.update(max(hour, BEFORE_1970) for hour in range(begin, end + 1))
     return found
+
+
+def hour_of(file: DataFile) -> int:
+    """Return the hour under which the file's rows are published."""
+    return max(int(file.partition[0]), BEFORE_1970)

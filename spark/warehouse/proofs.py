@@ -24,7 +24,10 @@ ERASED = "ERASED"
 REMOVED = "REMOVED"
 """Somebody removed rows, and nobody has said why."""
 COMPACTED = "COMPACTED"
-"""Somebody rewrote the files: the same rows, by number and digest."""
+"""The files were rewritten, by a compaction of ours or by somebody: the same rows, by number and digest."""
+EXPIRED = "EXPIRED"
+"""Retention dropped the hour: no file of it is in the table."""
+NOT_PUBLISHED = (WITHDRAWN, EXPIRED)
 
 _FILE = pa.struct(
     [
@@ -171,7 +174,7 @@ def removed_rows(history: Sequence[Proof]) -> int:
     for before, after in pairwise(history):
         if after.verdict in (REMOVED, ERASED):
             count += before.row_count - after.row_count
-        elif after.verdict == WITHDRAWN or not after.gone:
+        elif after.verdict in NOT_PUBLISHED or not after.gone:
             count = 0
     return count
 

@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 from pyiceberg.manifest import DataFile
 
 from ..errors import BadQuery, EmptyWarehouse, WarehouseError
+from .hours import hour_name
 from .object_path import ObjectPath
 from .topic_table import LOADS, MAIN, TopicTable
 from .warehouse import Warehouse
@@ -32,6 +33,8 @@ class Answer:
 
     columns: tuple[str, ...]
     rows: Iterator[Sequence[Any]]
+    notes: tuple[str, ...] = ()
+    """What a reader of the answer should know: hours that have expired."""
 
 
 def query(warehouse: Warehouse, sql: str) -> Answer:
@@ -40,8 +43,7 @@ def query(warehouse: Warehouse, sql: str) -> Answer:
     if not topics:
         raise EmptyWarehouse
     connection = duckdb.connect(":memory:")
-    for topic in topics:
-        _offer(connection, warehouse, topic, sql, topics)
+    notes = [note for topic in topics if (note := _offer(connection, warehouse, topic, sql, topics))]
     # From here on SQL reaches only the registered views: no file, no extension, no variable of this program.
     for setting in _SETTINGS:
         connection.execute(f"SET {setting}")
@@ -52,21 +54,23 @@ def query(warehouse: Warehouse, sql: str) -> Answer:
         batches = found.to_arrow_reader(BATCH_ROWS)
         # Fetch the first batch here, so that nearly every error comes before anything is printed.
         first = next(batches, None)
-        return Answer(columns=tuple(found.columns), rows=_rows(first, batches))
+        return Answer(columns=tuple(found.columns), rows=_rows(first, batches), notes=tuple(notes))
     except (duckdb.Error, pa.ArrowException) as error:
         raise BadQuery(_explained(str(error), topics)) from error
 
 
-def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: str, sql: str, topics: Sequence[str]) -> None:
+def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: str, sql: str, topics: Sequence[str]) -> str:
     """Register the views of one topic that the text may mention: planning a table's files costs more than searching for its
-    name.
+    name. Return what is to be said of it; empty: nothing.
     """
     if topic.lower() not in sql.lower():
-        return
+        return ""
     table = warehouse.existing_table(topic)
     connection.register(topic, _dataset(table, table.files(MAIN)))
     if f"{topic}{ALL}" not in topics:
         connection.register(f"{topic}{ALL}", _dataset(table, table.files(LOADS)))
+    through = table.expired_through()
+    return "" if through is None else f"{topic}: the hours through {hour_name(through)} have expired by retention"
 
 
 def _dataset(table: TopicTable, files: Sequence[DataFile]) -> Any:

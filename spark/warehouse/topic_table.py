@@ -5,6 +5,8 @@
     summary of a load's snapshot   headrace.run, .ranges, .rows, and headrace.offsets: {"<partition>": loaded up to} after it
     ... and of a reload's          headrace.reloaded: the hours, and headrace.offsets as they were
     ... and of a sweep's           headrace.retired: runs that can never commit from now on, and headrace.offsets as they were
+    ... and of maintenance's       see `maintenance_commits`
+    ... and of all of these        headrace.expired-through: the last hour that retention has dropped
     property headrace.publish      number of the last publish that reached main (`publish/publish_job.py`)
     property headrace.announced    which hours schedulers were told of (`publish/announcements.py`)
 
@@ -29,9 +31,10 @@ from ..errors import WarehouseError
 from ..source.columns import SYSTEM_COLUMNS, settled
 from ..source.offset_ranges import ranges_to_json
 from .catalogs import reaching_catalog
-from .hours import BEFORE_1970, hour_name
-from .load_record import LoadRecord, read_records
+from .hours import hour_name, hour_of, hour_of_name
+from .load_record import LoadRecord, is_compaction, read_records, runs_of_files
 from .object_path import ObjectPath, S3Settings
+from .overwrites import Overwrite
 from .sent_commit import sent
 from .store import StorePath, below, path_of, reaching_store, uri_of
 from .table_columns import widen
@@ -49,6 +52,7 @@ _RANGES = "headrace.ranges"
 _ROWS = "headrace.rows"
 _RELOADED = "headrace.reloaded"
 _RETIRED = "headrace.retired"
+_EXPIRED = "headrace.expired-through"
 _AGAIN = ".again-"
 """`<run>.again-<random>` is the folder of files that a reload wrote in place of the run's own."""
 
@@ -123,6 +127,18 @@ class TopicTable:
             )
         return found
 
+    def expired_through(self) -> int | None:
+        """Return the last hour whose rows retention has dropped, with all before it; None: it has dropped none."""
+        ours = (_summary(one) for one in self._ancestors(LOADS) if _OFFSETS in _summary(one))
+        found = next(ours, {}).get(_EXPIRED)
+        return None if found is None else hour_of_name(found)
+
+    def carried(self) -> dict[str, str]:
+        """Return what every commit of ours to `loads` repeats from the one before."""
+        through = self.expired_through()
+        more = {} if through is None else {_EXPIRED: hour_name(through)}
+        return {_OFFSETS: json.dumps(self.offsets(), sort_keys=True), **more}
+
     def path_of(self, file: DataFile | str) -> StorePath:
         """Return the file that the table names."""
         found = path_of(file if isinstance(file, str) else file.file_path, self._s3)
@@ -139,13 +155,14 @@ class TopicTable:
         Each file holds rows of one hour. The commit is visible as a whole or not at all, and only on the branch `loads`.
         """
         before = self.offsets()
-        if record.run in self._retired() or any(one.from_offset < before.get(one.partition, 0) for one in record.ranges):
+        if record.run in self.retired() or any(one.from_offset < before.get(one.partition, 0) for one in record.ranges):
             return False
         record.write(self.records_folder)
         summary = {
             _RUN: record.run,
             _RANGES: ranges_to_json(record.ranges),
             _ROWS: str(record.row_count),
+            **self.carried(),
             _OFFSETS: json.dumps({**before, **{one.partition: one.to_offset for one in record.ranges}}, sort_keys=True),
         }
 
@@ -163,7 +180,7 @@ class TopicTable:
                 with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).fast_append():
                     pass
 
-        return self._commit(add, still_wanted=lambda: self.offsets() == before and record.run not in self._retired())
+        return self.commit(add, still_wanted=lambda: self.offsets() == before and record.run not in self.retired())
 
     def commit_reload(
         self,
@@ -181,10 +198,10 @@ class TopicTable:
         """
         gone = {file.file_path for file in remove}
 
-        own = {self._folder_of(path) for path in add}
+        own = {self.folder_of(path) for path in add}
 
         def still_wanted() -> bool:
-            return not own & self._retired() and gone <= {file.file_path for file in self.files(LOADS)}
+            return not own & self.retired() and gone <= {file.file_path for file in self.files(LOADS)}
 
         if not still_wanted():
             return False
@@ -194,16 +211,16 @@ class TopicTable:
         def replace(transaction: Any) -> None:
             widen(transaction, event_columns)
             summary = {
-                _OFFSETS: json.dumps(self.offsets(), sort_keys=True),
+                **self.carried(),
                 _RELOADED: json.dumps([hour_name(hour) for hour in sorted(hours)]),
             }
-            with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).overwrite() as snapshot:
+            with Overwrite(transaction, LOADS, summary) as snapshot:
                 for path in add:
                     snapshot.append_data_file(parquet_file_to_data_file(self._table.io, transaction.table_metadata, uri_of(path)))
                 for file in remove:
                     snapshot.delete_data_file(file)
 
-        return self._commit(replace, still_wanted=still_wanted)
+        return self.commit(replace, still_wanted=still_wanted)
 
     def commit_publish(self, *, number: int, add: Sequence[DataFile], remove: Sequence[DataFile]) -> None:
         """Add files to `main` and remove others from it, in one commit that also stores the publish's number.
@@ -214,14 +231,15 @@ class TopicTable:
 
         def move(transaction: Any) -> None:
             transaction.set_properties({_PUBLISH: str(number)})
-            update = transaction.update_snapshot(snapshot_properties={_PUBLISH: str(number)}, branch=MAIN)
-            with update.overwrite() if remove else update.fast_append() as snapshot:
+            words = {_PUBLISH: str(number)}
+            append = transaction.update_snapshot(snapshot_properties=words, branch=MAIN).fast_append
+            with Overwrite(transaction, MAIN, words) if remove else append() as snapshot:
                 for file in add:
                     snapshot.append_data_file(file)
                 for file in remove:
                     snapshot.delete_data_file(file)
 
-        if not self._commit(move, still_wanted=lambda: self.snapshot_id(MAIN) == before):
+        if not self.commit(move, still_wanted=lambda: self.snapshot_id(MAIN) == before):
             raise WarehouseError(f"table {self.topic!r}: somebody changed its branch {MAIN!r} during the publish: run it again")
 
     @property
@@ -235,9 +253,10 @@ class TopicTable:
         return self._table.properties.get(_ANNOUNCED, "")
 
     def set_announced(self, text: str) -> None:
-        self._commit(lambda transaction: transaction.set_properties({_ANNOUNCED: text}), still_wanted=lambda: True)
+        self.commit(lambda transaction: transaction.set_properties({_ANNOUNCED: text}), still_wanted=lambda: True)
 
-    def _commit(self, change: Callable[[Any], None], *, still_wanted: Callable[[], bool]) -> bool:
+    def commit(self, change: Callable[[Any], None], *, still_wanted: Callable[[], bool]) -> bool:
+        """Commit what `change` does; after a conflict again, if `still_wanted` of the table as it is then, else return False."""
         for _ in range(COMMIT_ATTEMPTS):
             transaction = self._table.transaction()
             try:
@@ -251,8 +270,7 @@ class TopicTable:
                     raise
                 return False  # a sweep took this run for dead, and deleted its files
             except (CommitFailedException, BadRequestError, ValueError) as error:
-                # A commit to the other branch in between took the same sequence number: a ValueError to pyiceberg, and a bad
-                # request to a REST catalog.
+                # A commit to the other branch took the same sequence number: a ValueError, or a bad request to a REST catalog.
                 if not isinstance(error, CommitFailedException) and "sequence number" not in str(error):
                     raise
                 self._table = self._load_again()
@@ -265,16 +283,19 @@ class TopicTable:
     def runs(self) -> list[Run]:
         """Return the loads that stand in the branch `loads`, oldest first.
 
-        That is those with a file or a snapshot there; others were rolled back, or somebody rewrote their files.
+        That is those with a file, a snapshot or a part of a compacted file there; others were rolled back, or dropped.
         """
         files: dict[str, list[StorePath]] = {}
+        merged: dict[str, list[str]] = {}
         for file in self.files(LOADS):
             path = self.path_of(file)
-            folder = self._folder_of(path)
-            if folder:
-                files.setdefault(folder.partition(_AGAIN)[0], []).append(path)
+            folder = self.folder_of(path)
+            if is_compaction(folder):
+                merged.setdefault(folder, []).append(below(path, self.data_folder / folder))
+            elif folder:
+                files.setdefault(run_of(folder), []).append(path)
         named = [run for one in self._ancestors(LOADS) if (run := _summary(one).get(_RUN)) is not None]
-        records = read_records(self.records_folder, sorted({*files, *named}))
+        records = read_records(self.records_folder, sorted({*files, *named, *runs_of_files(self.records_folder, merged)}))
         return [Run(record=one, files=tuple(sorted(files.get(one.run, ())))) for one in records]
 
     def files(self, branch: str) -> list[DataFile]:
@@ -323,24 +344,24 @@ class TopicTable:
         A commit that is under way, on whichever machine, was begun from a head of `loads` that is none any more after this.
         """
         for _ in range(COMMIT_ATTEMPTS):
-            named = {self._folder_of(path) for path in self.referenced_paths()} & set(runs)
-            left = set(runs) - named - self._retired()
-            summary = {_RETIRED: json.dumps(sorted(left)), _OFFSETS: json.dumps(self.offsets(), sort_keys=True)}
+            named = {self.folder_of(path) for path in self.referenced_paths()} & set(runs)
+            left = set(runs) - named - self.retired()
+            summary = {_RETIRED: json.dumps(sorted(left)), **self.carried()}
 
             def empty(transaction: Any, summary: dict[str, str] = summary) -> None:
                 with transaction.update_snapshot(snapshot_properties=summary, branch=LOADS).fast_append():
                     pass
 
             # After a conflict the answer is asked for again: one of them may have committed.
-            if not left or self._commit(empty, still_wanted=lambda: False):
+            if not left or self.commit(empty, still_wanted=lambda: False):
                 return named
         raise WarehouseError(f"table {self.topic!r} is committed to so often that nothing can be cleaned up: try again")
 
-    def _retired(self) -> set[str]:
+    def retired(self) -> set[str]:
         texts = [_summary(one).get(_RETIRED, "[]") for one in self._table.metadata.snapshots]
         return {run for one in texts for run in json.loads(one)}
 
-    def _folder_of(self, path: StorePath) -> str:
+    def folder_of(self, path: StorePath) -> str:
         """Return the folder of a run or reload in which the file stands; empty for files of others."""
         name, _, file = below(path, self.data_folder).partition("/")
         return name if file else ""
@@ -350,10 +371,11 @@ class TopicTable:
 
     def _ancestors(self, branch: str) -> Iterator[Snapshot]:
         snapshot = self._head(branch)
+        known: dict[int | None, Snapshot] = {}
         while snapshot is not None:
             yield snapshot
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else self._table.snapshot_by_id(parent)
+            known = known or {one.snapshot_id: one for one in self._table.metadata.snapshots}
+            snapshot = known.get(snapshot.parent_snapshot_id)
 
 
 def _summary(snapshot: Snapshot) -> Mapping[str, str]:
@@ -370,6 +392,6 @@ def is_reloaded(file: DataFile) -> bool:
     return any(_AGAIN in part for part in file.file_path.split("/"))
 
 
-def hour_of(file: DataFile) -> int:
-    """Return the hour since the epoch under which the file's rows are published."""
-    return max(int(file.partition[0]), BEFORE_1970)
+def run_of(folder: str) -> str:
+    """Return the load whose rows stand in the folder of a load or a reload."""
+    return folder.partition(_AGAIN)[0]

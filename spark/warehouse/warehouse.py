@@ -99,6 +99,20 @@ class Warehouse:
             reload=lambda: self.existing_table(topic).iceberg,
         )
 
+    def proofs_table(self) -> TopicTable | None:
+        """Return the table `headrace.proofs` for its own upkeep: its snapshots and files; None if there is none."""
+        table = self._load(PROOFS)
+        if table is None:
+            return None
+        return TopicTable(
+            ".".join(PROOFS),
+            table,
+            data_folder=self.folder / "proofs" / "data",
+            records_folder=self.folder / "proofs-upkeep",
+            s3=self.settings.s3,
+            reload=lambda: self._catalog().load_table(PROOFS),
+        )
+
     def _load(self, name: tuple[str, str]) -> Table | None:
         with reaching_catalog(), reaching_store(self.folder):
             try:

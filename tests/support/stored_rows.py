@@ -68,7 +68,8 @@ def store(
     """Commit rows as a load would; return what the commit returned."""
     table = table or warehouse.table_with(topic, EVENT)
     files = write_rows(warehouse.data_folder(topic) / run, rows, **columns)
-    wider = pa.schema([*table.event_columns(), *(pa.field(name, _column(value, 1).type) for name, value in columns.items())])
+    named = {one.name: one for one in table.event_columns()}
+    wider = pa.schema({**named, **{name: pa.field(name, _column(value, 1).type) for name, value in columns.items()}}.values())
     return table.commit_load(
         record=replace(record(run, files, ranges, quarantined), skipped=skipped or {}), files=files, event_columns=wider
     )

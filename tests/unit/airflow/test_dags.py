@@ -19,10 +19,11 @@ import json, sys, time
 import airflow.sdk, airflow.providers.standard.operators.bash, airflow.providers.standard.sensors.python  # in any worker already
 before = set(sys.modules)
 began = time.perf_counter()
-from headrace.airflow import Places, audit_report_dag, load_events_dag, publish_dag
+from headrace.airflow import Places, audit_report_dag, compact_dag, load_events_dag, publish_dag, retention_dag
 parse_s = time.perf_counter() - began
 from airflow.dag_processing.dagbag import DagBag
 bag = DagBag(sys.argv[1])
+dry = retention_dag("dry", schedule=None, dry_run=True)
 own = load_events_dag("mine", schedule=None, places=Places(offline_conn_id="off", variable="headrace"), pool="loads", tags=["x"])
 told = lambda dag: {
     "tasks": {one.task_id: sorted(one.downstream_task_ids) for one in dag.tasks},
@@ -31,6 +32,7 @@ told = lambda dag: {
     "order": [one.task_id for one in dag.topological_sort()],
     "rules": {one.task_id: one.trigger_rule for one in dag.tasks},
     "catchup": dag.catchup,
+    "commands": {one.task_id: one.bash_command for one in dag.tasks if hasattr(one, "bash_command")},
 }
 print("TOLD " + json.dumps({
     "parse_s": parse_s,
@@ -38,6 +40,7 @@ print("TOLD " + json.dumps({
     "errors": dict(bag.import_errors),
     "dags": {dag_id: told(dag) for dag_id, dag in bag.dags.items()},
     "own": told(own),
+    "dry": told(dry),
 }))
 """
 
@@ -56,7 +59,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_every_dag_is_read_without_an_error_and_under_its_name(read: dict[str, Any]) -> None:
     assert read["errors"] == {}
-    assert sorted(read["dags"]) == ["audit_report", "load_events", "publish"]
+    assert sorted(read["dags"]) == ["audit_report", "compact", "load_events", "publish", "retention"]
     assert not any(dag["catchup"] for dag in read["dags"].values())
 
 
@@ -70,6 +73,16 @@ def test_the_steps_follow_each_other_and_go_on_when_a_topic_is_at_fault(read: di
         assert all("at_fault" in after for task, after in dag["tasks"].items() if task != "at_fault")
         assert dag["rules"]["at_fault"] == "one_failed"
         assert {dag["rules"][one] for one in ("count", "publish", "settled", "announce")} == {"all_done"}
+
+
+def test_maintenance_merges_before_it_expires_and_drops_nothing_in_a_dry_run(read: dict[str, Any]) -> None:
+    compact, retention = read["dags"]["compact"], read["dags"]["retention"]
+    assert compact["tasks"] == {"merge": ["at_fault", "expire"], "expire": ["at_fault"], "at_fault": []}
+    assert compact["rules"]["expire"] == "all_done"
+    assert retention["tasks"] == {"retention": ["at_fault"], "at_fault": []}
+    assert compact["commands"]["merge"] == "exec headrace compact --all --step merge"
+    assert retention["commands"]["retention"] == "exec headrace retention --all --apply"
+    assert read["dry"]["commands"]["retention"] == "exec headrace retention --all --dry-run"
 
 
 def test_a_wait_takes_no_slot_and_every_task_is_in_the_users_pool(read: dict[str, Any]) -> None:

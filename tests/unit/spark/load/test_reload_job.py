@@ -320,7 +320,7 @@ def test_a_reload_that_is_always_overtaken_ends_with_an_error(
     warehouse: Warehouse, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = [read_record(table(warehouse).records_folder, name) for name in ("r1", "r2")]
-    monkeypatch.setattr(TopicTable, "_commit", lambda *_, **__: False)
+    monkeypatch.setattr(TopicTable, "commit", lambda *_, **__: False)
     with pytest.raises(LoadSuperseded, match=f"{reload_job.ROUNDS} times"):
         load_again(warehouse, 0)
     assert len(log.read) == 3 * reload_job.ROUNDS

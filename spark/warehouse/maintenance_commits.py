@@ -1,0 +1,166 @@
+"""Commits that change no row: files merged, manifests merged; and those that take rows or snapshots away by age.
+
+    loads and main, one commit   a compaction: the same rows in other files. Operation `replace`, summary headrace.compacted
+    loads and main, one commit   retention: hours dropped. Operation `delete`, summary headrace.expired-through on `loads`
+    each branch                  manifests merged
+    table                        snapshots expired
+
+Traps of pyiceberg 0.12. A transaction keeps one assertion of each kind: of two branches that it changes only the first one's head
+would be asked for, and a rollback of the other undone. Removed snapshots ask for nothing: a branch that somebody sets back to one
+of them meanwhile would be gone with it. So both are asked for here.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.manifest import DataFile
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
+
+from .hours import hour_name
+from .overwrites import Overwrite
+from .store import StorePath, uri_of
+from .topic_table import LOADS, MAIN, TopicTable
+
+COMPACTED = "headrace.compacted"
+EXPIRED_THROUGH = "headrace.expired-through"
+PUBLISH = "headrace.publish"
+MERGED = "headrace.manifests-merged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """Files of both branches in place of others. `add` go to `loads`; to `main` too if files of it are removed."""
+
+    hour: int
+    add: Sequence[StorePath]
+    remove_loads: Sequence[DataFile]
+    remove_main: Sequence[DataFile]
+
+
+def commit_compaction(table: TopicTable, *, folder: str, hours: Sequence[Replacement], number: int | None) -> bool:
+    """Put files in place of others on both branches at once. `number`: of the publish whose proofs name the new ones on `main`.
+
+    Return False, and nothing is changed, if one of the old files was replaced meanwhile, if somebody else published, or if
+    somebody took this compaction for dead.
+    """
+    gone = {branch: {file.file_path for one in hours for file in _removed(one, branch)} for branch in (LOADS, MAIN)}
+
+    def still_wanted() -> bool:
+        return (
+            folder not in table.retired()
+            and (number is None or table.last_publish == number - 1)
+            and all(paths <= {file.file_path for file in table.files(branch)} for branch, paths in gone.items() if paths)
+        )
+
+    def replace(transaction: Any) -> None:
+        io, metadata = table.iceberg.io, transaction.table_metadata
+        made = {path: parquet_file_to_data_file(io, metadata, uri_of(path)) for one in hours for path in one.add}
+        words = {COMPACTED: json.dumps([hour_name(one.hour) for one in hours])}
+        add = {LOADS: list(made.values()), MAIN: [made[path] for one in hours if one.remove_main for path in one.add]}
+        remove = {branch: [file for one in hours for file in _removed(one, branch)] for branch in (LOADS, MAIN)}
+        _change(transaction, LOADS, Operation.REPLACE, {**table.carried(), **words}, add[LOADS], remove[LOADS])
+        if number is not None:
+            transaction.set_properties({PUBLISH: str(number)})
+            _change(transaction, MAIN, Operation.REPLACE, {PUBLISH: str(number), **words}, add[MAIN], remove[MAIN])
+
+    return still_wanted() and table.commit(_with_heads(table, replace), still_wanted=still_wanted)
+
+
+def commit_retention(table: TopicTable, *, through: int, number: int, remove: Mapping[str, Sequence[DataFile]]) -> bool:
+    """Take files off their branches and note that all hours up to `through` have expired.
+
+    Return False, and nothing is changed, if somebody published or if a file came or went there meanwhile. `remove`: all files of
+    these hours, by branch.
+    """
+    seen = {branch: {file.file_path for file in files} for branch, files in remove.items()}
+
+    def still_wanted() -> bool:
+        now = {
+            branch: {file.file_path for hour, files in table.files_by_hour(branch).items() if hour <= through for file in files}
+            for branch in seen
+        }
+        return table.last_publish == number - 1 and now == seen
+
+    def drop(transaction: Any) -> None:
+        before = table.expired_through()
+        newest = through if before is None else max(before, through)
+        words = {**table.carried(), EXPIRED_THROUGH: hour_name(newest)}
+        _change(transaction, LOADS, Operation.DELETE, words, [], remove[LOADS])
+        transaction.set_properties({PUBLISH: str(number)})
+        if remove[MAIN]:
+            _change(transaction, MAIN, Operation.DELETE, {PUBLISH: str(number)}, [], remove[MAIN])
+
+    return still_wanted() and table.commit(_with_heads(table, drop), still_wanted=still_wanted)
+
+
+def merge_manifests(table: TopicTable, branch: str, *, at_least: int) -> int:
+    """Write the branch's manifests anew, in few files, if there are so many; return how many there were; 0: nothing was done."""
+    head = table.iceberg.metadata.snapshot_by_name(branch)
+    count = 0 if head is None else len(head.manifests(table.iceberg.io))
+    if count < at_least:
+        return 0
+
+    def merge(transaction: Any) -> None:
+        words = {MERGED: str(count), **(table.carried() if branch == LOADS else {})}
+        with transaction.update_snapshot(snapshot_properties=words, branch=branch).merge_append() as snapshot:
+            snapshot._merge_enabled, snapshot._min_count_to_merge = True, 2
+
+    table.commit(merge, still_wanted=lambda: True)
+    return count
+
+
+def expire_snapshots(table: TopicTable, ids: Collection[int]) -> int:
+    """Forget these snapshots, except heads of branches and tags; return how many. No file is deleted."""
+    done: list[int] = []
+
+    def expire(transaction: Any) -> None:
+        metadata = transaction.table_metadata
+        heads = {ref.snapshot_id for ref in metadata.refs.values()}
+        done[:] = sorted({one.snapshot_id for one in metadata.snapshots} & set(ids) - heads)
+        if done:
+            transaction._stage((_made(RemoveSnapshotsUpdate, snapshot_ids=done),))
+
+    # After a conflict the caller chooses anew: what was an old snapshot may be a head by then.
+    if not table.commit(_with_heads(table, expire), still_wanted=lambda: False):
+        return 0
+    return len(done)
+
+
+def _removed(one: Replacement, branch: str) -> Sequence[DataFile]:
+    return one.remove_loads if branch == LOADS else one.remove_main
+
+
+def _change(
+    transaction: Any,
+    branch: str,
+    told: Operation,
+    words: dict[str, str],
+    add: Sequence[DataFile],
+    remove: Sequence[DataFile],
+) -> None:
+    with Overwrite(transaction, branch, words, told=told) as snapshot:
+        for file in add:
+            snapshot.append_data_file(file)
+        for file in remove:
+            snapshot.delete_data_file(file)
+
+
+def _with_heads(table: TopicTable, change: Any) -> Any:
+    """Return the change with the demand that every branch and tag still points to where it points now."""
+
+    def changed(transaction: Any) -> None:
+        refs = {name: ref.snapshot_id for name, ref in table.iceberg.metadata.refs.items()}
+        change(transaction)
+        asked = [one for one in transaction._requirements if not isinstance(one, AssertRefSnapshotId)]
+        transaction._requirements = (*asked, *(_made(AssertRefSnapshotId, ref=name, snapshot_id=at) for name, at in refs.items()))
+
+    return changed
+
+
+def _made(kind: Any, **words: Any) -> Any:
+    """Return a model of pyiceberg's, whose fields have another name to mypy."""
+    return kind(**words)
