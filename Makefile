@@ -22,7 +22,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads kill-compactions test-clients test-security test-kafka test-stores test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads kill-compactions kill-streams test-clients test-security test-kafka test-stores test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -97,6 +97,9 @@ kill-loads: install ## Kill loads of all topics at random, and check every recor
 
 kill-compactions: install ## Kill compactions, retentions and clean-ups at each step, and check every row after each (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.integration.maintenance.rounds $(ARGUMENTS)
+
+kill-streams: install ## Kill Spark streams and their broker 20 times, and check every row after each (half an hour)
+	@HEADRACE_STREAM_KILLS=20 $(BIN)/pytest -q -n0 tests/integration/spark/test_streaming.py -k killed
 
 bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)
 	@$(BIN)/python -m bench

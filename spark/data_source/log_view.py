@@ -11,12 +11,12 @@ from ...client.fetch.log_offsets import log_offsets
 from ...client.security.chosen import named_for
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
-from ...runtime.logs import get_logger
+from ...runtime.logs import get_library_logger
 from ..source.log_density import bytes_per_record
 from ..source.log_ends import LogEnds, ends_now
 from ..source.offset_ranges import OffsetRange
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 T = TypeVar("T")
 
 

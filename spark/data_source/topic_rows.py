@@ -9,7 +9,7 @@ from ...client.connection.cluster import Cluster
 from ...client.errors import OffsetOutOfRange
 from ...client.security.chosen import named_for
 from ...runtime.clock import SystemClock
-from ...runtime.logs import get_logger
+from ...runtime.logs import get_library_logger
 from ...schema_registry.client.registry_client import RegistryClient
 from ...wire.batch.record_batch import BatchHeader, Record
 from ..errors import LogMoved, NewFields, OffsetsLost
@@ -27,7 +27,8 @@ from .options import Options
 from .positions import Gap
 from .raw_columns import RawDecoder, TimeKinds, raw_columns
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
+# Spark's workers have no handler of ours: the message itself has to hold the fields.
 _TOLD_MOST = 1_000
 _ALL = Bounds()
 _told: set[tuple[str, int]] = set()

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from ...runtime.logs import get_logger
+from ...runtime.logs import get_library_logger
 from ...schema_registry.client.registry_client import RegistryClient
 from ...schema_registry.errors import UnknownSchemaId
 from .columns import SchemaRefused, union, writer_columns
 
-log = get_logger(__name__)
+log = get_library_logger(__name__)
 
 
 def subject_schemas(registry: RegistryClient, topic: str) -> dict[int, str]:

@@ -11,48 +11,27 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, LessThan
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from headrace.spark.data_source import TopicDataSource
-from headrace.spark.data_source.batch_reader import FilteringReader, Split, TopicReader
-from headrace.spark.data_source.stream_reader import TopicStreamReader
+from headrace.client.errors import BrokerUnreachable
+from headrace.spark.data_source.batch_reader import TopicReader
 from headrace.spark.data_source.topic_rows import Meter
 from headrace.spark.errors import BadOption, NewFields, OffsetsLost, UnusableRecord, WarehouseError
 from tests.support.librdkafka import read_all
+from tests.support.source_reads import Stream, address, all_rows, batch_reader, rows, source
 from tests.support.spark_stage import CLICK, LONG_AGO_MS, MINUTE_MS, Stage, click, event
 
 WIDER = {**CLICK, "fields": [*CLICK["fields"], {"name": "referrer", "type": "string"}]}
-NEVER_WAITED_MS = "1"
 
 
-def source(stage: Stage, options: Mapping[str, object], own_schema: bool = True) -> tuple[TopicDataSource, Any]:
-    words = {"bootstrap": stage.broker.address, "topic": stage.topic, "registry": stage.registry.url}
-    found = TopicDataSource({**words, **{name: str(value) for name, value in options.items()}})
-    return found, found.schema() if own_schema else None
+def words(stage: Stage, options: Mapping[str, object]) -> dict[str, object]:
+    return {"bootstrap": stage.broker.address, "topic": stage.topic, "registry": stage.registry.url, **options}
 
 
 def batch(stage: Stage, *filters: Filter, **options: object) -> TopicReader:
-    found, schema = source(stage, options)
-    reader = found.reader(schema)
-    assert isinstance(reader, TopicReader)
-    if filters:
-        assert isinstance(reader, FilteringReader)
-        assert list(reader.pushFilters(list(filters))) == list(filters), "Spark is left every filter"
-    return reader
+    return batch_reader(words(stage, options), *filters)
 
 
-def rows(reader: TopicReader | TopicStreamReader, splits: list[Any], meter: Meter | None = None) -> list[dict[str, Any]]:
-    found = []
-    for split in splits:
-        assert isinstance(split, Split)
-        for some in reader._rows.read(split.range, meter):
-            some.validate(full=True)
-            found += some.to_pylist()
-    return sorted(
-        found, key=lambda row: [str(row.get(name)).zfill(20) for name in ("_topic_partition", "_offset", "partition", "offset")]
-    )
-
-
-def all_rows(reader: TopicReader, meter: Meter | None = None) -> list[dict[str, Any]]:
-    return rows(reader, reader.partitions(), meter)
+def stream_of(stage: Stage, **options: object) -> Stream:
+    return Stream(words(stage, options))
 
 
 def filled(stage: Stage, count: int = 300, partitions: int = 3, **settings: object) -> int:
@@ -211,52 +190,13 @@ def test_offsets_that_were_deleted_are_an_error_or_a_named_gap(stage: Stage, cap
     assert len(all_rows(batch(stage))) == 300 - 40, "from the earliest on, nothing is missing"
 
 
-class Stream:
-    """A query without Spark: positions through JSON, as the checkpoint has them."""
-
-    def __init__(self, stage: Stage, **options: object) -> None:
-        self.stage, self.options = stage, options
-        self.reader = self._reader()
-        self.at = json.loads(json.dumps(self.reader.initialOffset()))
-        self.planned: list[tuple[Any, Any]] = []
-
-    def _reader(self) -> TopicStreamReader:
-        found, schema = source(self.stage, self.options)
-        reader = found.streamReader(schema)
-        assert isinstance(reader, TopicStreamReader)
-        return reader
-
-    def restart(self) -> None:
-        self.reader.stop()
-        self.reader = self._reader()
-
-    def trigger(self) -> list[dict[str, Any]]:
-        """Run a batch, and once more as after a restart: the rows are the same."""
-        limit = self.reader.getDefaultReadLimit()
-        end = json.loads(json.dumps(self.reader.latestOffset(self.at, limit)))
-        if end == self.at:
-            return []
-        found = rows(self.reader, list(self.reader.partitions(self.at, end)))
-        self.restart()
-        assert rows(self.reader, list(self.reader.partitions(self.at, end))) == found
-        self.planned.append((self.at, end))
-        self.at = end
-        return found
-
-    def all(self) -> list[dict[str, Any]]:
-        found = []
-        while self.reader.latestOffset(self.at, self.reader.getDefaultReadLimit()) != self.at:
-            found += self.trigger()
-        return found
-
-
 def addresses(found: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    return sorted((row["_topic_partition"], row["_offset"]) for row in found)
+    return sorted(map(address, found))
 
 
 def test_a_stream_in_small_batches_has_every_record_once(stage: Stage) -> None:
     schema_id = filled(stage, 200)
-    stream = Stream(stage, startingOffsets="earliest", maxOffsetsPerTrigger=500)
+    stream = stream_of(stage, startingOffsets="earliest", maxOffsetsPerTrigger=500)
     found = stream.all()
     assert len(stream.planned) > 5
     for begin, end in stream.planned:
@@ -271,7 +211,7 @@ def test_a_stream_in_small_batches_has_every_record_once(stage: Stage) -> None:
 def test_a_new_stream_begins_at_the_end_and_its_first_batch_fixes_where_that_was(stage: Stage) -> None:
     """Fault: begun at `latest` and ended before the first record, a query forgot where it had begun, and began again later."""
     schema_id = filled(stage, 10, 1)
-    stream = Stream(stage)
+    stream = stream_of(stage)
     assert stream.trigger() == []
     assert len(stream.planned) == 1, "an empty batch is in the checkpoint"
     stage.send([(0, LONG_AGO_MS, click(schema_id, 77))])
@@ -281,7 +221,7 @@ def test_a_new_stream_begins_at_the_end_and_its_first_batch_fixes_where_that_was
 
 def test_partitions_that_are_added_are_found_and_read_from_their_start(stage: Stage) -> None:
     schema_id = filled(stage, 10, 1)
-    stream = Stream(stage)
+    stream = stream_of(stage)
     assert stream.all() == []
     admin = AdminClient({"bootstrap.servers": stage.broker.address})
     admin.create_partitions([NewPartitions(stage.topic, 3)])[stage.topic].result(20)
@@ -291,7 +231,7 @@ def test_partitions_that_are_added_are_found_and_read_from_their_start(stage: St
 
 def test_available_now_ends_where_the_log_ended(stage: Stage) -> None:
     schema_id = filled(stage, 100, 2)
-    stream = Stream(stage, startingOffsets="earliest", maxOffsetsPerTrigger=1_000)
+    stream = stream_of(stage, startingOffsets="earliest", maxOffsetsPerTrigger=1_000)
     stream.reader.prepareForTriggerAvailableNow()
     stage.send([(n % 2, LONG_AGO_MS, click(schema_id, n)) for n in range(100)])
     found, limit = [], stream.reader.getDefaultReadLimit()
@@ -306,8 +246,8 @@ def test_available_now_ends_where_the_log_ended(stage: Stage) -> None:
 
 def test_a_stream_names_what_retention_took_in_its_progress(stage: Stage) -> None:
     schema_id = filled(stage, 100, 1)
-    strict = Stream(stage, startingOffsets="earliest")
-    lax = Stream(stage, startingOffsets="earliest", failOnDataLoss="false")
+    strict = stream_of(stage, startingOffsets="earliest")
+    lax = stream_of(stage, startingOffsets="earliest", failOnDataLoss="false")
     for stream in (strict, lax):
         assert len(stream.all()) == 100
     stage.send([(0, LONG_AGO_MS, click(schema_id, n)) for n in range(10)])
@@ -329,8 +269,8 @@ def test_a_stream_names_what_retention_took_in_its_progress(stage: Stage) -> Non
 def test_a_topic_that_was_made_anew_is_told_from_the_old_one(stage: Stage) -> None:
     """Fault: with as many records as before, a stream would go on in the middle of the new log."""
     schema_id = filled(stage, 50, 1)
-    strict = Stream(stage, startingOffsets="earliest")
-    lax = Stream(stage, startingOffsets="earliest", failOnDataLoss="false")
+    strict = stream_of(stage, startingOffsets="earliest")
+    lax = stream_of(stage, startingOffsets="earliest", failOnDataLoss="false")
     for stream in (strict, lax):
         assert len(stream.all()) == 50
     admin = AdminClient({"bootstrap.servers": stage.broker.address})
@@ -344,15 +284,12 @@ def test_a_topic_that_was_made_anew_is_told_from_the_old_one(stage: Stage) -> No
 
 def test_a_broker_that_is_killed_is_waited_for(stage: Stage) -> None:
     filled(stage, 50)
-    stream = Stream(stage, startingOffsets="earliest", maxOffsetsPerTrigger=1_000)
+    stream = stream_of(stage, startingOffsets="earliest", maxOffsetsPerTrigger=1_000)
     found = stream.trigger()
     stage.broker.kill()
     try:
-        impatient = Stream.__new__(Stream)
-        impatient.stage, impatient.options = stage, {"waitMs": NEVER_WAITED_MS}
-        with pytest.raises(Exception, match=stage.broker.address) as refused:
-            impatient._reader().initialOffset()
-        assert "refused" in str(refused.value) or "connect" in str(refused.value)
+        with pytest.raises(BrokerUnreachable, match=stage.broker.address):
+            stream_of(stage, waitMs=1)
     finally:
         stage.broker.launch()
     found += stream.all()
@@ -375,9 +312,9 @@ def test_options_that_cannot_be_used_are_named(stage: Stage) -> None:
     ):
         with pytest.raises(WarehouseError, match=told):
             batch(stage, **options).partitions()
-    found, _ = source(stage, {"endingOffsets": "latest"})
+    found, _ = source(words(stage, {"endingOffsets": "latest"}))
     with pytest.raises(BadOption, match="a stream has no such option"):
         found.streamReader(found.schema())
-    stream = Stream(stage)
+    stream = stream_of(stage)
     with pytest.raises(WarehouseError, match="checkpointLocation of its own"):
         stream.reader.latestOffset({"another": {"0": 1}}, ReadAllAvailable())

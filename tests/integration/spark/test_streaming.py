@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -43,7 +43,10 @@ def sink(stage: Stage, frame: DataFrame, name: str = "query") -> Any:
 
 
 def addresses(session: SparkSession, stage: Stage, name: str = "query") -> list[tuple[int, int]]:
-    found = session.read.parquet(str(stage.home / name / "rows")).select("_topic_partition", "_offset").collect()
+    try:
+        found = session.read.parquet(str(stage.home / name / "rows")).select("_topic_partition", "_offset").collect()
+    except AnalysisException:
+        return []  # no file is committed yet
     return sorted((row[0], row[1]) for row in found)
 
 
@@ -82,16 +85,12 @@ def test_a_running_stream_sees_what_comes_and_ends_at_a_field_that_it_has_no_col
     stage.create(3)
     strict = session.readStream.format("headrace").options(**options(stage)).load()
     lax = session.readStream.format("headrace").options(**options(stage, newFields="ignore")).load()
-    queries = [
-        sink(stage, frame, name).trigger(processingTime="200 milliseconds").start()
-        for frame, name in ((strict, "strict"), (lax, "lax"))
-    ]
+    frames = {"strict": strict, "lax": lax}
+    queries = [sink(stage, frames[name], name).trigger(processingTime="200 milliseconds").start() for name in frames]
     eventually(lambda: all(query.lastProgress for query in queries), within_ms=BUSY_MS, what="the first batches")
     send(stage, schema_id, range(30))
-    both = ("strict", "lax")
-    eventually(
-        lambda: all(addresses(session, stage, one) == in_the_log(stage) for one in both), within_ms=BUSY_MS, what="30 rows"
-    )
+    for name in frames:
+        eventually(lambda name=name: addresses(session, stage, name) == in_the_log(stage), within_ms=BUSY_MS, what="30 rows")
     wider = stage.register(WIDER)
     stage.send([(0, LONG_AGO_MS, event(wider, WIDER, {"path": "/new", "status": 1, "referrer": "elsewhere"}))])
     with pytest.raises(StreamingQueryException, match=rf"schema id {wider} have field\(s\) referrer"):
@@ -145,7 +144,8 @@ from pathlib import Path
 from headrace.spark.load.session import start_session
 bootstrap, topic, registry, home, until = sys.argv[1:]
 session = start_session("killed", Path(home) / "scratch", master="local[2]")
-words = {"bootstrap": bootstrap, "topic": topic, "registry": registry, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "2000"}
+words = {"bootstrap": bootstrap, "topic": topic, "registry": registry, "startingOffsets": "earliest"}
+words["maxOffsetsPerTrigger"] = "4000"
 stream = session.readStream.format("headrace").options(**words).load()
 
 def put(frame, number):  # idempotent: a batch that comes again takes the place of itself
@@ -174,7 +174,7 @@ def test_killed_drivers_and_brokers_lose_and_double_nothing(stage: Stage, seed: 
     send(stage, schema_id, range(600))
     first = driver(stage, "ever")
     try:
-        eventually(lambda: len(list((stage.home / "rows").glob("*"))) >= 2 + seed % 5, within_ms=BUSY_MS, what="some batches")
+        eventually(lambda: len(list((stage.home / "rows").glob("*"))) > seed % 4, within_ms=BUSY_MS, what="some batches")
         stage.broker.kill()
     finally:
         for pid in descendants(first.pid):
