@@ -22,7 +22,8 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads test-clients test-security test-kafka test-stores test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads kill-cluster kill-commits test-clients test-security test-kafka test-stores \
+	test-cluster test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -79,6 +80,9 @@ test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (
 test-stores: install ## Loads into a folder, an object store and a REST catalog, killed on the way (needs Java, PostgreSQL, Go, Maven; ten minutes)
 	$(BIN)/pytest -rs tests/integration/stores
 
+test-cluster: install ## Loads on a Spark cluster of this machine, by spark-submit, with workers that die (needs Java, PostgreSQL, Go; ten minutes)
+	$(BIN)/pytest -rs tests/integration/cluster
+
 test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
 	HEADRACE_SCHEMATHESIS=$(CURDIR)/.venv-openapi/bin/schemathesis $(BIN)/pytest tests/openapi
@@ -94,6 +98,12 @@ chaos-mirror: install ## Kill mirror, source and destination for 100 rounds; com
 
 kill-loads: install ## Kill loads of all topics at random, and check every record after each (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.integration.spark.kill_rounds $(ARGUMENTS)
+
+kill-cluster: install ## Kill executors, workers and drivers of loads on a Spark cluster, and lose catalog answers (ARGUMENTS='--rounds 20 --catalog rest')
+	@$(BIN)/python -m tests.integration.cluster.kill_rounds $(ARGUMENTS)
+
+kill-commits: install ## Kill loads at their commits behind a catalog that loses answers, without Spark (ARGUMENTS='--rounds 200 --catalog rest')
+	@$(BIN)/python -m tests.integration.cluster.commit_rounds $(ARGUMENTS)
 
 bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)
 	@$(BIN)/python -m bench
