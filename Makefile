@@ -21,8 +21,8 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
-.PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads kill-compactions kill-streams test-clients test-security test-kafka test-stores test-openapi packages bench
+TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9 -]*\):.*\#\# .*/\1/p' $(MAKEFILE_LIST))
+.PHONY: $(TARGETS)
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -79,6 +79,9 @@ test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (
 test-stores: install ## Loads into a folder, an object store and a REST catalog, killed on the way (needs Java, PostgreSQL, Go, Maven; ten minutes)
 	$(BIN)/pytest -rs tests/integration/stores
 
+test-cluster: install ## Loads on a Spark cluster of this machine, by spark-submit, with workers that die (needs Java, PostgreSQL, Go; ten minutes)
+	$(BIN)/pytest -rs tests/integration/cluster
+
 test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
 	HEADRACE_SCHEMATHESIS=$(CURDIR)/.venv-openapi/bin/schemathesis $(BIN)/pytest tests/openapi
@@ -100,6 +103,12 @@ kill-compactions: install ## Kill compactions, retentions and clean-ups at each 
 
 kill-streams: install ## Kill Spark streams and their broker 20 times, and check every row after each (half an hour)
 	@HEADRACE_STREAM_KILLS=20 $(BIN)/pytest -q -n0 tests/integration/spark/test_streaming.py -k killed
+
+kill-cluster: install ## Kill executors, workers and drivers of loads on a Spark cluster, and lose catalog answers (ARGUMENTS='--rounds 20 --catalog rest')
+	@$(BIN)/python -m tests.integration.cluster.kill_rounds $(ARGUMENTS)
+
+kill-commits: install ## Kill loads at their commits behind a catalog that loses answers, without Spark (ARGUMENTS='--rounds 200 --catalog rest')
+	@$(BIN)/python -m tests.integration.cluster.commit_rounds $(ARGUMENTS)
 
 bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)
 	@$(BIN)/python -m bench

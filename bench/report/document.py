@@ -106,6 +106,9 @@ def _number(digits: int, unit: str = "") -> Any:
 
 _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "messages_per_s": ("messages/s", rate),
+    "rows_per_s": ("rows/s", rate),
+    "cpu_us_per_row": ("CPU µs a row, all processes", _number(2)),
+    "cpu_s": ("CPU s", _number(1)),
     "mb_per_s": ("MB/s", _number(0)),
     "line_mb_per_s": ("MB/s over the line", _number(2)),
     "mb_per_cpu_s": ("MB a CPU second", _number(1)),

@@ -45,7 +45,17 @@ Batches = Callable[[OffsetRange, Callable[[CorruptOffsets], None]], Iterator[tup
 
 
 def read_records(batches: Batches, wanted: OffsetRange) -> Iterator[Record | Unreadable]:
-    """Yield every record whose offset is in `wanted`, in order, and every unreadable range that begins in it.
+    """As `read_runs`, one by one."""
+    for one in read_runs(batches, wanted):
+        if isinstance(one, Unreadable):
+            yield one
+        else:
+            yield from one
+
+
+def read_runs(batches: Batches, wanted: OffsetRange) -> Iterator[list[Record] | Unreadable]:
+    """Yield every record whose offset is in `wanted`, in order, those of a batch together, and every unreadable range that begins
+    in it.
 
     An unreadable range that begins before `wanted` belongs to the neighbour, so it is returned once, however the ranges were cut.
     A batch that cannot be opened to its end is one unreadable range, because the audit counts it as a whole.
@@ -79,9 +89,9 @@ def read_records(batches: Batches, wanted: OffsetRange) -> Iterator[Record | Unr
                 yield _unopened(wanted.partition, header, batch, str(error))
             continue
         if wanted.from_offset <= header.base_offset and (not records or records[-1].offset < wanted.to_offset):
-            yield from records
+            yield records
         else:
-            yield from (record for record in records if wanted.from_offset <= record.offset < wanted.to_offset)
+            yield [record for record in records if wanted.from_offset <= record.offset < wanted.to_offset]
     yield from waiting
 
 

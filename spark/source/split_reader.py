@@ -4,8 +4,11 @@ Knows nothing of Spark; all its surroundings are passed in. Memory: one block of
 fetch.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
@@ -21,11 +24,12 @@ from ..errors import UnusableRecord
 from .decoding import Decoder, Rejected
 from .digest import MODULUS, row_hashes
 from .offset_ranges import OffsetRange
-from .record_reader import Batches, Unreadable, read_records
+from .record_reader import Batches, Unreadable, read_runs
 from .task_reports import TaskReport
 
 BLOCK_RECORDS = 8_192
 BLOCK_BYTES = 4 << 20
+_VALUE = itemgetter(Record._fields.index("value"))
 
 
 class Quarantine(Protocol):
@@ -85,16 +89,23 @@ class SplitReader:
         """Yield every row of the split. After the last row, flush the quarantine, then hand over the report."""
         block: list[Record] = []
         size_bytes = 0
-        for one in read_records(self._batches, self._split):
+        for one in read_runs(self._batches, self._split):
             if isinstance(one, Unreadable):
                 self._put_unreadable(one)
                 continue
-            self._tally.last_timestamp_ms = one.timestamp_ms
-            block.append(one)
-            size_bytes += len(one.value or b"")
-            if len(block) >= BLOCK_RECORDS or size_bytes >= BLOCK_BYTES:
-                yield from self._decode(block)
-                block, size_bytes = [], 0
+            if one:
+                self._tally.last_timestamp_ms = one[-1].timestamp_ms
+            at = 0
+            while at < len(one):
+                some = one[at : at + BLOCK_RECORDS - len(block)]
+                ends = [*accumulate(len(value or b"") for value in map(_VALUE, some))]
+                some = some[: bisect_left(ends, BLOCK_BYTES - size_bytes) + 1]
+                block += some
+                size_bytes += ends[len(some) - 1]
+                at += len(some)
+                if len(block) >= BLOCK_RECORDS or size_bytes >= BLOCK_BYTES:
+                    yield from self._decode(block)
+                    block, size_bytes = [], 0
         if block:
             yield from self._decode(block)
         if self._quarantine is not None:
