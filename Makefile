@@ -22,7 +22,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads test-clients test-security test-kafka test-stores test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads test-clients test-security test-kafka test-stores test-containers test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -78,6 +78,12 @@ test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (
 
 test-stores: install ## Loads into a folder, an object store and a REST catalog, killed on the way (needs Java, PostgreSQL, Go, Maven; ten minutes)
 	$(BIN)/pytest -rs tests/integration/stores
+
+test-containers: install ## Build the images, and run the compose file's two datacenters from them (root; needs buildah, mmdebstrap; twenty minutes)
+	@test -x .venv-containers/bin/python || { $(PYTHON) -m venv .venv-containers \
+		&& .venv-containers/bin/pip install --quiet kubernetes-validate==1.37.0 \
+		&& .venv-containers/bin/pip install --quiet --no-deps docker-compose==1.29.2; }
+	HEADRACE_SCHEMAS=$(CURDIR)/.venv-containers/bin/python $(BIN)/pytest -rs tests/containers
 
 test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
