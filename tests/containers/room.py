@@ -20,6 +20,7 @@ from tests.support.processes import Process
 ROOT = Path(__file__).parents[2]
 CONTAINERS = ROOT / "deploy" / "containers"
 DEBIAN = "docker.io/library/debian:bookworm-slim"
+AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 SUBNETS = {"live": "10.217.1", "offline": "10.217.2"}
 
 
@@ -45,6 +46,9 @@ class Images:
                 run("mmdebstrap", "--variant=minbase", "--include=ca-certificates", "bookworm", base, timeout_s=1_800)
             made = run(*self._buildah, "from", "scratch").strip()
             run(*self._buildah, "add", made, base, "/")
+            # Whom this machine trusts, the builds trust: a registry of packages may stand behind a certificate of its own.
+            run(*self._buildah, "add", made, AUTHORITIES, AUTHORITIES)
+            run(*self._buildah, "config", "--env", f"PIP_CERT={AUTHORITIES}", made)
             run(*self._buildah, "config", "--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", made)
             run(*self._buildah, "commit", "--rm", made, DEBIAN)
         words = ["bud", "--layers", "--isolation", "chroot", "--pull-never", "--file", str(CONTAINERS / "Dockerfile")]
