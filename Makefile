@@ -82,6 +82,12 @@ test-stores: install ## Loads into a folder, an object store and a REST catalog,
 test-cluster: install ## Loads on a Spark cluster of this machine, by spark-submit, with workers that die (needs Java, PostgreSQL, Go; ten minutes)
 	$(BIN)/pytest -rs tests/integration/cluster
 
+test-containers: install ## Build the images, and run the compose file's two datacenters from them (root; needs buildah, mmdebstrap; twenty minutes)
+	@test -x .venv-containers/bin/python || { $(PYTHON) -m venv .venv-containers \
+		&& .venv-containers/bin/pip install --quiet kubernetes-validate==1.37.0 \
+		&& .venv-containers/bin/pip install --quiet --no-deps docker-compose==1.29.2; }
+	HEADRACE_SCHEMAS=$(CURDIR)/.venv-containers/bin/python $(BIN)/pytest -rs tests/containers
+
 test-openapi: install ## Check the schema registry against its OpenAPI document with schemathesis (own environment, a few minutes)
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
 	HEADRACE_SCHEMATHESIS=$(CURDIR)/.venv-openapi/bin/schemathesis $(BIN)/pytest tests/openapi

@@ -1,5 +1,5 @@
 #!/usr/bin/python3 -I
-"""Exit 0 when an address answers: `headrace-probe http://127.0.0.1:9094/healthz`, or `tcp://127.0.0.1:2181`. Else say why, exit 1."""
+"""Exit 0 when an address answers, http://127.0.0.1:9094/healthz or tcp://127.0.0.1:2181, say; else say why and exit 1."""
 
 import socket
 import sys

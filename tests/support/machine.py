@@ -69,6 +69,20 @@ def lacking_promtool() -> str | None:
 
 
 @cache
+def lacking_containers() -> str | None:
+    """Return what this machine lacks to build images and to run what is in them; None if nothing."""
+    if os.geteuid() != 0:
+        return "wants root, to build images and to give processes roots and networks of their own"
+    lacking = [
+        program for program in ("buildah", "mmdebstrap", "ip", "unshare", "setpriv", "curl") if shutil.which(program) is None
+    ]
+    if lacking:
+        return f"wants {', '.join(lacking)} (Debian: buildah, mmdebstrap, iproute2, util-linux, curl)"
+    refused = _refused(["unshare", "--mount", "--net", "true"])
+    return None if refused is None else f"wants networks and mounts of its own, which are refused ({refused})"
+
+
+@cache
 def lacking_systemd_analyze() -> str | None:
     """Return that there is no program that checks units, None where there is one."""
     return None if shutil.which("systemd-analyze") else "wants systemd-analyze (Debian: systemd)"
@@ -127,6 +141,7 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
     "postgresql": lacking_postgresql,
     "logrotate": lacking_logrotate,
     "promtool": lacking_promtool,
+    "containers": lacking_containers,
     "systemd-analyze": lacking_systemd_analyze,
     "haproxy": lacking_haproxy,
     "native": lacking_native,
