@@ -4,6 +4,7 @@ from typing import Any
 
 from .... import __version__
 from ..topic_store import TopicStore
+from ..write_gate import WriteGate
 from .endpoints_subjects import Routes
 from .http_exchange import Answer, Exchange
 from .openapi import document
@@ -14,7 +15,7 @@ REGISTRY_CLUSTER = "schema-registry"
 """Confluent's own default for the name of a group of registries."""
 
 
-def routes(store: TopicStore) -> Routes:
+def routes(store: TopicStore, gate: WriteGate) -> Routes:
     """Return method, path and endpoint of each."""
 
     def front(ask: Exchange) -> Any:
@@ -40,6 +41,8 @@ def routes(store: TopicStore) -> Routes:
             "is_caught_up": store.is_caught_up,
             "next_offset": store.next_offset,
             "trouble": store.trouble,
+            "mode": "READONLY" if gate.is_read_only else "READWRITE",
+            **_leader(gate),
             **counts,
         }
 
@@ -63,3 +66,11 @@ def routes(store: TopicStore) -> Routes:
         ("GET", "/readyz", ready),
         ("GET", "/openapi.json", described),
     ]
+
+
+def _leader(gate: WriteGate) -> dict[str, Any]:
+    """Return who leads; nothing where nobody is elected."""
+    facts = gate.facts()
+    if facts is None:
+        return {}
+    return {"leader": facts.leader, "is_leader": facts.is_leader, "leader_epoch": facts.epoch, "leader_trouble": facts.trouble}
