@@ -4,7 +4,7 @@ The next fetch runs while an append is in flight. Memory is bounded by one fetch
 no decision about offsets. A failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..audit.model.messages import EXPIRED
@@ -77,6 +77,9 @@ class Forwarder:
         self._served: dict[TopicPartition, int] = {}
         """The number of the last fetch that brought something of a partition."""
         self._fetcher = Fetcher(source, max_wait_ms=FETCH_WAIT_MS, partition_max_bytes=limits.least_partition_bytes)
+        self.wait_ms = FETCH_WAIT_MS
+        self.admitted: Callable[[list[FetchedPartition]], list[FetchedPartition]] = list
+        """Returns what may be appended of a fetch: all of it, or nothing yet. The rest is fetched again."""
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
@@ -94,7 +97,7 @@ class Forwarder:
         self._resume()
         self._skip()
         self._look_at_destination()
-        fetched = self._fetch()
+        fetched = self.admitted(self._fetch())
         self.finish()
         appends = [append for one in fetched if (append := self._take(one)) is not None]
         if appends:
@@ -276,7 +279,7 @@ class Forwarder:
         wanted = dict(sorted(wanted.items(), key=lambda one: self._served.get(one[0], 0)))
         self._fetcher.max_bytes = self.governor.fetch_bytes(wanted, self._fetch_size.bytes_of_all)
         self._fetcher.partition_max_bytes = min(self._fetcher.max_bytes, self._fetch_size.bytes)
-        self._fetcher.max_wait_ms = 0 if self._destination.is_busy else FETCH_WAIT_MS
+        self._fetcher.max_wait_ms = 0 if self._destination.is_busy else self.wait_ms
         began_ms = self._clock.monotonic_ms()
         try:
             fetched = self._fetcher.fetch(wanted)
