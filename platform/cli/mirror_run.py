@@ -55,6 +55,11 @@ def configure(actions: "Actions") -> None:
     add_topics(run)
     add_naming(run)
     run.add_argument(
+        "--no-schemas",
+        action="store_true",
+        help="do not copy the schema registry's topic; by default no data is appended before the schemas it was written with",
+    )
+    run.add_argument(
         "--replication-factor",
         type=int,
         default=-1,
@@ -147,6 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
         audit_bootstrap=arguments.audit_bootstrap or arguments.source,
         name=arguments.name,
         naming=naming_of(arguments),
+        mirrors_schemas=not arguments.no_schemas,
         sync=_sync_of(arguments),
         replication_factor=arguments.replication_factor,
         allows_retention=arguments.allow_retention,

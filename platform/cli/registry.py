@@ -24,6 +24,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_access(run)
     run.add_argument("--bootstrap", default=layout.live_bootstrap, help="the live cluster (default %(default)s)")
     run.add_argument("--topic", default=SCHEMAS_TOPIC, help="where the schemas are kept (default %(default)s)")
+    run.add_argument("--read-only", action="store_true", help="serve a topic that a mirror writes; writes are refused with 42205")
+    run.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[/CHROOT]",
+        help="elect one of several registries of this topic there: it writes, the others forward (default: nobody is elected)",
+    )
+    run.add_argument(
+        "--session-timeout-ms",
+        type=int,
+        default=4_000,
+        metavar="MS",
+        help="how long a dead leader's seat stays taken (default %(default)s)",
+    )
+    run.add_argument("--advertised-url", metavar="URL", help="where the other registries reach this one (default: host and port)")
     run.add_argument(
         "--request-timeout-ms",
         type=int,
@@ -45,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
         host=arguments.host,
         access=access_of(arguments),
         topic=arguments.topic,
+        is_read_only=arguments.read_only,
+        zookeeper=arguments.zookeeper,
+        session_ms=arguments.session_timeout_ms,
+        advertised_url=arguments.advertised_url,
         status_file=arguments.status_file,
         request_timeout_ms=arguments.request_timeout_ms,
     )

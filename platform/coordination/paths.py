@@ -10,6 +10,8 @@
     /mirror/sources/{topic}/{part}               persistent  id of the source's topic of which this is a copy
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
+    /leaders/{name}/holder                       ephemeral   JSON url, epoch: the process that leads
+    /leaders/{name}/epoch                        persistent  decimal: the epoch of the last leader
 
 `group_step` says how a group's id is written.
 
@@ -137,3 +139,11 @@ def restate_request(tier: str, topic: str, partition: int) -> str:
 
 def mirror_source(topic: str, partition: int) -> str:
     return f"/mirror/sources/{topic_step(topic)}/{partition_step(partition)}"
+
+
+def leader_seat(name: str) -> str:
+    return f"/leaders/{step('seat', name)}/holder"
+
+
+def leader_epoch(name: str) -> str:
+    return f"/leaders/{step('seat', name)}/epoch"

@@ -69,8 +69,19 @@ class _InFlight:
 class Destination:
     """One destination cluster; used by the forwarder's thread alone."""
 
-    def __init__(self, cluster: Cluster, topics: TopicRegistry, brokers: BrokerRegistry, naming: Naming | None = None) -> None:
-        """`naming`: what topics of the source are called here. Callers speak of the source's names alone."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: TopicRegistry,
+        brokers: BrokerRegistry,
+        naming: Naming | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """`naming`: what topics of the source are called here. Callers speak of the source's names alone. `config`: settings of
+        topics that are made, besides what makes them mirrors.
+        """
+        self._config = {**MIRROR_CONFIG, **(config or {})}
         self.cluster = cluster
         self._naming = naming or Naming()
         self._topics = topics
@@ -89,7 +100,7 @@ class Destination:
         try:
             present = len(self.cluster.partitions(topic))
         except UnknownTopic:
-            create_topic(self.cluster, topic, partition_count, MIRROR_CONFIG, timeout_ms=CREATE_TIMEOUT_MS)
+            create_topic(self.cluster, topic, partition_count, self._config, timeout_ms=CREATE_TIMEOUT_MS)
             log.info("topic_created", topic=topic, partitions=partition_count)
             return
         if present < partition_count:

@@ -5,7 +5,7 @@ the same time. Memory is bounded by one fetch response and one request for each 
 failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..audit.model.messages import EXPIRED
@@ -64,6 +64,9 @@ class Forwarder:
         self._from_source = SourceFetch(source, limits or Limits(), self.governor, clock)
         self._resumed: set[TopicPartition] = set()
         """Since the fetch was asked for: what comes of them may be of another log."""
+        self.wait_ms = FETCH_WAIT_MS
+        self.admitted: Callable[[list[FetchedPartition]], list[FetchedPartition]] = list
+        """Returns what may be appended of a fetch: all of it, or nothing yet. The rest is fetched again."""
         self._copies: dict[TopicPartition, PartitionCopy] = {}
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
@@ -81,7 +84,7 @@ class Forwarder:
         self._resume()
         self._skip()
         self._look_at_destination()
-        fetched = self._fetch()
+        fetched = self.admitted(self._fetch())
         self.finish()
         appends = [append for one in fetched if (append := self._take(one)) is not None]
         if appends:
@@ -258,7 +261,7 @@ class Forwarder:
         """Return what came. Where the source holds more, that is asked for before this returns."""
         fetched = self._receive()
         if not fetched:
-            self._ask({}, 0 if self._destination.is_busy else FETCH_WAIT_MS)
+            self._ask({}, 0 if self._destination.is_busy else self.wait_ms)
             fetched = self._receive()
         if any(one.batches and one.next_offset < one.high_watermark for one in fetched):
             self._ask({TopicPartition(one.topic, one.partition): one.next_offset for one in fetched}, 0)
@@ -267,11 +270,8 @@ class Forwarder:
     def _ask(self, follows: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
         """Ask for every partition that is due: from where `follows` says, else from where its copy goes on."""
         now_ms = self._clock.monotonic_ms()
-        due = {
-            name: follows.get(name, copy.fetch_offset)
-            for name, copy in self._copies.items()
-            if partition_copy.is_due_to_fetch(copy, now_ms)
-        }
+        copies = {name: copy for name, copy in self._copies.items() if partition_copy.is_due_to_fetch(copy, now_ms)}
+        due = {name: follows.get(name, copy.fetch_offset) for name, copy in copies.items()}
         self._resumed.clear()
         try:
             self._from_source.ask(due, max_wait_ms)
@@ -284,8 +284,8 @@ class Forwarder:
         except OffsetOutOfRange as error:
             name = TopicPartition(error.topic, error.partition)
             if self._is_awaited(name, error.offset):
-                copy = partition_copy.out_of_range(self._copies[name], error.log_start_offset, self._clock.monotonic_ms())
-                self._move(name, copy)
+                before, now_ms = self._copies[name], self._clock.monotonic_ms()
+                self._move(name, partition_copy.out_of_range(before, error.log_start_offset, now_ms))
             return []
         except HeadraceError as error:
             self._trouble([name for name, offset in self._from_source.wanted.items() if self._is_awaited(name, offset)], error)
@@ -300,10 +300,8 @@ class Forwarder:
 
     def _is_awaited(self, name: TopicPartition, requested_offset: int) -> bool:
         """Return whether the partition still goes on there. It does not if an append has failed since the fetch was asked for."""
-        copy = self._copies.get(name)
-        if copy is None or copy.phase is not Phase.COPYING or name in self._resumed:
-            return False
-        return copy.fetch_offset == requested_offset
+        copy = None if name in self._resumed else self._copies.get(name)
+        return copy is not None and copy.phase is Phase.COPYING and copy.fetch_offset == requested_offset
 
     def _take(self, one: FetchedPartition) -> Append | None:
         """Carry out the plan for one fetched partition; return the append, if there is one."""

@@ -17,12 +17,9 @@ from ..client.connection.cluster import Cluster
 from ..client.consumer.group_positions import GroupPositions
 from ..client.fetch.fetched import TopicPartition
 from ..client.producer.producer import Producer
-from ..coordination.brokers import BrokerRegistry
-from ..coordination.mirror_sources import MirrorSources
 from ..coordination.positions import AuditPositions
 from ..coordination.restate_requests import RestateRequests
 from ..coordination.session import Session
-from ..coordination.topics import TopicRegistry
 from ..errors import HeadraceError
 from ..runtime.clock import SystemClock
 from ..runtime.lifecycle import Lifecycle, StopSignal
@@ -31,18 +28,15 @@ from ..runtime.monitoring.status_pages import PagesAddress, StatusPages
 from ..runtime.status import StatusFile
 from . import stall
 from .control.orders_file import OrdersFile, orders_path
-from .destination import Destination
 from .engine import Engine, Mode, engine_of, mode_for
 from .errors import MirrorError, SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
+from .forwarders import Pair, forwarder_of, schemas_copy_of
 from .metrics import metrics
 from .quarantine import CorruptRanges
-from .restamped.destination_topics import DestinationTopics
-from .restamped.forwarder import RestampedForwarder
-from .restamped.placed_sink import PlacedSink
-from .restamped.sink import Sink
-from .restamped.transactional_sink import TransactionalSink
 from .restatement import Restatement
+from .schemas.schemas_copy import SchemasCopy
+from .schemas.schemas_first import SchemasFirst
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
 from .status_facts import facts, orders_facts
@@ -83,6 +77,8 @@ class MirrorSettings:
     """The name of the ledger and of the transactional id: two mirrors to one Kafka cluster need two names."""
     naming: Naming = field(default_factory=Naming)
     """Which topics are copied, and their names in the destination."""
+    mirrors_schemas: bool = True
+    """Copy the schema registry's topic too, and append no data before the schemas that it was written with."""
     sync: SyncSettings = field(default_factory=SyncSettings)
     """What is copied besides records."""
     replication_factor: int = -1
@@ -117,6 +113,8 @@ class Mirror:
         self._audit: Cluster | None = None
         self._source_ends: SourceEnds | None = None
         self._orders = OrdersFile(None if settings.status_file is None else orders_path(settings.status_file))
+        self._schemas: SchemasCopy | None = None
+        self._schemas_first: SchemasFirst | None = None
         self._sync: Sync | None = None
         self._progress = Progress()
         self._stalled: str | None = None
@@ -147,11 +145,9 @@ class Mirror:
         pages = StatusPages("mirror", settings.pages, self._status, self._clock, metrics)
         pages.start()
         self._life.started("metrics and health", pages.stop)
-        source = Cluster(settings.source, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
-        target = Cluster(settings.destination, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
+        source, target = self._connected(settings.source), self._connected(settings.destination)
         self._audit = Cluster(settings.audit_bootstrap, client_id="headrace-mirror-audit", request_timeout_ms=REQUEST_TIMEOUT_MS)
-        for cluster in (source, target, self._audit):
-            self._life.started(f"connections to {cluster.bootstrap}", cluster.close)
+        self._life.started(f"connections to {settings.audit_bootstrap}", self._audit.close)
         engines = self._engines(source, target, stop)
         if engines is None:
             return
@@ -175,18 +171,10 @@ class Mirror:
             clock=self._clock,
         )
         quarantine = CorruptRanges(producer, self._clock, cluster=settings.source_name)
-        if session is not None:
-            self._forwarder = Forwarder(
-                source=source,
-                destination=Destination(target, TopicRegistry(session), BrokerRegistry(session), settings.naming),
-                reporter=self._reporter,
-                quarantine=quarantine,
-                clock=self._clock,
-                naming=settings.naming,
-                kept_ids=MirrorSources(session),
-            )
-        else:
-            self._forwarder = self._restamped(source, target, engines, quarantine)
+        pair = self._pair(source, target, engines, session, settings.name)
+        self._forwarder = forwarder_of(pair, self._reporter, quarantine, settings.naming, self._clock)
+        if settings.mirrors_schemas:
+            self._put_schemas_first(engines, session, quarantine)
         self._source_ends = SourceEnds(settings.source, settings.naming)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
@@ -223,40 +211,33 @@ class Mirror:
             if stop.wait(ENGINE_RETRY_MS):
                 return None
 
-    def _restamped(
-        self,
-        source: Cluster,
-        target: Cluster,
-        engines: tuple[Engine, Engine],
-        quarantine: CorruptRanges,
-    ) -> RestampedForwarder:
-        settings, reporter = self._settings, self._reporter
-        assert reporter is not None
-        topics = DestinationTopics(
-            target,
-            source,
-            self._clock,
-            engine=engines[1],
+    def _pair(self, source: Cluster, target: Cluster, engines: tuple[Engine, Engine], session: Session | None, name: str) -> Pair:
+        settings = self._settings
+        return Pair(
+            source=source,
+            target=target,
+            engines=engines,
+            session=session,
+            name=name,
             replication_factor=settings.replication_factor,
             allows_retention=settings.allows_retention,
-            naming=settings.naming,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
         )
-        sink: Sink = (
-            TransactionalSink(target, settings.name, self._clock, transaction_timeout_ms=settings.transaction_timeout_ms)
-            if engines[1] is Engine.KAFKA
-            else PlacedSink(target, source, settings.name, self._clock)
-        )
-        return RestampedForwarder(
-            source=source,
-            is_dense=engines[0] is Engine.KAFKA,
-            topics=topics,
-            sink=sink,
-            mirror=settings.name,
-            reporter=reporter,
-            quarantine=quarantine,
-            clock=self._clock,
-            naming=settings.naming,
-        )
+
+    def _put_schemas_first(self, engines: tuple[Engine, Engine], session: Session | None, quarantine: CorruptRanges) -> None:
+        """Let no data be appended before its schemas. Connections of its own: an append of data may be in flight meanwhile."""
+        settings = self._settings
+        ends = [self._connected(address) for address in (settings.source, settings.destination)]
+        pair = self._pair(ends[0], ends[1], engines, session, f"{settings.name}.schemas")
+        self._schemas = schemas_copy_of(pair, quarantine, self._clock)
+        self._schemas_first = SchemasFirst(self._schemas, self._clock)
+        assert self._forwarder is not None
+        self._forwarder.admitted = self._schemas_first.admitted
+
+    def _connected(self, address: str) -> Cluster:
+        cluster = Cluster(address, client_id="headrace-mirror", request_timeout_ms=REQUEST_TIMEOUT_MS)
+        self._life.started(f"connections to {address}", cluster.close)
+        return cluster
 
     def _synced(self, forwarder: Forwarder, engine: Engine) -> Sync:
         settings, is_identical = self._settings, self._mode is Mode.IDENTICAL
@@ -283,7 +264,8 @@ class Mirror:
         held = self._forwarder.governor.held(copies.keys() | self._source_ends.ends.keys())
         self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms, held)
         names = stall.stalled(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
-        error = stall.last_error(copies, names or sorted(copies), trouble)
+        held_back = None if self._schemas_first is None else self._schemas_first.waits_for
+        error = stall.last_error(copies, names or sorted(copies), trouble) or held_back
         waits = f"it waits for an answer of {settings.destination}"
         why = (
             self._orders.trouble,
@@ -308,6 +290,7 @@ class Mirror:
             unreported=int(self._report_failure is not None),
             mode=None if self._mode is None else self._mode.value,
             sync=None if self._sync is None else self._sync.facts(),
+            schemas=None if self._schemas is None else {**self._schemas.facts(), "data_waits": held_back},
             notice=orders.notice(),
             orders=orders_facts(orders, self._orders.trouble),
             **facts(copies, trouble=trouble, held=held),
@@ -336,6 +319,8 @@ class Mirror:
         thread.join(LAST_TURN_MS / 1000)
         if self._forwarder is not None:
             self._forwarder.close()
+        if self._schemas is not None:
+            self._schemas.close()
         thread.join(LAST_TURN_MS / 1000)
 
     def _report(self) -> None:

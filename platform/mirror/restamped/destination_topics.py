@@ -56,6 +56,7 @@ class DestinationTopics:
         replication_factor: int = -1,
         allows_retention: bool = False,
         naming: Naming | None = None,
+        config: Mapping[str, str] | None = None,
     ) -> None:
         """`allows_retention`: an operator wants retention by event time in the destination (`--allow-retention`)."""
         self.cluster = cluster
@@ -65,6 +66,7 @@ class DestinationTopics:
         self._replication_factor = replication_factor
         self._allows_retention = allows_retention
         self._naming = naming or Naming()
+        self._config = dict(config or {})
         self._checked_ms: dict[str, int] = {}
         self._source_settings: dict[str, Mapping[str, str]] = {}
 
@@ -80,7 +82,7 @@ class DestinationTopics:
         except UnknownTopic:
             largest = min(LARGEST_INT, int(settings.get("max.message.bytes", "1048588")) + MARGIN_BYTES)
             wanted = COPY_SETTINGS if self._engine is Engine.KAFKA else MIRROR_CONFIG
-            self._create(topic, partition_count, {**wanted, "max.message.bytes": str(largest)})
+            self._create(topic, partition_count, {**wanted, **self._config, "max.message.bytes": str(largest)})
             return
         if present < partition_count:
             add_partitions(self.cluster, topic, partition_count, timeout_ms=CREATE_TIMEOUT_MS)

@@ -109,7 +109,7 @@ class RestampedForwarder(Forwarder):
             return False
         self._resume()
         self._skip()
-        fetched = self._fetch()
+        fetched = self.admitted(self._fetch())
         portions: list[tuple[Portion, FetchedPartition, Plan]] = []
         for one in fetched:
             planned = self._plan(one)

@@ -11,9 +11,12 @@ from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
 from ...runtime.web_server import HOW_TO_PROTECT, WebServer, bound
 from ..errors import RegistryError
+from .forwarding import Forwarding
+from .leadership import SESSION_MS, Leadership
 from .registry import SchemaRegistry
 from .topic_store import TopicStore
 from .web.application import application
+from .write_gate import OpenGate, ReadOnlyGate, WriteGate
 
 log = get_logger(__name__)
 
@@ -33,6 +36,14 @@ class RegistrySettings:
     """Another address only with `access` that asks who it is: anyone who reaches the port can change schemas."""
     access: HttpAccess = field(default_factory=HttpAccess)
     topic: str = SCHEMAS_TOPIC
+    is_read_only: bool = False
+    """Serve a topic that a mirror writes: writes are refused with 42205."""
+    zookeeper: str | None = None
+    """`host:port[,…][/chroot]`: one of several registries is elected there; None: this one writes by itself."""
+    session_ms: int = SESSION_MS
+    """How long a dead leader's seat stays taken, 1,000 to 30,000 ms."""
+    advertised_url: str | None = None
+    """Where the other registries reach this one; None: its host and port."""
     status_file: Path | None = None
     request_timeout_ms: int = 5_000
     """The timeout of one request to a broker; a write may take about three of these before it fails."""
@@ -42,6 +53,10 @@ class RegistrySettings:
         faults = []
         if not 0 <= self.port < 65_536:
             faults.append(f"port {self.port} is outside 0 to 65535")
+        if self.is_read_only and self.zookeeper:
+            faults.append("a read-only registry is never elected: leave --zookeeper or --read-only out")
+        if not 1_000 <= self.session_ms <= 30_000:
+            faults.append(f"session_ms {self.session_ms} is outside 1000 to 30000")
         if self.request_timeout_ms < 100:
             faults.append(f"request_timeout_ms {self.request_timeout_ms} is below 100")
         try:
@@ -67,11 +82,19 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
         settings.topic,
         request_timeout_ms=settings.request_timeout_ms,
         write_timeout_ms=settings.request_timeout_ms * 8 // 5,
+        is_read_only=settings.is_read_only,
     )
     try:
         store.start()
         life.started("store", store.stop)
-        app = application(SchemaRegistry(store), store)
+        gate = _gate(settings, store, port)
+        forwarding = None
+        if isinstance(gate, Leadership):
+            gate.start()
+            life.started("leadership", gate.stop)
+            # Longer than a dead leader's session, so that a client need not know of the change.
+            forwarding = Forwarding(store.catch_up, within_ms=2 * settings.session_ms + settings.request_timeout_ms)
+        app = application(SchemaRegistry(store, gate=gate), store, forwarding)
         server = WebServer(app, listener, name="registry-http", most_requests=CONCURRENT_REQUESTS, access=settings.access)
         server.start()
         life.started("http", server.stop)
@@ -88,3 +111,15 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
     finally:
         status.write("stopping")
         life.stop()
+
+
+def _gate(settings: RegistrySettings, store: TopicStore, port: int) -> WriteGate:
+    if settings.is_read_only:
+        return ReadOnlyGate(settings.topic, settings.bootstrap)
+    if not settings.zookeeper:
+        return OpenGate()
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = settings.advertised_url or f"{'https' if settings.access.certificate else 'http'}://{host}:{port}"
+    return Leadership(
+        settings.zookeeper, f"schema-registry-{settings.topic}", url.rstrip("/"), store, session_ms=settings.session_ms
+    )

@@ -62,12 +62,20 @@ class SubjectDeleted:
     version: int
 
 
+@dataclass(frozen=True, slots=True)
+class Noop:
+    """Changes nothing. A new leader writes it for the epoch in its header."""
+
+
+NOOP = Noop()
 RegistryRecord = SchemaRecord | VersionRemoved | LevelRecord | ModeRecord | SubjectDeleted
 
 
-def encode(record: RegistryRecord) -> tuple[bytes, bytes | None]:
+def encode(record: RegistryRecord | Noop) -> tuple[bytes, bytes | None]:
     """Return the record's key and value."""
     match record:
+        case Noop():
+            return _bytes({"keytype": "NOOP", "magic": 0}), None
         case SchemaRecord():
             words: dict[str, Any] = {
                 "subject": record.subject,

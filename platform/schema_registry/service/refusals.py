@@ -77,6 +77,18 @@ def invalid_subject(subject: str, why: str) -> RegistryError:
     return RegistryError(f"{subject!r} is no subject's name: {why}", error_code=42208)
 
 
+class NoLeader(RegistryError):
+    """Nobody is known to lead now; soon somebody will."""
+
+
+def no_leader(why: str) -> NoLeader:
+    return NoLeader(f"No registry leads now ({why}): nothing was changed, try again", error_code=50004)
+
+
+def forwarding_failed(why: str) -> RegistryError:
+    return RegistryError(f"The write could not be sent to the leader: {why}: asking for it again is safe", error_code=50003)
+
+
 def store_failed(why: str) -> RegistryError:
     return RegistryError(f"The schemas topic cannot be used now: {why}: nothing was changed, try again", error_code=50001)
 

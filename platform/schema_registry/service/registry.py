@@ -1,8 +1,8 @@
 """The registry's operations: each decides on the state, writes to the topic, and answers from what was read back.
 
 Knows nothing of HTTP. Writes run one at a time. Each is decided on a state that has read everything the topic held when the write
-began, and is answered only after the reader has passed it. One registry should write to a topic. If two do, the topic's order
-decides, and the loser decides again (`RegistryState.apply`).
+began, and is answered only after the reader has passed it. The gate says whether this process may write (`write_gate`). If two
+do, the topic's order decides, and the loser decides again (`RegistryState.apply`).
 """
 
 import threading
@@ -18,6 +18,7 @@ from ..model.schema import Schema, parse_schema
 from . import mode_rules, refusals
 from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
 from .state import Content, RegistryState, StoredVersion
+from .write_gate import OpenGate, WriteGate
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ class Store(Protocol):
         """Return when the state holds everything that the topic holds now. Raises a 500xx `RegistryError`."""
         ...
 
-    def write(self, records: Sequence[RegistryRecord]) -> str | None:
+    def write(self, records: Sequence[RegistryRecord], epoch: int | None, /) -> str | None:
         """Return None if all records were read back and applied, else why one was refused. Raises a 500xx `RegistryError`."""
         ...
 
@@ -52,8 +53,9 @@ class Store(Protocol):
 class SchemaRegistry:
     """The registry's operations. Threads may share one."""
 
-    def __init__(self, store: Store, *, write_wait_ms: int = 15_000) -> None:
+    def __init__(self, store: Store, *, gate: WriteGate | None = None, write_wait_ms: int = 15_000) -> None:
         self._store = store
+        self._gate = gate or OpenGate()
         self._write_wait_ms = write_wait_ms
         self._writing = threading.Lock()
 
@@ -63,6 +65,15 @@ class SchemaRegistry:
         self._store.check_readable()
         with self._store.state_lock:
             yield self._store.state
+
+    @property
+    def gate(self) -> WriteGate:
+        return self._gate
+
+    def mode(self, subject: str | None) -> Mode:
+        """Return the mode that applies to a subject (None: globally) in this process."""
+        with self.reading() as state:
+            return Mode.READONLY if self._gate.is_read_only else state.mode(subject)
 
     # --- schemas -------------------------------------------------------------------------------------------------------------
 
@@ -323,7 +334,11 @@ class SchemaRegistry:
     # --- writing -------------------------------------------------------------------------------------------------------------
 
     def _change(self, decide: Callable[[], tuple[Sequence[RegistryRecord], T]]) -> T:
-        """Write what `decide` returns and return its answer; decide again if the topic's order refused the records."""
+        """Write what `decide` returns and return its answer; decide again if the topic's order refused the records.
+
+        Raises what the gate raises: MustForward if another registry leads.
+        """
+        self._gate.check()
         if not self._writing.acquire(timeout=self._write_wait_ms / 1000):
             raise RegistryError(
                 f"other writes kept this one waiting for {self._write_wait_ms} ms: nothing was changed, try again",
@@ -332,11 +347,12 @@ class SchemaRegistry:
         try:
             refused = None
             for _ in range(ATTEMPTS):
+                epoch = self._gate.check()
                 self._store.catch_up()
                 records, answer = decide()
                 if not records:
                     return answer
-                refused = self._store.write(records)
+                refused = self._store.write(records, epoch)
                 if refused is None:
                     return answer
             raise refusals.store_failed(f"another registry writes to the same topic and was quicker {ATTEMPTS} times ({refused})")

@@ -24,12 +24,14 @@ from ...wire.batch.record_batch import Record, iter_records
 from ...wire.errors import CorruptBatch
 from . import refusals
 from .cluster_identity import cluster_id
-from .records import NotARegistryRecord, RegistryRecord, decode, encode
+from .records import NOOP, Noop, NotARegistryRecord, RegistryRecord, decode, encode
 from .state import RegistryState
 
 log = get_logger(__name__)
 
 TOPIC_CONFIG = {"retention.ms": "-1", "cleanup.policy": "delete", "flush.messages": "1"}
+EPOCH_HEADER = "headrace.epoch"
+"""Record header with the leader's epoch, in decimal. A record behind one of a higher epoch is of a deposed leader: refused."""
 WRITE_HEADER = "headrace.write"
 """Record header with a token: by it the reader recognises a write of this process and notifies its writer."""
 
@@ -52,12 +54,17 @@ class TopicStore:
         *,
         request_timeout_ms: int = 5_000,
         write_timeout_ms: int = 8_000,
+        is_read_only: bool = False,
         clock: Clock | None = None,
     ) -> None:
+        """`is_read_only`: the topic is waited for and never made; nothing is written."""
         self.state = RegistryState()
         self.state_lock = threading.RLock()
         self.topic = topic
         self.bootstrap = bootstrap
+        self._writing = threading.Lock()
+        self._highest_epoch = 0
+        self._is_read_only = is_read_only
         self._partition = TopicPartition(topic, 0)
         self._request_timeout_ms = request_timeout_ms
         self._write_timeout_ms = write_timeout_ms
@@ -140,17 +147,21 @@ class TopicStore:
             if not self._moved.wait_for(lambda: self._next_offset >= end, self._request_timeout_ms / 1000):
                 raise refusals.store_failed(f"the reader of {self.topic} stands at {self._next_offset}, before its end {end}")
 
-    def write(self, records: Sequence[RegistryRecord]) -> str | None:
-        """Return None if every record was read back and applied, else why one was refused. One thread at a time.
+    def write(self, records: Sequence[RegistryRecord | Noop], epoch: int | None = None) -> str | None:
+        """Return None if every record was read back and applied, else why one was refused. One write at a time.
 
-        Raises 50001 if nothing was written, 50002 if that is unknown.
+        `epoch`: the leader's, under which the write was decided. Raises 50001 if nothing was written, 50002 if that is unknown.
         """
+        with self._writing:
+            return self._written(records, epoch)
+
+    def _written(self, records: Sequence[RegistryRecord | Noop], epoch: int | None) -> str | None:
         token = uuid.uuid4().bytes
         waiting = _Write(len(records))
         with self._moved:
             self._writes[token] = waiting
         try:
-            self._append(records, token)
+            self._append(records, token, epoch)
             with self._moved:
                 if not self._moved.wait_for(lambda: waiting.left <= 0, self._request_timeout_ms / 1000):
                     raise refusals.store_timed_out(
@@ -161,7 +172,13 @@ class TopicStore:
             with self._moved:
                 del self._writes[token]
 
-    def _append(self, records: Sequence[RegistryRecord], token: bytes) -> None:
+    def mark_epoch(self, epoch: int) -> None:
+        """Write the epoch to the topic and return when it was read back. Raises 50001, 50002, also for one that is too old."""
+        refusal = self.write([NOOP], epoch)
+        if refusal is not None:
+            raise refusals.store_failed(refusal)
+
+    def _append(self, records: Sequence[RegistryRecord | Noop], token: bytes, epoch: int | None) -> None:
         if self._producer is None:
             self._producer = Producer(
                 self._cluster,
@@ -174,7 +191,7 @@ class TopicStore:
         try:
             for record in records:
                 key, value = encode(record)
-                headers = ((WRITE_HEADER, token),)
+                headers = ((WRITE_HEADER, token), *([] if epoch is None else [(EPOCH_HEADER, str(epoch).encode())]))
                 self._producer.send(self.topic, value, key=key, partition=0, timestamp_ms=self._clock.now_ms(), headers=headers)
             self._producer.flush(self._write_timeout_ms + self._request_timeout_ms)
         except DeliveryFailed as error:
@@ -223,7 +240,8 @@ class TopicStore:
             attempt += 1
 
     def _begin(self) -> None:
-        create_topic(self._cluster, self.topic, 1, TOPIC_CONFIG, timeout_ms=self._request_timeout_ms)
+        if not self._is_read_only:
+            create_topic(self._cluster, self.topic, 1, TOPIC_CONFIG, timeout_ms=self._request_timeout_ms)
         partitions = self._cluster.partitions(self.topic)
         if len(partitions) != 1:
             self._note_damage(
@@ -264,7 +282,9 @@ class TopicStore:
         except NotARegistryRecord as error:
             log.warning("schemas_record_ignored", topic=self.topic, offset=record.offset, reason=str(error))
             return
-        refusal = None if decoded is None else self.state.apply(decoded)
+        refusal = self._deposed(record)
+        if refusal is None and decoded is not None:
+            refusal = self.state.apply(decoded)
         if refusal is not None:
             log.warning("schemas_record_refused", topic=self.topic, offset=record.offset, reason=refusal)
         token = next((bytes(value) for name, value in record.headers if name == WRITE_HEADER and value is not None), None)
@@ -272,6 +292,17 @@ class TopicStore:
         if waiting is not None:
             waiting.left -= 1
             waiting.refusal = waiting.refusal or refusal
+
+    def _deposed(self, record: Record) -> str | None:
+        """Return why the record is of a leader that was deposed before it; note a newer leader's epoch."""
+        stamp = next((bytes(value) for name, value in record.headers if name == EPOCH_HEADER and value is not None), None)
+        if stamp is None or not stamp.isdigit():
+            return None
+        epoch = int(stamp)
+        if epoch < self._highest_epoch:
+            return f"it was written under epoch {epoch}, and the leader of epoch {self._highest_epoch} had begun"
+        self._highest_epoch = epoch
+        return None
 
     def _note_trouble(self, trouble: str | None) -> None:
         if (trouble is None) != (self._trouble is None):

@@ -51,7 +51,7 @@ class MemoryStore:
             raise self.failure
         self._take_in()
 
-    def write(self, records: Sequence[RegistryRecord]) -> str | None:
+    def write(self, records: Sequence[RegistryRecord], epoch: int | None = None, /) -> str | None:
         self.before_write()
         self.topic.records.extend(encode(record) for record in records)
         refusals = self._take_in()[-len(records) :]

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ...errors import RegistryError
+from ..forwarding import Forwarding
 from ..registry import SchemaRegistry
 from ..topic_store import TopicStore
 from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
@@ -25,24 +26,24 @@ def table(registry: SchemaRegistry, store: TopicStore) -> Routes:
         *endpoints_subjects.routes(registry),
         *endpoints_schemas.routes(registry),
         *endpoints_settings.routes(registry),
-        *endpoints_about.routes(store),
+        *endpoints_about.routes(store, registry.gate),
     ]
 
 
-def application(registry: SchemaRegistry, store: TopicStore) -> ASGIApp:
-    """Return the ASGI application."""
+def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forwarding | None = None) -> ASGIApp:
+    """Return the ASGI application. `forwarding`: how writes reach the leader, where one is elected."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for method, path, endpoint in table(registry, store):
         by_path.setdefault(path, {})[method] = endpoint
     # One route for each path, so that a refused method's `Allow` names all methods served there.
-    routes = [Route(path, _by_method(endpoints), methods=list(endpoints)) for path, endpoints in by_path.items()]
+    routes = [Route(path, _by_method(endpoints, forwarding), methods=list(endpoints)) for path, endpoints in by_path.items()]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False
-    return WithMetrics(_PathAsSent(app), lambda: endpoints_about.facts(store))
+    return WithMetrics(_PathAsSent(app), lambda: endpoints_about.facts(store, registry.gate))
 
 
-def _by_method(endpoints: Mapping[str, Endpoint]) -> Callable[[Request], Any]:
-    handlers = {method: answered(endpoint) for method, endpoint in endpoints.items()}
+def _by_method(endpoints: Mapping[str, Endpoint], forwarding: Forwarding | None) -> Callable[[Request], Any]:
+    handlers = {method: answered(endpoint, None if method == "GET" else forwarding) for method, endpoint in endpoints.items()}
 
     async def handle(request: Request) -> Response:
         response: Response = await handlers["GET" if request.method == "HEAD" else request.method](request)

@@ -4,6 +4,7 @@ from typing import Any
 
 from .... import __version__
 from ..topic_store import TopicStore
+from ..write_gate import WriteGate
 from .endpoints_subjects import Routes
 from .http_exchange import Answer, Exchange
 from .openapi import document
@@ -14,12 +15,12 @@ REGISTRY_CLUSTER = "schema-registry"
 """Confluent's own default for the name of a group of registries."""
 
 
-def facts(store: TopicStore) -> dict[str, Any]:
-    """Return what /readyz says: whether the registry serves, and what it holds."""
-    return {"ready": store.is_caught_up and store.damage is None, **_words(store)}
+def facts(store: TopicStore, gate: WriteGate) -> dict[str, Any]:
+    """Return what /readyz says: whether the registry serves, who leads, and what it holds."""
+    return {"ready": store.is_caught_up and store.damage is None, **_words(store, gate)}
 
 
-def _words(store: TopicStore) -> dict[str, Any]:
+def _words(store: TopicStore, gate: WriteGate) -> dict[str, Any]:
     with store.state_lock:
         counts = store.state.counts()
     return {
@@ -28,11 +29,13 @@ def _words(store: TopicStore) -> dict[str, Any]:
         "is_caught_up": store.is_caught_up,
         "next_offset": store.next_offset,
         "trouble": store.trouble,
+        "mode": "READONLY" if gate.is_read_only else "READWRITE",
+        **_leader(gate),
         **counts,
     }
 
 
-def routes(store: TopicStore) -> Routes:
+def routes(store: TopicStore, gate: WriteGate) -> Routes:
     """Return method, path and endpoint of each."""
 
     def front(ask: Exchange) -> Any:
@@ -50,10 +53,10 @@ def routes(store: TopicStore) -> Routes:
         return {"version": __version__, "commitId": "unknown"}
 
     def healthy(ask: Exchange) -> Any:
-        return {"status": "degraded" if store.trouble else "healthy", **_words(store)}
+        return {"status": "degraded" if store.trouble else "healthy", **_words(store, gate)}
 
     def ready(ask: Exchange) -> Any:
-        words = facts(store)
+        words = facts(store, gate)
         return Answer(words, status=200 if words["ready"] else 503)
 
     def described(ask: Exchange) -> Any:
@@ -69,3 +72,11 @@ def routes(store: TopicStore) -> Routes:
         ("GET", "/readyz", ready),
         ("GET", "/openapi.json", described),
     ]
+
+
+def _leader(gate: WriteGate) -> dict[str, Any]:
+    """Return who leads; nothing where nobody is elected."""
+    facts = gate.facts()
+    if facts is None:
+        return {}
+    return {"leader": facts.leader, "is_leader": facts.is_leader, "leader_epoch": facts.epoch, "leader_trouble": facts.trouble}

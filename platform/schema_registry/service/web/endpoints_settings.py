@@ -42,13 +42,12 @@ def routes(registry: SchemaRegistry) -> Routes:
 
     def mode(ask: Exchange) -> Any:
         ask.flag("defaultToGlobal")
-        with registry.reading() as state:
-            return {"mode": state.mode(None)}
+        return {"mode": registry.mode(None)}
 
     def subject_mode(ask: Exchange) -> Any:
         subject, is_default_told = subject_of(ask), ask.flag("defaultToGlobal")
         with registry.reading() as state:
-            own = state.mode(subject) if is_default_told else state.own_mode(subject)
+            own = registry.mode(subject) if is_default_told else state.own_mode(subject)
         if own is None:
             raise refusals.no_mode(subject)
         return {"mode": own}

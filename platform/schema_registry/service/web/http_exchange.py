@@ -9,9 +9,11 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
+from anyio import to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,6 +21,7 @@ from starlette.responses import Response
 from ....runtime.logs import get_logger
 from ...errors import InvalidSchema, RegistryError
 from ...model.reference import Reference
+from ..forwarding import FORWARDED, Forwarded, Forwarding, Sent
 from ..mode_rules import ID_LIMIT
 
 log = get_logger(__name__)
@@ -122,7 +125,7 @@ class Exchange:
 Endpoint = Callable[[Exchange], Any]
 
 
-def answered(endpoint: Endpoint) -> Callable[[Request], Any]:
+def answered(endpoint: Endpoint, forwarding: Forwarding | None = None) -> Callable[[Request], Any]:
     """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response."""
 
     @functools.wraps(endpoint)
@@ -134,12 +137,20 @@ def answered(endpoint: Endpoint) -> Callable[[Request], Any]:
                 406, {"error_code": 406, "message": f"{accept!r} is not spoken: {', '.join(MEDIA_TYPES)}"}, MEDIA_TYPES[2]
             )
         try:
-            words = await run_in_threadpool(endpoint, Exchange(request, await _body(request)))
+            body = await _body(request)
+            exchange = Exchange(request, body)
+            if forwarding is None:
+                words = await run_in_threadpool(endpoint, exchange)
+            else:
+                act = partial(forwarding.answer, _as_sent(request, body), partial(endpoint, exchange))
+                words = await to_thread.run_sync(act, limiter=forwarding.writers())
         except RegistryError as error:
             return refusal(error, media_type)
         except Exception as error:
             log.error("request_failed", method=request.method, path=request.url.path, exc_info=True)
             return _json(500, {"error_code": 50001, "message": f"our own fault: {type(error).__name__}: see the log"}, media_type)
+        if isinstance(words, Forwarded):
+            return Response(words.body, status_code=words.status, media_type=words.media_type)
         if isinstance(words, Answer):
             return _json(words.status, words.words, media_type)
         return _json(200, words, media_type)
@@ -177,6 +188,20 @@ def _query(sent: bytes) -> list[tuple[str, str]]:
         raise RegistryError(
             f"the query cannot be read: {error}: send UTF-8, percent-encoded, 100 words at most", error_code=400
         ) from error
+
+
+def _as_sent(request: Request, body: bytes) -> Sent:
+    headers, query = request.headers, request.scope["query_string"]
+    target = request.scope["path"] + (f"?{query.decode('latin-1')}" if query else "")
+    return Sent(
+        method=request.method,
+        target=target,
+        body=body,
+        accept=headers.get("accept", ""),
+        content_type=headers.get("content-type", MEDIA_TYPES[0]),
+        authorization=headers.get("authorization"),
+        is_forwarded=FORWARDED in headers,
+    )
 
 
 async def _body(request: Request) -> bytes:

@@ -1,0 +1,119 @@
+"""Sends a write to the leader as it came, and gives its answer back as it is. Bounded in time; never further than one step."""
+
+import http.client
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from anyio import CapacityLimiter
+
+from ...runtime import http_credentials
+from ..errors import RegistryError
+from . import refusals
+from .write_gate import MustForward
+
+FORWARDED = "X-Forwarded-By-Registry"
+"""On a request that came from another registry: it is not sent on."""
+ANSWER_LIMIT_BYTES = 16 << 20
+RETRY_EVERY_S = 0.1
+WRITERS = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarded:
+    """The leader's answer."""
+
+    status: int
+    body: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """The request as it came."""
+
+    method: str
+    target: str
+    body: bytes
+    accept: str
+    content_type: str
+    authorization: str | None
+    is_forwarded: bool
+
+
+class Forwarding:
+    """Answers a request: here if this process may write, else from the leader. While the leader changes, it waits."""
+
+    def __init__(self, catch_up: Callable[[], None], *, within_ms: int) -> None:
+        """`catch_up` makes what the leader wrote readable here."""
+        self._catch_up = catch_up
+        self._within_ms = within_ms
+        self._pause = threading.Event()
+        self._writers: CapacityLimiter | None = None
+
+    def writers(self) -> CapacityLimiter:
+        """Return what bounds the threads that wait for a leader: reads have others. Called on the event loop."""
+        if self._writers is None:
+            self._writers = CapacityLimiter(WRITERS)
+        return self._writers
+
+    def answer(self, sent: Sent, act: Callable[[], object]) -> object:
+        """Return what `act` returns, or the leader's `Forwarded` answer. Raises 50003, 50004 when the time is over."""
+        deadline = time.monotonic() + self._within_ms / 1000
+        while True:
+            try:
+                return act()
+            except MustForward as elsewhere:
+                if sent.is_forwarded:
+                    raise refusals.forwarding_failed(
+                        f"this registry does not lead any more, {elsewhere.leader_url} does"
+                    ) from None
+                url, why = elsewhere.leader_url, ""
+            except refusals.NoLeader:
+                if sent.is_forwarded or time.monotonic() >= deadline:
+                    raise
+                self._pause.wait(RETRY_EVERY_S)
+                continue
+            try:
+                answer = _sent(url, sent, max(0.1, deadline - time.monotonic()))
+            except (OSError, http.client.HTTPException) as error:
+                # The leader may have written before it died: every write may be asked for again.
+                why = str(error) or type(error).__name__
+            else:
+                if answer.status != 500 or (b"50003" not in answer.body[:200] and b"50004" not in answer.body[:200]):
+                    self._follow(answer)
+                    return answer
+                why = "it does not lead any more"
+            if time.monotonic() >= deadline:
+                raise refusals.forwarding_failed(f"{url} did not take it within {self._within_ms} ms: {why}")
+            self._pause.wait(RETRY_EVERY_S)
+
+    def _follow(self, answer: Forwarded) -> None:
+        if answer.status >= 300:
+            return
+        try:
+            self._catch_up()
+        except RegistryError:
+            # It is written; only this process reads it a little later.
+            return
+
+
+def _sent(url: str, sent: Sent, within_s: float) -> Forwarded:
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port
+    if parts.scheme == "https":
+        context = http_credentials.tls_context("REGISTRY")
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(host, port or 443, timeout=within_s, context=context)
+    else:
+        connection = http.client.HTTPConnection(host, port or 80, timeout=within_s)
+    headers = {FORWARDED: "1", "Accept": sent.accept or "*/*", "Content-Type": sent.content_type, "Connection": "close"}
+    headers |= {"Authorization": sent.authorization} if sent.authorization else http_credentials.headers("REGISTRY")
+    try:
+        connection.request(sent.method, parts.path.rstrip("/") + sent.target, sent.body or None, headers)
+        answer = connection.getresponse()
+        body = answer.read(ANSWER_LIMIT_BYTES)
+        return Forwarded(status=answer.status, body=body, media_type=answer.getheader("Content-Type") or "application/json")
+    finally:
+        connection.close()
