@@ -32,6 +32,8 @@ COMMANDS = {
     "schema": "register, get and list schemas",
     "mirror": "run the mirror between two clusters",
     "agent": "ship journals and log files to the live cluster",
+    "sink": "write topics out: to files, HTTP, PostgreSQL",
+    "tail": "print the events of a topic as they come",
     "consumer": "run the real-time requests-per-minute consumer",
     "rates": "show the live count of requests per minute",
     "frontend": "run the sample frontend service",

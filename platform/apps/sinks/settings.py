@@ -1,0 +1,26 @@
+"""A sink's settings; each kind of destination has its own besides."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSettings:
+    """One process. Times in ms, sizes in bytes."""
+
+    topics: tuple[str, ...]
+    group: str
+    consumer_id: str
+    bootstrap: str
+    registry: str
+    cluster: str = "live"
+    """Its name in quarantine records."""
+    cache_folder: Path | None = None
+    """Of schemas, for when the registry is away."""
+    status_file: Path | None = None
+    flush_every_ms: int = 1_000
+    most_records: int = 1_000
+    """So many are held at most, then they are flushed."""
+    most_bytes: int = 8 << 20
+    session_timeout_ms: int = 10_000
+    queue_bytes: int = 16 << 20

@@ -1,0 +1,131 @@
+"""`headrace sink files|http|postgresql`: one process that writes topics out, in the foreground, until SIGTERM."""
+
+import argparse
+import os
+import socket
+from pathlib import Path
+
+from ..apps.sinks.settings import SinkSettings
+from ..apps.sinks.sink import Sink
+from ..errors import HeadraceError
+from ..runtime.layout import Layout
+from ..runtime.lifecycle import StopSignal
+from ..runtime.logs import configure as configure_logs
+from ..schema_registry.client import RegistryClient
+from .errors import AskedWrongly
+
+HELP = """Write the events of topics to files, to an HTTP server, or into a PostgreSQL table. docs/SINKS.md is the manual.
+
+Processes of one group share the partitions. At least once: every record has an id (topic-partition-offset) by which it is known
+again; in files and in PostgreSQL each record is there once. What cannot be decoded, or is refused, goes to quarantine.
+
+exit codes: 0 stopped as asked, 1 it could not go on, 2 asked wrongly
+
+example: headrace sink files --topic clicks --folder /data/clicks
+example: headrace sink http --topic clicks --url http://127.0.0.1:8000/events
+example: headrace sink postgresql --topic clicks --table clicks --dsn-file /etc/headrace/clicks.dsn"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    layout = Layout.from_environment()
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--topic", action="append", required=True, metavar="TOPIC", help="may be repeated; it need not exist yet")
+    common.add_argument("--group", help="processes of a group share the partitions (default: sink-KIND-TOPIC)")
+    common.add_argument("--consumer-id", help="this member's name (default: made from host and process id)")
+    common.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
+    common.add_argument("--registry", default=layout.registry_url, metavar="URL", help="(default: %(default)s)")
+    common.add_argument("--cluster", default="live", help="the cluster's name in quarantine records (default: %(default)s)")
+    common.add_argument("--schema-cache", type=Path, metavar="FOLDER", help="keeps schemas for when the registry is away")
+    common.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
+    common.add_argument("--most-bytes", type=_count, metavar="N", help="held at most (default: 8 MiB; files: 64 MiB)")
+    common.add_argument("--session-timeout-ms", type=_count, default=10_000, metavar="MS", help="(default: %(default)s)")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="files|http|postgresql")
+
+    files = actions.add_parser("files", parents=[common], help="minute files, finished by a rename")
+    files.add_argument("--folder", type=Path, required=True)
+    files.add_argument("--format", choices=("ndjson", "avro"), default="ndjson", help="(default: %(default)s)")
+    files.add_argument("--roll-ms", type=_count, default=60_000, metavar="MS", help="finished so often (default: %(default)s)")
+
+    http = actions.add_parser("http", parents=[common], help="POST batches of JSON")
+    http.add_argument("--url", required=True)
+    http.add_argument("--lines", action="store_true", help="lines of JSON instead of an array")
+    http.add_argument("--batch", type=_count, default=500, metavar="N", help="records of a request (default: %(default)s)")
+    http.add_argument("--batch-bytes", type=_count, default=1 << 20, metavar="N", help="their bytes (default: %(default)s)")
+    http.add_argument("--timeout-ms", type=_count, default=10_000, metavar="MS", help="(default: %(default)s)")
+    http.add_argument("--token-file", type=Path, metavar="FILE", help="its first line is sent as bearer token")
+    http.add_argument("--ca-file", type=Path, metavar="FILE", help="who signed the server's certificate (PEM)")
+
+    table = actions.add_parser("postgresql", parents=[common], help="rows of a table (wants the extra: headrace[postgresql])")
+    table.add_argument("--table", required=True, metavar="[SCHEMA.]TABLE", help="made from the events' schema if it is not there")
+    table.add_argument("--dsn", help="postgresql://… without a password; see --dsn-file")
+    table.add_argument("--dsn-file", type=Path, metavar="FILE", help="its first line is the DSN, with a password")
+    for one in (http, table):
+        one.add_argument("--flush-ms", type=_count, default=1_000, metavar="MS", help="written so often (default: %(default)s)")
+        one.add_argument("--most-records", type=_count, default=1_000, metavar="N", help="held at most (default: %(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from ..apps.sinks.pump import Pump
+
+    is_files = arguments.action == "files"
+    group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topic)}"
+    settings = SinkSettings(
+        topics=tuple(arguments.topic),
+        group=group,
+        consumer_id=arguments.consumer_id or f"{socket.gethostname()}-{os.getpid()}",
+        bootstrap=arguments.bootstrap,
+        registry=arguments.registry,
+        cluster=arguments.cluster,
+        cache_folder=arguments.schema_cache,
+        status_file=arguments.status_file,
+        flush_every_ms=arguments.roll_ms if is_files else arguments.flush_ms,
+        most_records=1 << 62 if is_files else arguments.most_records,
+        most_bytes=arguments.most_bytes or ((64 if is_files else 8) << 20),
+        session_timeout_ms=arguments.session_timeout_ms,
+    )
+    configure_logs(f"sink-{arguments.action}")
+    registry = RegistryClient(arguments.registry, cache_folder=arguments.schema_cache)
+    Pump(settings, _sink(arguments, group, registry)).run(StopSignal().install())
+    return 0
+
+
+def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -> Sink:
+    match arguments.action:
+        case "files":
+            from ..apps.sinks.minute_files import MinuteFiles
+
+            return MinuteFiles(arguments.folder.absolute(), group, arguments.format, registry.schema)
+        case "http":
+            from ..apps.sinks.http_posts import HttpPosts
+
+            return HttpPosts(
+                arguments.url,
+                lines=arguments.lines,
+                most_records=arguments.batch,
+                most_bytes=arguments.batch_bytes,
+                timeout_ms=arguments.timeout_ms,
+                token_file=arguments.token_file,
+                ca_file=arguments.ca_file,
+            )
+    try:
+        from ..apps.sinks.postgresql import PostgresqlTable
+    except ImportError as error:
+        raise HeadraceError("there is no driver for PostgreSQL: pip install 'headrace[postgresql]'") from error
+    return PostgresqlTable(_dsn(arguments), arguments.table, registry.schema)
+
+
+def _dsn(arguments: argparse.Namespace) -> str:
+    if (arguments.dsn is None) == (arguments.dsn_file is None):
+        raise AskedWrongly("give one of --dsn and --dsn-file")
+    if arguments.dsn is not None:
+        return str(arguments.dsn)
+    try:
+        return str(arguments.dsn_file.read_text().split("\n", 1)[0].strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise AskedWrongly(f"--dsn-file {arguments.dsn_file} cannot be read: {error}") from error
+
+
+def _count(word: str) -> int:
+    if not word.isascii() or not word.isdigit() or not int(word):
+        raise argparse.ArgumentTypeError(f"{word!r}: give a whole number from 1 on")
+    return int(word)
