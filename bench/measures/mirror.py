@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from headrace.mirror.destination import MIRROR_CONFIG
-from headrace.mirror.fetch_size import LEAST_BYTES
+from headrace.mirror.fetching.fetch_size import LEAST_BYTES
 
 from ..drivers.build import built
 from ..drivers.run import drive

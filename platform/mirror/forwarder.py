@@ -22,10 +22,10 @@ from .control.governor import Governor
 from .destination import Append, Appended, Batch, Destination
 from .discovery import Discovery
 from .errors import MirrorError
+from .fetching.source_fetch import Limits, SourceFetch
 from .metrics import Tally
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
 from .quarantine import CorruptRanges
-from .source_fetch import Limits, SourceFetch
 from .topics.identity import Identity, KeepsIds
 from .topics.naming import Naming
 

@@ -21,11 +21,11 @@ from ...runtime.logs import get_logger
 from ..errors import CompactionUnproven, WarehouseError
 from ..load.staging import StagingFolder, sweep
 from ..source.digest import MODULUS
+from ..warehouse.commits.maintenance_commits import Replacement, commit_compaction, merge_manifests
 from ..warehouse.counted import Facts, read_counted
 from ..warehouse.hours import hour_name
 from ..warehouse.leases import Lease
 from ..warehouse.load_record import PREFIX, CompactionRecord
-from ..warehouse.maintenance_commits import Replacement, commit_compaction, merge_manifests
 from ..warehouse.proofs import COMPACTED, Proof, ProvenFile
 from ..warehouse.store import StorePath, below, uri_of
 from ..warehouse.topic_table import LOADS, MAIN, TopicTable

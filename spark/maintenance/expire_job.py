@@ -18,8 +18,8 @@ from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_logger
 from ..errors import NoSuchTable
 from ..load.staging import sweep
+from ..warehouse.commits.maintenance_commits import expire_snapshots
 from ..warehouse.load_record import is_compaction
-from ..warehouse.maintenance_commits import expire_snapshots
 from ..warehouse.store import StorePath, below, files_under, reaching_store, replace
 from ..warehouse.topic_table import TopicTable
 from ..warehouse.warehouse import Warehouse

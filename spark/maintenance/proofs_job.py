@@ -17,7 +17,7 @@ from pyiceberg.table.snapshots import Operation
 from ...runtime.logs import get_logger
 from ..errors import CompactionUnproven, WarehouseError
 from ..warehouse.catalogs import reaching_catalog
-from ..warehouse.overwrites import Overwrite
+from ..warehouse.commits.overwrites import Overwrite
 from ..warehouse.store import reaching_store
 from ..warehouse.topic_table import MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse

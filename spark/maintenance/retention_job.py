@@ -20,11 +20,11 @@ from ...runtime import failpoints
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_logger
 from ..errors import WarehouseError
+from ..warehouse.commits.maintenance_commits import commit_retention
 from ..warehouse.file_rows import Numbers, Rows, in_range, read_file, stretches
 from ..warehouse.hours import hour_name
 from ..warehouse.leases import Lease
 from ..warehouse.load_record import LoadRecord, read_records
-from ..warehouse.maintenance_commits import commit_retention
 from ..warehouse.proofs import EXPIRED, Proof
 from ..warehouse.topic_table import LOADS, MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse

@@ -5,7 +5,7 @@
     summary of a load's snapshot   headrace.run, .ranges, .rows, and headrace.offsets: {"<partition>": loaded up to} after it
     ... and of a reload's          headrace.reloaded: the hours, and headrace.offsets as they were
     ... and of a sweep's           headrace.retired: runs that can never commit from now on, and headrace.offsets as they were
-    ... and of maintenance's       see `maintenance_commits`
+    ... and of maintenance's       see `commits.maintenance_commits`
     ... and of all of these        headrace.expired-through: the last hour that retention has dropped
     property headrace.publish      number of the last publish that reached main (`publish/publish_job.py`)
     property headrace.announced    which hours schedulers were told of (`publish/announcements.py`)
@@ -31,11 +31,11 @@ from ..errors import WarehouseError
 from ..source.columns import SYSTEM_COLUMNS, settled
 from ..source.offset_ranges import ranges_to_json
 from .catalogs import reaching_catalog
+from .commits.overwrites import Overwrite
+from .commits.sent_commit import sent
 from .hours import hour_name, hour_of, hour_of_name
 from .load_record import LoadRecord, is_compaction, read_records, runs_of_files
 from .object_path import ObjectPath, S3Settings
-from .overwrites import Overwrite
-from .sent_commit import sent
 from .store import StorePath, below, path_of, reaching_store, uri_of
 from .table_columns import widen
 

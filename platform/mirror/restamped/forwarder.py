@@ -28,10 +28,10 @@ from ...wire.mirror_ledger import LedgerEntry, SkippedRange, ledger_topic
 from .. import partition_copy
 from ..destination import Batch, Destination
 from ..errors import CopyDiffers
+from ..fetching.source_fetch import Limits
 from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder
 from ..partition_copy import Ends, GapKind, Phase, TailComparison
 from ..quarantine import CorruptRanges
-from ..source_fetch import Limits
 from ..topics.naming import Naming
 from .destination_topics import DestinationTopics
 from .plan import Plan, after_fetch

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.mirror.fetch_size import LEAST_ALL_BYTES, LEAST_BYTES, MOST_BYTES, FetchSize
+from headrace.mirror.fetching.fetch_size import LEAST_ALL_BYTES, LEAST_BYTES, MOST_BYTES, FetchSize
 
 
 def settled(bytes_per_s: float, round_trip_ms: float) -> tuple[int, float]:

@@ -10,7 +10,7 @@ import pytest
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _OverwriteFiles
 
-from headrace.spark.warehouse.overwrites import Overwrite
+from headrace.spark.warehouse.commits.overwrites import Overwrite
 from headrace.spark.warehouse.topic_table import LOADS
 from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.stored_rows import span, store

@@ -6,12 +6,12 @@ A fetch is asked for and received later, so that the source works meanwhile. Dec
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..client.connection.cluster import Cluster
-from ..client.fetch.fetched import FetchedPartition, TopicPartition
-from ..client.fetch.fetcher import Fetcher, PendingFetch
-from ..runtime.clock import Clock
+from ...client.connection.cluster import Cluster
+from ...client.fetch.fetched import FetchedPartition, TopicPartition
+from ...client.fetch.fetcher import Fetcher, PendingFetch
+from ...runtime.clock import Clock
+from ..control.governor import Governor
 from . import fetch_size
-from .control.governor import Governor
 from .fetch_size import FetchSize
 
 

@@ -20,10 +20,10 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
-from .hours import hour_name
+from ..hours import hour_name
+from ..store import StorePath, uri_of
+from ..topic_table import LOADS, MAIN, TopicTable
 from .overwrites import Overwrite
-from .store import StorePath, uri_of
-from .topic_table import LOADS, MAIN, TopicTable
 
 COMPACTED = "headrace.compacted"
 EXPIRED_THROUGH = "headrace.expired-through"
