@@ -160,6 +160,8 @@ def play(world: World) -> str:
         world.load(world.living())
     elif beside < 0.5 and point is None:
         other = started(world, "compact", cutoff, at_step=None)
+    elif beside < 0.65 and point is None:
+        assert world.stored.publish().withdrawn == ()
     until = time.monotonic() + (chance.uniform(0, LONGEST_S) if how == "time" else ENDS_S)
     reached = armed.with_name(f"{armed.name}.reached")
     was_killed = True
