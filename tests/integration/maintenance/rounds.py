@@ -69,7 +69,9 @@ class World:
         count = self.chance.choice((1, 2, 30))
         of = {offset: self.chance.choice(hours) for offset in range(begin, begin + count)}
         rows = [(0, offset, hour * HOUR_MS + offset) for offset, hour in of.items()]
+        lease = self.stored.warehouse.leases.take(f"run/{TOPIC}/run-{begin}")  # as a load does: a clean-up may be under way
         assert store(self.stored.warehouse, f"run-{begin}", rows, [span(0, begin, begin + count)], topic=TOPIC)
+        lease.release()
         self.rows |= of
         self.ever |= set(of)
 
