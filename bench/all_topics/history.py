@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from headrace.spark.maintenance.compact_job import CompactJob
 from headrace.spark.maintenance.expire_job import ExpireJob
+from headrace.spark.maintenance.proofs_job import merge_proofs
 from headrace.spark.maintenance.settings import ExpirySettings
 from headrace.spark.source.columns import HOUR_FIELD
 from headrace.spark.source.offset_ranges import OffsetRange
@@ -85,8 +86,11 @@ class History:
 
     def maintain(self) -> None:
         began = time.perf_counter()
+        settings = ExpirySettings(max_age_ms=0, min_snapshots=10, grace_ms=0)
         CompactJob(self.warehouse, TOPIC).run()
-        ExpireJob(self.warehouse, TOPIC, ExpirySettings(max_age_ms=0, min_snapshots=10, grace_ms=0)).run()
+        merge_proofs(self.warehouse)
+        ExpireJob(self.warehouse, TOPIC, settings).run()
+        ExpireJob(self.warehouse, None, settings).run()
         self.maintenance_s += time.perf_counter() - began
 
 

@@ -69,7 +69,9 @@ class World:
         count = self.chance.choice((1, 2, 30))
         of = {offset: self.chance.choice(hours) for offset in range(begin, begin + count)}
         rows = [(0, offset, hour * HOUR_MS + offset) for offset, hour in of.items()]
+        lease = self.stored.warehouse.leases.take(f"run/{TOPIC}/run-{begin}")  # as a load does: a clean-up may be under way
         assert store(self.stored.warehouse, f"run-{begin}", rows, [span(0, begin, begin + count)], topic=TOPIC)
+        lease.release()
         self.rows |= of
         self.ever |= set(of)
 
@@ -160,6 +162,8 @@ def play(world: World) -> str:
         world.load(world.living())
     elif beside < 0.5 and point is None:
         other = started(world, "compact", cutoff, at_step=None)
+    elif beside < 0.65 and point is None:
+        assert world.stored.publish().withdrawn == ()
     until = time.monotonic() + (chance.uniform(0, LONGEST_S) if how == "time" else ENDS_S)
     reached = armed.with_name(f"{armed.name}.reached")
     was_killed = True
