@@ -1,6 +1,6 @@
 """A record as it stands in the log: the columns of Spark's Kafka source, under its names and types, and the schema's id.
 
-`Source: Spark's Structured Streaming + Kafka Integration Guide.`
+Source: Spark's Structured Streaming + Kafka Integration Guide.
 """
 
 from bisect import bisect_right
@@ -13,6 +13,7 @@ from ...wire.batch.record_batch import Record
 from ...wire.errors import WireError
 from ...wire.schema_id import SIZE, unframe
 from ..source.decoding import FIRST_MS, LAST_MS, Decoded, RecordColumn, Rejected
+from ..source.split_reader import BLOCK_RECORDS
 
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 RAW_COLUMNS = pa.schema(
@@ -31,7 +32,8 @@ RAW_COLUMNS = pa.schema(
 PREFIX = "raw:"
 """Of a raw column's name within a read: no field of an event has such a name, since Avro allows no colon."""
 
-_KINDS_KEPT = 10_000
+_KINDS_KEPT = 4 * BLOCK_RECORDS
+"""Half of them are dropped at times: the records of a block, each in a batch of its own, still have theirs."""
 
 
 class TimeKinds:
