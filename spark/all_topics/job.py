@@ -224,6 +224,7 @@ class AllTopicsJob:
             if isinstance(ends, Exception):
                 raise ends
             check_still_there(one.topic, one.load.ranges, ends)
+            one.load.checks = written.checks
             outcome = one.load.commit(written.columns, written.files, written.total)
         except Exception as error:  # a table that cannot be changed so, a commit that is refused
             return error

@@ -88,6 +88,5 @@ def _watch(context: "SparkContext", wait_s: int, is_over: threading.Event, reaso
 
 def unfit(words: str) -> str:
     """Return what is wrong with the executors' Python if that is what made a job fail; else nothing."""
-    lines = [line.strip() for line in words.splitlines()]
-    found = next((line for line in lines if any(sign in line for sign in _SIGNS)), "")
-    return f"{_ADVICE} ({found[:300]})" if found else ""
+    begins = [at for sign in _SIGNS if (at := words.find(sign)) >= 0]
+    return f"{_ADVICE} ({words[min(begins) :].splitlines()[0][:300]})" if begins else ""

@@ -5,11 +5,13 @@ of their time, so that few files are open at once; the one not written to for lo
 hour goes on in a file of its own.
 """
 
+import hashlib
+import io
 import os
 from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,10 +30,46 @@ ZSTD_LEVEL = 3
 """As Spark's: a tenth smaller than at 1, for no more time."""
 
 
+class FileCheck(NamedTuple):
+    """What was written as one file, as its writer saw it."""
+
+    sha256: str
+    size_bytes: int
+    row_count: int
+
+
+class _Sink(io.RawIOBase):
+    """Passes bytes on to a file, and hashes them: what the store has is compared with what was meant, not with itself."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+        self.size_bytes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        self._file.write(data)
+        self.size_bytes += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._file.close()
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
 @dataclass(slots=True)
 class _File:
+    path: StorePath
     writer: pq.ParquetWriter
-    sink: Any
+    sink: _Sink
     row_count: int = 0
 
     def close(self) -> None:
@@ -68,6 +106,8 @@ class HourWriter:
         self._waiting_bytes = 0
         self._open: OrderedDict[int, _File] = OrderedDict()
         self._paths: list[StorePath] = []
+        self.checks: dict[StorePath, FileCheck] = {}
+        """Of the files that are closed."""
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows of any hours."""
@@ -107,13 +147,13 @@ class HourWriter:
             self._open.move_to_end(hour)
             return found
         if found is not None:
-            self._open.pop(hour).close()
+            self._close(self._open.pop(hour))
         if len(self._open) >= self._most_open_files:
             self._close_oldest()
         # A name of its own for each attempt: a task that runs twice never writes into the other's file.
         path = self._folder / f"{HOUR_FIELD}={hour}" / f"{self._name}-{os.urandom(8).hex()}.parquet"
         # Decimals as pyiceberg writes them. Times and offsets hardly repeat: they are smaller, and sooner written, as they are.
-        sink = writer(path)
+        sink = _Sink(writer(path))
         parquet = pq.ParquetWriter(
             sink,
             self._schema,
@@ -123,12 +163,16 @@ class HourWriter:
             use_dictionary=self._with_dictionary,
         )
         self._paths.append(path)
-        self._open[hour] = found = _File(parquet, sink)
+        self._open[hour] = found = _File(path, parquet, sink)
         return found
 
     def _close_oldest(self) -> None:
         _, oldest = self._open.popitem(last=False)
-        oldest.close()
+        self._close(oldest)
+
+    def _close(self, file: _File) -> None:
+        file.close()
+        self.checks[file.path] = FileCheck(file.sink.sha256, file.sink.size_bytes, file.row_count)
 
 
 def _by_hour(rows: pa.RecordBatch) -> list[tuple[int, pa.RecordBatch]]:

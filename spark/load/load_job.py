@@ -86,6 +86,7 @@ class LoadJob:
 
     def _write(self, load: TopicLoad) -> tuple[pa.Schema, list[StorePath], task_reports.Total]:
         written = self._writer.write(load.columns, load.ranges, load.path, scratch=load.scratch)
+        load.checks = written.checks
         return written.columns, written.files, written.total
 
 

@@ -1,7 +1,7 @@
 """One topic's part of a write: its splits and columns, the Spark tasks that read them, and what their answers make together."""
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from ..source.offset_ranges import OffsetRange, packed, split_ranges
 from ..source.split_source import SplitSource
 from ..source.subject_schemas import event_columns, schemas_by_id, subject_schemas
 from ..warehouse.store import StorePath, files_under, remove_folder
+from .hour_writer import FileCheck
 from .settings import LoadSettings
 from .split_task import SplitsDone, SplitTask
 
@@ -29,6 +30,8 @@ class Written:
     columns: pa.Schema
     """The event columns."""
     files: list[StorePath]
+    checks: Mapping[StorePath, FileCheck] = field(default_factory=dict)
+    """What the tasks say of the files that they wrote."""
     total: task_reports.Total
     """What the tasks read: of all hours."""
 
@@ -96,7 +99,8 @@ class Reading:
             files = sorted(self._target / path for one in done for path in one.files)
             self._check_here(files)
             _delete_others(self._target, set(files))
-            return Written(columns=self._columns, files=files, total=total)
+            checks = {self._target / path: check for one in done for path, check in zip(one.files, one.checks, strict=False)}
+            return Written(columns=self._columns, files=files, checks=checks, total=total)
         wider = event_columns(self._columns, schemas_by_id(self._registry, total.missing_schema_ids).values())
         log.info("load_reads_again", topic=self.topic, schema_ids=sorted(total.missing_schema_ids))
         if wider == self._columns:

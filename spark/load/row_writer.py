@@ -145,9 +145,13 @@ class RowWriter:
             reason = "".join(missing) or unfit(str(error))
             raise (ClusterUnfit(topic, reason) if reason else SparkFailed(topic, _first_lines(error))) from error
         except (Py4JError, OSError, EOFError) as error:
+            reason = "".join(missing) or unfit(_words(error))
+            if reason:  # the JVM's own error, and no end of the JVM: as of a Python that is not there
+                raise ClusterUnfit(topic, reason) from error
+            words = f"{type(error).__name__}: {_words(error)}"
             self.close()
             forget_jvm()
-            raise SparkFailed(topic, f"its JVM is gone ({type(error).__name__}: {error})") from error
+            raise SparkFailed(topic, f"its JVM is gone ({words[:600]})") from error
 
     def close(self) -> None:
         session, self._session = self._session, None
@@ -170,6 +174,14 @@ def even_shares(costs: Mapping[tuple[int, int], int], *, shares: int) -> list[li
         found[number].append(group)
         heapq.heapreplace(lightest, (weight + cost + TOPIC_BYTES, number))
     return [sorted(one) for one in found]
+
+
+def _words(error: Exception) -> str:
+    """Return an error's words; those of an error of Java are asked of the JVM, which may be gone."""
+    try:
+        return str(error)
+    except Exception as gone:
+        return f"{type(gone).__name__}: {gone}"
 
 
 def _first_lines(error: Exception) -> str:

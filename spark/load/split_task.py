@@ -12,7 +12,7 @@ from ..source.offset_ranges import OffsetRange
 from ..source.split_source import SplitSource
 from ..source.task_reports import TaskReport
 from ..warehouse.store import StorePath, below
-from .hour_writer import HourWriter
+from .hour_writer import FileCheck, HourWriter
 
 ANSWER = "answer"
 """The one column of a task's answers."""
@@ -30,12 +30,20 @@ class SplitsDone:
     """One for each split."""
     files: tuple[str, ...]
     """Paths inside the folder; those of an attempt that was repeated are named by nobody."""
+    checks: tuple[FileCheck, ...] = ()
+    """Of these files."""
     fault: str = ""
     """Why the group could not be read and written; empty: it was."""
 
     def as_json(self) -> str:
-        words = {"topic": self.topic, "reports": [one.as_json() for one in self.reports], "files": self.files}
-        return json.dumps({**words, "fault": self.fault})
+        words = {
+            "topic": self.topic,
+            "reports": [one.as_json() for one in self.reports],
+            "files": self.files,
+            "checks": self.checks,
+            "fault": self.fault,
+        }
+        return json.dumps(words)
 
     @classmethod
     def of_json(cls, text: str) -> "SplitsDone":
@@ -44,6 +52,7 @@ class SplitsDone:
             topic=words["topic"],
             reports=tuple(map(TaskReport.of_json, words["reports"])),
             files=tuple(words["files"]),
+            checks=tuple(FileCheck(*one) for one in words["checks"]),
             fault=words["fault"],
         )
 
@@ -74,7 +83,10 @@ class SplitTask:
             writer.abandon()
             raise
         return SplitsDone(
-            topic=self.source.topic, reports=tuple(reports), files=tuple(below(path, self.folder) for path in files)
+            topic=self.source.topic,
+            reports=tuple(reports),
+            files=tuple(below(path, self.folder) for path in files),
+            checks=tuple(writer.checks[path] for path in files),
         )
 
 

@@ -18,6 +18,7 @@ from ..warehouse.load_record import LoadRecord
 from ..warehouse.store import StorePath, below, fetched, uri_of
 from ..warehouse.topic_table import LOADS, TopicTable
 from ..warehouse.warehouse import Warehouse
+from .hour_writer import FileCheck
 from .settings import LoadSettings
 from .staging import StagingFolder, sweep
 
@@ -60,6 +61,8 @@ class TopicLoad:
         self._table = table
         self._loaded = loaded
         self._folder = StagingFolder(warehouse, settings.topic)
+        self.checks: Mapping[StorePath, FileCheck] = {}
+        """What their writers say of the files, by `commit`; those of which none says anything are read for it."""
         self._is_ours_to_discard, self._is_decided = True, False
 
     def __enter__(self) -> "TopicLoad":
@@ -93,7 +96,6 @@ class TopicLoad:
 
     def commit(self, columns: pa.Schema, files: Sequence[StorePath], total: task_reports.Total) -> LoadOutcome | None:
         """Commit the files; return None if another load committed first, or has taken this one for dead.
-
         Raises LoadUnproven if they do not hold the rows that were read; other WarehouseErrors: the commit may have succeeded
         then, and the next load's sweep decides about the files.
         """
@@ -107,7 +109,7 @@ class TopicLoad:
         topic, home, folder = self.settings.topic, self.settings.home, self._folder
         table = self._table if self._table is not None else self._warehouse.table_with(topic, columns)
         failpoints.reach("load.before_commit", home)
-        checksums, size_bytes = _looked_at(topic, files, total.row_count)
+        checksums, size_bytes = _looked_at(topic, files, total.row_count, self.checks)
         folder.check()
         # The commit may have succeeded before the error. The sweep then decides about the files: it knows which ones a
         # snapshot names.
@@ -158,21 +160,31 @@ def ranges_to_load(
     ]
 
 
-def _looked_at(topic: str, files: Sequence[StorePath], row_count: int) -> tuple[dict[StorePath, str], int]:
-    """Return each file's SHA-256, and all bytes, as the store gives them back.
+def _looked_at(
+    topic: str, files: Sequence[StorePath], row_count: int, checks: Mapping[StorePath, FileCheck]
+) -> tuple[dict[StorePath, str], int]:
+    """Return each file's SHA-256, and all bytes: as its writer has counted them, else as the store gives them back.
 
-    Raises LoadUnproven if they do not hold so many rows.
+    Raises LoadUnproven if they do not hold so many rows, or if the store has another number of bytes.
     """
     found: dict[StorePath, str] = {}
     written = size_bytes = 0
     for path in files:
-        with fetched(path) as here:
-            found[path] = here.sha256
-            written += pq.read_metadata(here.path).num_rows
-            size_bytes += here.path.stat().st_size
+        check = checks.get(path) or _read_back(path)
+        stored_bytes = path.stat().st_size
+        if stored_bytes != check.size_bytes:
+            raise LoadUnproven(topic, f"{check.size_bytes} bytes were written as {path}, and {stored_bytes} stand there")
+        found[path] = check.sha256
+        written += check.row_count
+        size_bytes += stored_bytes
     if written != row_count:
         raise LoadUnproven(topic, f"{row_count} rows were read and {written} stand in the files")
     return found, size_bytes
+
+
+def _read_back(path: StorePath) -> FileCheck:
+    with fetched(path) as here:
+        return FileCheck(here.sha256, here.path.stat().st_size, pq.read_metadata(here.path).num_rows)
 
 
 def dataset_of(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
