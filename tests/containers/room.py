@@ -162,10 +162,10 @@ class Room:
         return ["ip", "netns", "exec", self._space(name), "unshare", "--mount", "--uts", "sh", "-c", script]
 
     def is_healthy(self, name: str) -> bool:
-        """Run the image's health check inside; the process must still run."""
+        """Run the service's health check inside; the process must still run."""
         assert self.processes[name].is_running(), self.processes[name].output()[-3000:]
         config = self.images.config(self.services[name]["image"])
-        kind, *check = config["Healthcheck"]["Test"]
+        kind, *check = self.services[name]["healthcheck"]["test"]
         assert kind == "CMD"
         done = subprocess.run(self._inside(name, check, config["Env"]), capture_output=True, text=True, timeout=60, check=False)
         return done.returncode == 0

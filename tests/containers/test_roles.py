@@ -4,6 +4,7 @@ an application and from a journal to the offline cluster, nobody without the tok
 Root, buildah, mmdebstrap and twenty minutes: `make test-containers`.
 """
 
+import json
 import os
 import shutil
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.room import Images, Room
+from tests.containers.room import CONTAINERS, Images, Room
 from tests.support.processes import eventually
 
 pytestmark = [pytest.mark.needs("containers"), pytest.mark.whole]
@@ -68,7 +69,7 @@ def test_the_images_run_as_nobody_special_and_are_small(room: Room) -> None:
     for service in room.services.values():
         config = room.images.config(service["image"])
         assert config["User"] == "10001:10001"
-        assert config["Healthcheck"]["Test"]
+        assert json.dumps(service["healthcheck"]["test"][1:]) in (CONTAINERS / "Dockerfile").read_text(), "the same in the image"
         programs = room.images.root(service["image"]) / "usr/bin"
         assert not (programs / "gcc").exists(), "the build's tools stay behind"
 

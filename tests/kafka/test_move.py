@@ -113,6 +113,7 @@ def headrace(*words: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.mark.whole
 def test_live_moves_to_kafka_under_load_and_no_record_is_lost_or_handled_twice(
     ours: BrokerProcess, kafka: KafkaProcess, topic: str, raw: Path, tmp_path: Path
 ) -> None:

@@ -18,8 +18,7 @@ from tests.support.cutting_proxy import CuttingProxy, Where
 from tests.support.postgresql import PostgresqlServer
 from tests.support.stored_rows import HOUR_MS
 from tests.support.stored_table import Stored
-
-from .worlds import World
+from tests.support.warehouse_worlds import World
 
 TOPIC = "clicks"
 TRIES = 8
