@@ -17,10 +17,10 @@ from headrace.spark.warehouse.proofs import COMPACTED, Proof
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.stored_rows import HOUR_MS, span, store
 from tests.support.stored_table import Stored
-from tests.support.warehouse_worlds import TOPIC, compact, contents, file_counts
 
 from ..other_hands import compact as rewritten_by_others
 from ..other_hands import files, rewrite, roll_back
+from .worlds import TOPIC, compact, contents, file_counts
 
 
 @pytest.fixture

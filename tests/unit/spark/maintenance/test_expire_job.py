@@ -17,9 +17,9 @@ from headrace.spark.warehouse.load_record import read_compaction
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.stored_rows import HOUR_MS, write_rows
 from tests.support.stored_table import Stored
-from tests.support.warehouse_worlds import TOPIC, compact, contents
 
 from ..other_hands import files
+from .worlds import TOPIC, compact, contents
 
 FAR = 3_000_000_000_000
 """Long after every snapshot."""

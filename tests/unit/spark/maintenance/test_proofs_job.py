@@ -13,7 +13,8 @@ from headrace.spark.maintenance.settings import ExpirySettings
 from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.stored_table import Stored
-from tests.support.warehouse_worlds import TOPIC
+
+from .worlds import TOPIC
 
 
 @pytest.fixture

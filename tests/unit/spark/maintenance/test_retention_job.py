@@ -21,9 +21,9 @@ from headrace.spark.warehouse.query import query
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.stored_rows import HOUR_MS, span, store
 from tests.support.stored_table import Stored
-from tests.support.warehouse_worlds import TOPIC, compact, contents, file_counts
 
 from ..other_hands import roll_back
+from .worlds import TOPIC, compact, contents, file_counts
 
 NOW = 20
 """Hour; with an age of 17 hours the hours 0, 1 and 2 are too old."""
