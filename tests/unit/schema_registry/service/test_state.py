@@ -110,8 +110,8 @@ def test_the_loser_of_a_race_between_two_registries_decides_anew() -> None:
     # Both decide for id 1; the second's record comes first in the topic.
     assert first.register("a", '"int"', []) == 2
     with first.reading() as state:
-        assert state.content(1) == ('"long"', ())
-        assert state.content(2) == ('"int"', ())
+        assert state.content(1) == ('"long"', (), "AVRO")
+        assert state.content(2) == ('"int"', (), "AVRO")
 
 
 def test_a_registry_that_is_always_overtaken_gives_up_with_50001() -> None:
