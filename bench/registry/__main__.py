@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from functools import partial
 from pathlib import Path
 
 from bench.registry.load import Measured, get, measure, post
@@ -27,7 +28,7 @@ def schema(run: str, number: int) -> str:
 def said(what: str, found: Measured) -> None:
     print(
         f"{what:<34} {found.per_second:>8,.0f}/s   p50 {found.p50_ms:6.2f} ms   p99 {found.p99_ms:6.2f} ms"
-        f"   {found.requests} requests, {found.failed} failed",
+        f"   CPU {found.server_cpu_ms:6.3f} ms a request   {found.requests} requests, {found.failed} failed",
         flush=True,
     )
 
@@ -45,6 +46,10 @@ def main() -> None:
                 run(registry, arguments)
 
 
+def read(path: str, number: int) -> bytes:
+    return get(path.format(number % (SCHEMAS - 1) + 1))
+
+
 def run(registry: RegistryProcess, arguments: argparse.Namespace) -> None:
     for number in range(SCHEMAS):
         registry.ask("POST", f"/subjects/s{number}-value/versions", {"schema": schema("a", number)})
@@ -55,13 +60,13 @@ def run(registry: RegistryProcess, arguments: argparse.Namespace) -> None:
     try:
         port = int(bare.stdout.readline())
         few = {"connections": arguments.connections, "requests": arguments.requests}
-        yardstick = measure(port, lambda number: get("/schemas/ids/1"), **few)
+        yardstick = measure(port, lambda number: get("/schemas/ids/1"), pid=bare.pid, **few)
         said("bare server, constant answer", yardstick)
         for what, path in (
             ("GET /schemas/ids/{id}", "/schemas/ids/{}"),
             ("GET …/versions/latest", "/subjects/s{}-value/versions/latest"),
         ):
-            found = measure(registry.port, lambda number, of=path: get(of.format(number % (SCHEMAS - 1) + 1)), **few)
+            found = measure(registry.port, partial(read, path), pid=registry.process.pid, **few)
             said(what, found)
             print(f"{'':<34} {found.per_second / yardstick.per_second:8.2f} of the bare server")
         name = uuid.uuid4().hex[:6]
@@ -69,7 +74,9 @@ def run(registry: RegistryProcess, arguments: argparse.Namespace) -> None:
         def register(number: int) -> bytes:
             return post(f"/subjects/{name}{number}-value/versions", json.dumps({"schema": schema(name, number)}).encode())
 
-        found = measure(registry.port, register, connections=arguments.writers, requests=arguments.registrations)
+        found = measure(
+            registry.port, register, pid=registry.process.pid, connections=arguments.writers, requests=arguments.registrations
+        )
         said(f"registrations, {arguments.writers} clients", found)
         print(f"{'':<34} {found.per_second / yardstick.per_second:8.2f} of the bare server")
     finally:

@@ -1,9 +1,11 @@
 """A bounded load of HTTP requests on keep-alive connections of this process, and the time of each."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +17,8 @@ class Measured:
     p50_ms: float
     p99_ms: float
     failed: int
+    server_cpu_ms: float
+    """CPU time of the server's process for one request: what a busy machine does not change much."""
 
     @property
     def per_second(self) -> float:
@@ -34,9 +38,18 @@ def post(path: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def measure(port: int, request: Request, *, connections: int, requests: int) -> Measured:
-    """Return what `requests` requests took over `connections` connections, each with one request at a time."""
-    return asyncio.run(_measure(port, request, connections, requests))
+def measure(port: int, request: Request, *, pid: int, connections: int, requests: int) -> Measured:
+    """Return what `requests` requests took over `connections` connections, each with one request at a time; `pid`: the
+    server.
+    """
+    before = _cpu_s(pid)
+    found = asyncio.run(_measure(port, request, connections, requests))
+    return replace(found, server_cpu_ms=1000 * (_cpu_s(pid) - before) / requests)
+
+
+def _cpu_s(pid: int) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 async def _measure(port: int, request: Request, connections: int, requests: int) -> Measured:
@@ -67,4 +80,5 @@ async def _measure(port: int, request: Request, connections: int, requests: int)
         p50_ms=1000 * took[len(took) // 2],
         p99_ms=1000 * took[len(took) * 99 // 100],
         failed=failed,
+        server_cpu_ms=0,
     )

@@ -1,8 +1,8 @@
 """The registry's operations: each decides on the state, writes to the topic, and answers from what was read back.
 
-Knows nothing of HTTP. Writes run one at a time. Each is decided on a state that has read everything the topic held when the write
-began, and is answered only after the reader has passed it. The gate says whether this process may write (`write_gate`). If two
-do, the topic's order decides, and the loser decides again (`RegistryState.apply`).
+Knows nothing of HTTP. Writes are committed in groups (`group_commit`). Each is decided on a state that has read everything the
+topic held when the write began, and is answered only after the reader has passed it. The gate says whether this process may write
+(`write_gate`). If two do, the topic's order decides, and the loser decides again (`RegistryState.apply`).
 """
 
 import threading
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from ..errors import IncompatibleSchema, InvalidSchema, RegistryError
+from ..errors import IncompatibleSchema, InvalidSchema
 from ..model.compatibility import CompatibilityLevel, Version, breaches
 from ..model.mode import Mode
 from ..model.opaque import AVRO, OpaqueSchema, opaque_schema
 from ..model.reference import Reference
 from ..model.schema import Schema, parse_schema
 from . import mode_rules, refusals
+from .group_commit import GroupCommit, IdsOfGroup
 from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
 from .state import Content, RegistryState, StoredVersion
 from .write_gate import OpenGate, WriteGate
@@ -24,8 +25,6 @@ from .write_gate import OpenGate, WriteGate
 T = TypeVar("T")
 AnySchema = Schema | OpaqueSchema
 
-ATTEMPTS = 5
-"""How often a write is decided again because another registry was faster."""
 SUBJECT_LIMIT = 249
 """The longest subject, in characters: a topic's name and its suffix fit."""
 
@@ -58,8 +57,7 @@ class SchemaRegistry:
     def __init__(self, store: Store, *, gate: WriteGate | None = None, write_wait_ms: int = 15_000) -> None:
         self._store = store
         self._gate = gate or OpenGate()
-        self._write_wait_ms = write_wait_ms
-        self._writing = threading.Lock()
+        self._writes = GroupCommit(store, self._gate, wait_ms=write_wait_ms)
 
     @contextmanager
     def reading(self) -> Iterator[RegistryState]:
@@ -121,7 +119,7 @@ class SchemaRegistry:
         if found is not None:
             return found.schema_id
 
-        def decide() -> tuple[list[RegistryRecord], int]:
+        def decide(ids: IdsOfGroup) -> tuple[list[RegistryRecord], int]:
             found = self._asked_for(subject, schema, wanted_id, version)
             if found is not None:
                 return [], found.schema_id
@@ -129,7 +127,6 @@ class SchemaRegistry:
                 mode_rules.check_registering(state, subject, wanted_id)
                 if wanted_id is not None:
                     return [mode_rules.imported(state, subject, schema.content, wanted_id, version)], wanted_id
-                schema_id = state.id_of(schema.content) or state.highest_id + 1
                 number = state.next_version(subject)
                 level = state.level(subject)
             if version is not None and version != number:
@@ -140,6 +137,8 @@ class SchemaRegistry:
                     f"Schema being registered is incompatible with an earlier schema for subject '{subject}' under {level}: "
                     + "; ".join(reasons)
                 )
+            with self.reading() as state:
+                schema_id = ids.id_of(state, schema.content)
             record = SchemaRecord(
                 subject=subject,
                 version=number,
@@ -150,7 +149,8 @@ class SchemaRegistry:
             )
             return [record], schema_id
 
-        return self._change(decide)
+        # An id that the caller chose may be another one's content in the same group: decided alone.
+        return self._writes.change(decide, None if is_import or wanted_id is not None else subject)
 
     def find(self, subject: str, schema: AnySchema, *, is_deleted_too: bool = False) -> StoredVersion | None:
         """Return the newest version of the subject that has exactly this schema."""
@@ -349,33 +349,9 @@ class SchemaRegistry:
 
         return self._change(decide)
 
-    # --- writing -------------------------------------------------------------------------------------------------------------
-
     def _change(self, decide: Callable[[], tuple[Sequence[RegistryRecord], T]]) -> T:
-        """Write what `decide` returns and return its answer; decide again if the topic's order refused the records.
-
-        Raises what the gate raises: MustForward if another registry leads.
-        """
-        self._gate.check()
-        if not self._writing.acquire(timeout=self._write_wait_ms / 1000):
-            raise RegistryError(
-                f"other writes kept this one waiting for {self._write_wait_ms} ms: nothing was changed, try again",
-                error_code=50002,
-            )
-        try:
-            refused = None
-            for _ in range(ATTEMPTS):
-                epoch = self._gate.check()
-                self._store.catch_up()
-                records, answer = decide()
-                if not records:
-                    return answer
-                refused = self._store.write(records, epoch)
-                if refused is None:
-                    return answer
-            raise refusals.store_failed(f"another registry writes to the same topic and was quicker {ATTEMPTS} times ({refused})")
-        finally:
-            self._writing.release()
+        """Write what `decide` returns and return its answer: decided alone."""
+        return self._writes.change(lambda ids: decide())
 
 
 def version_number(word: str | int) -> int | None:

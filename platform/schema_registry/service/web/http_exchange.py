@@ -126,8 +126,11 @@ class Exchange:
 Endpoint = Callable[[Exchange], Any]
 
 
-def answered(endpoint: Endpoint, forwarding: Forwarding | None = None) -> Callable[[Request], Any]:
-    """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response."""
+def answered(endpoint: Endpoint, forwarding: Forwarding | None = None, *, is_quick: bool = False) -> Callable[[Request], Any]:
+    """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response.
+
+    `is_quick`: the work is a look into a map, so it is done on the loop; the way to a thread and back would cost more.
+    """
 
     @functools.wraps(endpoint)
     async def handle(request: Request) -> Response:
@@ -140,7 +143,9 @@ def answered(endpoint: Endpoint, forwarding: Forwarding | None = None) -> Callab
         try:
             body = await _body(request)
             exchange = Exchange(request, body)
-            if forwarding is None:
+            if is_quick:
+                words = endpoint(exchange)
+            elif forwarding is None:
                 words = await run_in_threadpool(endpoint, exchange)
             else:
                 act = partial(forwarding.answer, _as_sent(request, body), partial(endpoint, exchange))

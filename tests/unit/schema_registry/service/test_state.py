@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from headrace.schema_registry.errors import RegistryError
 from headrace.schema_registry.model.compatibility import CompatibilityLevel
 from headrace.schema_registry.model.reference import Reference
+from headrace.schema_registry.service.group_commit import ATTEMPTS
 from headrace.schema_registry.service.records import (
     LevelRecord,
     NotARegistryRecord,
@@ -17,7 +18,7 @@ from headrace.schema_registry.service.records import (
     decode,
     encode,
 )
-from headrace.schema_registry.service.registry import ATTEMPTS, SchemaRegistry
+from headrace.schema_registry.service.registry import SchemaRegistry
 from headrace.schema_registry.service.state import RegistryState
 from tests.unit.schema_registry.memory_store import MemoryStore, MemoryTopic
 
