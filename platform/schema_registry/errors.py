@@ -35,6 +35,10 @@ class UnknownSchemaId(RegistryError):
         self.schema_id = schema_id
 
 
+class NotAvro(UnknownSchemaId):
+    """The id stands for a JSON Schema or a .proto file: no data of it is decoded here."""
+
+
 class RegistryUnavailable(RegistryError):
     """The registry did not answer, or answered that it cannot now; the same call may succeed later."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ...runtime.clock import Clock, SystemClock
-from ..errors import RegistryError, RegistryUnavailable, UnknownSchemaId
+from ..errors import NotAvro, RegistryError, RegistryUnavailable, UnknownSchemaId
 from ..model.reference import CompatibilityAnswer, Reference, RegisteredSchema
 from ..model.self_contained import self_contained
 from .cache_folder import DEFAULT, CacheFolder, Folder
@@ -91,7 +91,12 @@ class RegistryClient:
         name = f"schema-{schema_id}"
         try:
             words = self._ask("GET", f"/schemas/ids/{schema_id}")
+            kind = words.get("schemaType") if isinstance(words, dict) else None
+            if kind not in (None, "AVRO"):
+                raise NotAvro(f"schema id {schema_id} is of type {kind}: only Avro is decoded here", schema_id=schema_id)
             text = self._with_references(words)
+        except NotAvro:
+            raise
         except RegistryUnavailable:
             kept = self._folder.get(name)
             if not isinstance(kept, str):
@@ -108,7 +113,7 @@ class RegistryClient:
         return text
 
     def schemas_of(self, subject: str) -> dict[int, str]:
-        """Return id → schema of every version of the subject, oldest first; empty if there is no such subject.
+        """Return id → schema of every Avro version of the subject, oldest first; empty if there is no such subject.
 
         While the registry does not answer: as they were when they were last read from here. Raises `RegistryUnavailable` if they
         never were, or one of them is not kept.
@@ -127,7 +132,13 @@ class RegistryClient:
             ids = []
         else:
             self._folder.put(name, ids, is_eternal=False)
-        return {schema_id: self.schema(schema_id) for schema_id in ids}
+        found = {}
+        for schema_id in ids:
+            try:
+                found[schema_id] = self.schema(schema_id)
+            except NotAvro:
+                continue
+        return found
 
     def latest(self, subject: str) -> RegisteredSchema:
         """Return the subject's newest version. Never cached, because it changes."""

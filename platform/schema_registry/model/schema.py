@@ -13,6 +13,7 @@ from ..errors import InvalidSchema
 from .avro_parser import AvroParser, json_of
 from .avro_types import AvroType
 from .canonical import canonical_text, fingerprint, parsing_canonical_form
+from .opaque import AVRO
 from .reference import Reference
 from .self_contained import DEPTH_LIMIT, self_contained
 
@@ -27,6 +28,10 @@ class Schema:
     referenced: tuple[str, ...]
     """The texts of all references, each after those that it needs."""
     type: AvroType
+
+    @property
+    def content(self) -> tuple[str, tuple[Reference, ...], str]:
+        return self.text, self.references, AVRO
 
     @property
     def self_contained(self) -> str:

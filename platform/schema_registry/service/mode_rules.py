@@ -4,7 +4,9 @@ Stricter than Confluent's in two points: IMPORT never gives a second meaning to 
 were permanently deleted, because records written with them may still be read.
 """
 
+from ..model.compatibility import CompatibilityLevel
 from ..model.mode import Mode
+from ..model.opaque import AVRO
 from . import refusals
 from .records import SchemaRecord, VersionRemoved
 from .state import Content, RegistryState
@@ -18,6 +20,14 @@ def check_writable(state: RegistryState, subject: str | None) -> None:
     mode = state.mode(subject)
     if mode.is_read_only:
         raise refusals.not_permitted(f"{_named(subject)} is in mode {mode}: PUT /mode sets it")
+
+
+def check_comparable(state: RegistryState, subject: str, level: CompatibilityLevel) -> None:
+    """Raise 42205 for a level other than NONE where a version is of a type that cannot be compared."""
+    for stored in state.versions(subject):
+        content = state.content(stored.schema_id)
+        if content is not None and content[2] != AVRO and level is not CompatibilityLevel.NONE:
+            raise refusals.only_none(subject, content[2], level)
 
 
 def check_registering(state: RegistryState, subject: str, wanted_id: int | None) -> None:
@@ -43,7 +53,9 @@ def imported(state: RegistryState, subject: str, content: Content, schema_id: in
         raise refusals.not_permitted(
             f"version {number} of '{subject}' has id {there.schema_id} already: delete it for good first"
         )
-    return SchemaRecord(subject=subject, version=number, schema_id=schema_id, schema=content[0], references=content[1])
+    return SchemaRecord(
+        subject=subject, version=number, schema_id=schema_id, schema=content[0], references=content[1], schema_type=content[2]
+    )
 
 
 def cleared_for_import(state: RegistryState, subject: str | None) -> list[VersionRemoved]:

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InvalidSchema, RegistryError
 from ..model.compatibility import CompatibilityLevel
 from ..model.mode import Mode
+from ..model.opaque import AVRO
 from ..model.reference import Reference
 
 
@@ -27,6 +28,7 @@ class SchemaRecord:
     schema_id: int
     schema: str
     references: tuple[Reference, ...] = ()
+    schema_type: str = AVRO
     is_deleted: bool = False
 
 
@@ -81,7 +83,7 @@ def encode(record: RegistryRecord | Noop) -> tuple[bytes, bytes | None]:
                 "subject": record.subject,
                 "version": record.version,
                 "id": record.schema_id,
-                "schemaType": "AVRO",
+                "schemaType": record.schema_type,
                 "schema": record.schema,
                 "deleted": record.is_deleted,
             }
@@ -117,6 +119,7 @@ def decode(key: bytes | memoryview | None, value: bytes | memoryview | None) -> 
                     schema_id=_number(value_json, "id"),
                     schema=_text(value_json, "schema"),
                     references=tuple(Reference.of(one) for one in value_json.get("references") or ()),
+                    schema_type=_type(value_json),
                     is_deleted=bool(value_json.get("deleted")),
                 )
             case "CONFIG":
@@ -145,6 +148,11 @@ def _bytes(words: dict[str, Any]) -> bytes:
 def _subject(about: dict[str, Any]) -> str | None:
     """Return the subject, None for all: Confluent's own tools write a null, or omit the name."""
     return None if about.get("subject") is None else _text(about, "subject")
+
+
+def _type(words: dict[str, Any]) -> str:
+    """Return the schema's type; Confluent's own records leave it out for Avro."""
+    return AVRO if words.get("schemaType") is None else _text(words, "schemaType")
 
 
 def _text(words: dict[str, Any], name: str) -> str:

@@ -69,6 +69,13 @@ def not_permitted(what: str) -> RegistryError:
     return RegistryError(what, error_code=42205)
 
 
+def only_none(subject: str, schema_type: str, level: str) -> RegistryError:
+    return not_permitted(
+        f"schemas of type {schema_type} are kept with compatibility NONE only, they are not compared here, and subject "
+        f"'{subject}' is to keep {level}: PUT /config/{subject} with NONE first, or use AVRO"
+    )
+
+
 def still_referenced(subject: str, version: int, by: list[str]) -> RegistryError:
     return RegistryError(f"{subject} version {version} is referenced by {', '.join(by)}: delete those first", error_code=42206)
 

@@ -1,8 +1,8 @@
 """The registry's operations: each decides on the state, writes to the topic, and answers from what was read back.
 
-Knows nothing of HTTP. Writes run one at a time. Each is decided on a state that has read everything the topic held when the write
-began, and is answered only after the reader has passed it. The gate says whether this process may write (`write_gate`). If two
-do, the topic's order decides, and the loser decides again (`RegistryState.apply`).
+Knows nothing of HTTP. Writes are committed in groups (`group_commit`). Each is decided on a state that has read everything the
+topic held when the write began, and is answered only after the reader has passed it. The gate says whether this process may write
+(`write_gate`). If two do, the topic's order decides, and the loser decides again (`RegistryState.apply`).
 """
 
 import threading
@@ -10,20 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from ..errors import IncompatibleSchema, InvalidSchema, RegistryError
+from ..errors import IncompatibleSchema, InvalidSchema
 from ..model.compatibility import CompatibilityLevel, Version, breaches
 from ..model.mode import Mode
+from ..model.opaque import AVRO, OpaqueSchema, opaque_schema
 from ..model.reference import Reference
 from ..model.schema import Schema, parse_schema
 from . import mode_rules, refusals
+from .group_commit import GroupCommit, IdsOfGroup
 from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
 from .state import Content, RegistryState, StoredVersion
 from .write_gate import OpenGate, WriteGate
 
 T = TypeVar("T")
+AnySchema = Schema | OpaqueSchema
 
-ATTEMPTS = 5
-"""How often a write is decided again because another registry was faster."""
 SUBJECT_LIMIT = 249
 """The longest subject, in characters: a topic's name and its suffix fit."""
 
@@ -56,8 +57,7 @@ class SchemaRegistry:
     def __init__(self, store: Store, *, gate: WriteGate | None = None, write_wait_ms: int = 15_000) -> None:
         self._store = store
         self._gate = gate or OpenGate()
-        self._write_wait_ms = write_wait_ms
-        self._writing = threading.Lock()
+        self._writes = GroupCommit(store, self._gate, wait_ms=write_wait_ms)
 
     @contextmanager
     def reading(self) -> Iterator[RegistryState]:
@@ -77,7 +77,9 @@ class SchemaRegistry:
 
     # --- schemas -------------------------------------------------------------------------------------------------------------
 
-    def parse(self, text: str, references: Sequence[Reference], *, is_normalized: bool = False) -> Schema:
+    def parse(
+        self, text: str, references: Sequence[Reference], schema_type: str = AVRO, *, is_normalized: bool = False
+    ) -> AnySchema:
         """Return the schema, with its references looked up. Raises `InvalidSchema`."""
         with self.reading() as state:
             texts = state.referenced(references)
@@ -85,17 +87,21 @@ class SchemaRegistry:
             raise InvalidSchema(
                 f"the reference {texts.name!r} leads to version {texts.version} of {texts.subject!r}, which is not there"
             )
+        if schema_type != AVRO:
+            return opaque_schema(text, references, schema_type, is_normalized=is_normalized)
         return parse_schema(text, references, texts, is_normalized=is_normalized)
 
     def resolved(self, content: Content) -> str:
         """Return a stored schema's text with its references written in full."""
-        return self.parse(content[0], content[1]).self_contained
+        schema = self.parse(*content)
+        return schema.self_contained if isinstance(schema, Schema) else schema.text
 
     def register(
         self,
         subject: str,
         text: str,
         references: Sequence[Reference],
+        schema_type: str = AVRO,
         *,
         is_normalized: bool = False,
         version: int | None = None,
@@ -108,21 +114,19 @@ class SchemaRegistry:
         check_subject(subject)
         with self.reading() as state:
             is_import = state.mode(subject) is Mode.IMPORT
-        schema = self.parse(text, references, is_normalized=is_normalized and not is_import)
+        schema = self.parse(text, references, schema_type, is_normalized=is_normalized and not is_import)
         found = self._asked_for(subject, schema, wanted_id, version)
         if found is not None:
             return found.schema_id
 
-        def decide() -> tuple[list[RegistryRecord], int]:
+        def decide(ids: IdsOfGroup) -> tuple[list[RegistryRecord], int]:
             found = self._asked_for(subject, schema, wanted_id, version)
             if found is not None:
                 return [], found.schema_id
             with self.reading() as state:
                 mode_rules.check_registering(state, subject, wanted_id)
                 if wanted_id is not None:
-                    content = (schema.text, schema.references)
-                    return [mode_rules.imported(state, subject, content, wanted_id, version)], wanted_id
-                schema_id = state.id_of((schema.text, schema.references)) or state.highest_id + 1
+                    return [mode_rules.imported(state, subject, schema.content, wanted_id, version)], wanted_id
                 number = state.next_version(subject)
                 level = state.level(subject)
             if version is not None and version != number:
@@ -133,25 +137,32 @@ class SchemaRegistry:
                     f"Schema being registered is incompatible with an earlier schema for subject '{subject}' under {level}: "
                     + "; ".join(reasons)
                 )
+            with self.reading() as state:
+                schema_id = ids.id_of(state, schema.content)
             record = SchemaRecord(
-                subject=subject, version=number, schema_id=schema_id, schema=schema.text, references=schema.references
+                subject=subject,
+                version=number,
+                schema_id=schema_id,
+                schema=schema.text,
+                references=schema.references,
+                schema_type=schema.content[2],
             )
             return [record], schema_id
 
-        return self._change(decide)
+        # An id that the caller chose may be another one's content in the same group: decided alone.
+        return self._writes.change(decide, None if is_import or wanted_id is not None else subject)
 
-    def find(self, subject: str, schema: Schema, *, is_deleted_too: bool = False) -> StoredVersion | None:
+    def find(self, subject: str, schema: AnySchema, *, is_deleted_too: bool = False) -> StoredVersion | None:
         """Return the newest version of the subject that has exactly this schema."""
         return next(reversed(self._having(subject, schema, is_deleted_too=is_deleted_too)), None)
 
-    def _having(self, subject: str, schema: Schema, *, is_deleted_too: bool = False) -> list[StoredVersion]:
+    def _having(self, subject: str, schema: AnySchema, *, is_deleted_too: bool = False) -> list[StoredVersion]:
         # Compared by content: an imported schema may have several ids.
-        content = (schema.text, schema.references)
         with self.reading() as state:
             versions = state.versions(subject, is_deleted_too=is_deleted_too)
-            return [stored for stored in versions if state.content(stored.schema_id) == content]
+            return [stored for stored in versions if state.content(stored.schema_id) == schema.content]
 
-    def _asked_for(self, subject: str, schema: Schema, wanted_id: int | None, version: int | None) -> StoredVersion | None:
+    def _asked_for(self, subject: str, schema: AnySchema, wanted_id: int | None, version: int | None) -> StoredVersion | None:
         """Return the existing version that a registration asks for; its id and number equal the chosen ones, if any are
         chosen.
         """
@@ -161,22 +172,26 @@ class SchemaRegistry:
         return found[-1] if found else None
 
     def why_incompatible(
-        self, subject: str, schema: Schema, level: CompatibilityLevel, *, against: StoredVersion | None = None
+        self, subject: str, schema: AnySchema, level: CompatibilityLevel, *, against: StoredVersion | None = None
     ) -> list[str]:
         """Return why the schema may not follow the subject's versions (or only `against`) under the level."""
         if level is CompatibilityLevel.NONE:
             return []
+        if not isinstance(schema, Schema):
+            raise refusals.only_none(subject, schema.schema_type, level)
         with self.reading() as state:
             compared = state.versions(subject) if against is None else [against]
             if not level.is_transitive:
                 compared = compared[-1:]
             contents = [(stored.version, state.content(stored.schema_id)) for stored in compared]
-        versions = [
-            Version(version=number, type=self.parse(content[0], content[1]).type)
-            for number, content in contents
-            if content is not None
+        parsed = [(number, self.parse(*content)) for number, content in contents if content is not None]
+        others = [
+            f"version {number} is of type {old.content[2]}, and only NONE allows another one"
+            for number, old in parsed
+            if not isinstance(old, Schema)
         ]
-        return [str(breach) for breach in breaches(schema.type, versions, level)]
+        versions = [Version(version=number, type=old.type) for number, old in parsed if isinstance(old, Schema)]
+        return [*others, *(str(breach) for breach in breaches(schema.type, versions, level))]
 
     def version(self, subject: str, word: str | int, *, is_deleted_too: bool = False) -> StoredVersion:
         """Return one version: a number from 1, "-1" or "latest". Raises 40401, 40402, 42202."""
@@ -244,6 +259,7 @@ class SchemaRegistry:
                 schema_id=stored.schema_id,
                 schema=content[0],
                 references=content[1],
+                schema_type=content[2],
                 is_deleted=True,
             )
             return [record], stored.version
@@ -277,6 +293,8 @@ class SchemaRegistry:
         def decide() -> tuple[list[RegistryRecord], CompatibilityLevel]:
             with self.reading() as state:
                 mode_rules.check_writable(state, subject)
+                if subject is not None:
+                    mode_rules.check_comparable(state, subject, level)
             return [LevelRecord(subject=subject, level=level)], level
 
         return self._change(decide)
@@ -331,33 +349,9 @@ class SchemaRegistry:
 
         return self._change(decide)
 
-    # --- writing -------------------------------------------------------------------------------------------------------------
-
     def _change(self, decide: Callable[[], tuple[Sequence[RegistryRecord], T]]) -> T:
-        """Write what `decide` returns and return its answer; decide again if the topic's order refused the records.
-
-        Raises what the gate raises: MustForward if another registry leads.
-        """
-        self._gate.check()
-        if not self._writing.acquire(timeout=self._write_wait_ms / 1000):
-            raise RegistryError(
-                f"other writes kept this one waiting for {self._write_wait_ms} ms: nothing was changed, try again",
-                error_code=50002,
-            )
-        try:
-            refused = None
-            for _ in range(ATTEMPTS):
-                epoch = self._gate.check()
-                self._store.catch_up()
-                records, answer = decide()
-                if not records:
-                    return answer
-                refused = self._store.write(records, epoch)
-                if refused is None:
-                    return answer
-            raise refusals.store_failed(f"another registry writes to the same topic and was quicker {ATTEMPTS} times ({refused})")
-        finally:
-            self._writing.release()
+        """Write what `decide` returns and return its answer: decided alone."""
+        return self._writes.change(lambda ids: decide())
 
 
 def version_number(word: str | int) -> int | None:

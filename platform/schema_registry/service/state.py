@@ -14,8 +14,8 @@ from ..model.mode import DEFAULT_MODE, Mode
 from ..model.reference import Reference
 from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
 
-Content = tuple[str, tuple[Reference, ...]]
-"""The meaning of an id: canonical text and references."""
+Content = tuple[str, tuple[Reference, ...], str]
+"""The meaning of an id: canonical text, references, type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class RegistryState:
         return None
 
     def _apply_schema(self, record: SchemaRecord) -> str | None:
-        content = (record.schema, record.references)
+        content = (record.schema, record.references, record.schema_type)
         held = self._contents.get(record.schema_id)
         if held is not None and held != content:
             return f"id {record.schema_id} stands for another schema already"
@@ -154,7 +154,7 @@ class RegistryState:
                 return reference
             if stored.schema_id in texts:
                 continue
-            text, inner = self._contents[stored.schema_id]
+            text, inner, _ = self._contents[stored.schema_id]
             if is_expanded or not inner:
                 texts[stored.schema_id] = text
             else:

@@ -114,7 +114,7 @@ def test_what_a_deposed_leader_writes_late_changes_nothing(broker: BrokerProcess
         assert "epoch 1" in refusal
         assert leader.write([SchemaRecord(subject="a-value", version=1, schema_id=1, schema='"string"')], 2) is None
         for store in stores:
-            eventually(lambda at=store: at.state.meaning(1) == ('"string"', ()), what="the leader's meaning alone")
+            eventually(lambda at=store: at.state.meaning(1) == ('"string"', (), "AVRO"), what="the leader's meaning alone")
         said = read_topic(broker.address, "_schemas.fenced")
         assert (said.fenced, said.meanings, said.epochs) == (1, {1: {'"string"'}}, [1, 2])
         with pytest.raises(RegistryError, match="epoch 1"):

@@ -19,6 +19,9 @@ from .endpoints_subjects import Routes
 from .http_exchange import Endpoint, answered, refusal
 from .metrics import WithMetrics
 
+QUICK = {("GET", "/schemas/ids/{id}"), ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/config/{subject}")}
+"""What clients ask all day. `format=resolved` parses, and is bounded by the size of a schema."""
+
 
 def table(registry: SchemaRegistry, store: TopicStore) -> Routes:
     """Return every method and path that is served, with its endpoint."""
@@ -36,14 +39,19 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
     for method, path, endpoint in table(registry, store):
         by_path.setdefault(path, {})[method] = endpoint
     # One route for each path, so that a refused method's `Allow` names all methods served there.
-    routes = [Route(path, _by_method(endpoints, forwarding), methods=list(endpoints)) for path, endpoints in by_path.items()]
+    routes = [
+        Route(path, _by_method(path, endpoints, forwarding), methods=list(endpoints)) for path, endpoints in by_path.items()
+    ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False
     return WithMetrics(_PathAsSent(app), lambda: endpoints_about.facts(store, registry.gate))
 
 
-def _by_method(endpoints: Mapping[str, Endpoint], forwarding: Forwarding | None) -> Callable[[Request], Any]:
-    handlers = {method: answered(endpoint, None if method == "GET" else forwarding) for method, endpoint in endpoints.items()}
+def _by_method(path: str, endpoints: Mapping[str, Endpoint], forwarding: Forwarding | None) -> Callable[[Request], Any]:
+    handlers = {
+        method: answered(endpoint, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK)
+        for method, endpoint in endpoints.items()
+    }
 
     async def handle(request: Request) -> Response:
         response: Response = await handlers["GET" if request.method == "HEAD" else request.method](request)

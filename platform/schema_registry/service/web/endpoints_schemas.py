@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ...model.opaque import SCHEMA_TYPES
 from .. import refusals
 from ..registry import SchemaRegistry
 from .endpoints_subjects import Routes, content_of, schema_json, schema_words, version_words
@@ -51,7 +52,7 @@ def routes(registry: SchemaRegistry) -> Routes:
         ]
 
     def types(ask: Exchange) -> Any:
-        return ["AVRO"]
+        return list(SCHEMA_TYPES)
 
     return [
         ("GET", "/schemas", schemas),

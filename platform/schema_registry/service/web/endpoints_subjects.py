@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from ...model.opaque import AVRO
 from ...model.reference import Reference
 from .. import refusals
 from ..registry import SchemaRegistry, check_subject
@@ -48,12 +49,13 @@ def routes(registry: SchemaRegistry) -> Routes:
             return ask.page(sorted({one.schema_id for one in state.referring(stored.subject, stored.version)}))
 
     def register(ask: Exchange) -> Any:
-        text, references = ask.schema()
+        text, references, kind = ask.schema()
         wanted_id, number = ask.body_number("id"), ask.body_number("version")
         schema_id = registry.register(
             ask.path("subject"),
             text,
             references,
+            kind,
             is_normalized=ask.flag("normalize"),
             version=_chosen(number),
             wanted_id=_chosen(wanted_id),
@@ -62,11 +64,11 @@ def routes(registry: SchemaRegistry) -> Routes:
 
     def look_up(ask: Exchange) -> Any:
         subject, is_deleted_too = ask.path("subject"), ask.flag("deleted")
-        text, references = ask.schema()
+        text, references, kind = ask.schema()
         with registry.reading() as state:
             if not state.versions(subject, is_deleted_too=is_deleted_too):
                 raise refusals.subject_not_found(subject)
-        schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
+        schema = registry.parse(text, references, kind, is_normalized=ask.flag("normalize"))
         found = registry.find(subject, schema, is_deleted_too=is_deleted_too)
         if found is None:
             raise refusals.schema_not_found(f"under subject '{subject}'")
@@ -88,8 +90,8 @@ def routes(registry: SchemaRegistry) -> Routes:
 
     def compatible_with(ask: Exchange) -> Any:
         subject, word = subject_of(ask), ask.path("version")
-        text, references = ask.schema()
-        schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
+        text, references, kind = ask.schema()
+        schema = registry.parse(text, references, kind, is_normalized=ask.flag("normalize"))
         with registry.reading() as state:
             level, is_known = state.level(subject), bool(state.versions(subject))
         if not is_known and word in ("latest", "-1"):
@@ -99,8 +101,8 @@ def routes(registry: SchemaRegistry) -> Routes:
 
     def compatible_with_all(ask: Exchange) -> Any:
         subject = subject_of(ask)
-        text, references = ask.schema()
-        schema = registry.parse(text, references, is_normalized=ask.flag("normalize"))
+        text, references, kind = ask.schema()
+        schema = registry.parse(text, references, kind, is_normalized=ask.flag("normalize"))
         with registry.reading() as state:
             level = state.level(subject)
         return _verdict(registry.why_incompatible(subject, schema, level), ask)
@@ -151,13 +153,14 @@ def version_words(registry: SchemaRegistry, stored: StoredVersion, *, is_resolve
 
 
 def schema_words(registry: SchemaRegistry, content: Content, *, is_resolved: bool = False) -> dict[str, Any]:
-    """Return a schema in the API's JSON form: without a type, which means AVRO. If resolved, its references are written in
+    """Return a schema in the API's JSON form: without a type if it is AVRO. If resolved, its references are written in
     full.
     """
-    if is_resolved:
+    if is_resolved and content[2] == AVRO:
         return {"schema": registry.resolved(content)}
-    text, references = content
-    return {"schema": text, **({"references": _references(references)} if references else {})}
+    text, references, kind = content
+    words: dict[str, Any] = {"schema": text} if kind == AVRO else {"schemaType": kind, "schema": text}
+    return {**words, **({"references": _references(references)} if references else {})}
 
 
 def content_of(state: RegistryState, schema_id: int) -> Content:
@@ -169,8 +172,11 @@ def content_of(state: RegistryState, schema_id: int) -> Content:
 
 
 def schema_json(text: str) -> Any:
-    """Return the schema itself as the response's JSON."""
-    return json.loads(text)
+    """Return the schema itself as the response's JSON; a .proto file as a JSON string."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _references(references: tuple[Reference, ...]) -> list[dict[str, str | int]]:

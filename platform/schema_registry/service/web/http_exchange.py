@@ -20,6 +20,7 @@ from starlette.responses import Response
 
 from ....runtime.logs import get_logger
 from ...errors import InvalidSchema, RegistryError
+from ...model.opaque import AVRO, SCHEMA_TYPES
 from ...model.reference import Reference
 from ..forwarding import FORWARDED, Forwarded, Forwarding, Sent
 from ..mode_rules import ID_LIMIT
@@ -97,12 +98,12 @@ class Exchange:
             raise RegistryError("the body is no JSON object: send {...}", error_code=400)
         return words
 
-    def schema(self) -> tuple[str, tuple[Reference, ...]]:
-        """Return the body's schema text and references. Raises `InvalidSchema`, 42210 for a type that is not supported here."""
+    def schema(self) -> tuple[str, tuple[Reference, ...], str]:
+        """Return the body's schema text, references and type. Raises `InvalidSchema`, 42210 for rule sets."""
         words = self.json()
         kind = words.get("schemaType")
-        if kind not in (None, "AVRO"):
-            raise InvalidSchema(f"schemaType {kind!r} is not kept here: AVRO is")
+        if kind not in (None, *SCHEMA_TYPES):
+            raise InvalidSchema(f"schemaType {kind!r} is not kept here: {', '.join(SCHEMA_TYPES)} are")
         if words.get("ruleSet") is not None or words.get("metadata") is not None:
             raise RegistryError("rule sets and metadata are not kept here: leave them out", error_code=42210)
         text, listed = words.get("schema"), words.get("references")
@@ -110,7 +111,7 @@ class Exchange:
             raise InvalidSchema('"schema" is missing or no text: give the schema as a JSON string')
         if listed is not None and not isinstance(listed, list):
             raise InvalidSchema('"references" is no list of {"name", "subject", "version"}')
-        return text, tuple(Reference.of(one) for one in listed or ())
+        return text, tuple(Reference.of(one) for one in listed or ()), kind or AVRO
 
     def body_number(self, name: str) -> int | None:
         """Return a whole number of the body, or None if it is absent or null. Raises 400 for anything else."""
@@ -125,8 +126,11 @@ class Exchange:
 Endpoint = Callable[[Exchange], Any]
 
 
-def answered(endpoint: Endpoint, forwarding: Forwarding | None = None) -> Callable[[Request], Any]:
-    """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response."""
+def answered(endpoint: Endpoint, forwarding: Forwarding | None = None, *, is_quick: bool = False) -> Callable[[Request], Any]:
+    """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response.
+
+    `is_quick`: the work is a look into a map, so it is done on the loop; the way to a thread and back would cost more.
+    """
 
     @functools.wraps(endpoint)
     async def handle(request: Request) -> Response:
@@ -139,7 +143,9 @@ def answered(endpoint: Endpoint, forwarding: Forwarding | None = None) -> Callab
         try:
             body = await _body(request)
             exchange = Exchange(request, body)
-            if forwarding is None:
+            if is_quick:
+                words = endpoint(exchange)
+            elif forwarding is None:
                 words = await run_in_threadpool(endpoint, exchange)
             else:
                 act = partial(forwarding.answer, _as_sent(request, body), partial(endpoint, exchange))

@@ -13,7 +13,7 @@ from .openapi_parts import AVRO_JSON, CODES, NUMBER, PATH, QUERY, SCHEMAS, TEXT,
 PAGE = ("offset", "limit")
 NO_VERSION = (40401, 40402, 42202)
 BAD_SCHEMA = (415, 42201, 42209, 42210)
-WRITES = (50002, 42205)
+WRITES = (50002, 50003, 50004, 42205)
 """Errors of every change: the mode, and a topic that does not confirm a record."""
 
 
@@ -115,7 +115,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "normalize",
         "verbose",
         body=REQUEST,
-        codes=(42208, *BAD_SCHEMA, 50001),
+        codes=(42205, 42208, *BAD_SCHEMA, 50001),
     ),
     ("POST", "/compatibility/subjects/{subject}/versions/{version}"): _op(
         "compareWithVersion",
@@ -124,7 +124,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "normalize",
         "verbose",
         body=REQUEST,
-        codes=(42208, *NO_VERSION, *BAD_SCHEMA, 50001),
+        codes=(42205, 42208, *NO_VERSION, *BAD_SCHEMA, 50001),
     ),
     ("GET", "/schemas"): _op(
         "listSchemas",

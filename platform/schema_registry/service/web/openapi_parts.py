@@ -7,6 +7,7 @@ from typing import Any
 
 from ...model.compatibility import CompatibilityLevel
 from ...model.mode import Mode
+from ...model.opaque import OPAQUE_TYPES, SCHEMA_TYPES
 from ..mode_rules import ID_LIMIT
 from ..registry import SUBJECT_LIMIT
 
@@ -38,6 +39,8 @@ CODES: dict[int, str] = {
     42210: "rule sets and metadata are not kept here",
     50001: "the schemas topic cannot be used now; nothing was changed",
     50002: "whether the change was kept is not known; asking again is safe",
+    50003: "the write could not be sent to the leading registry; asking again is safe",
+    50004: "no registry leads now; nothing was changed",
 }
 
 
@@ -61,7 +64,11 @@ OPTIONAL_NUMBER: Schema = {"type": ["integer", "null"], "minimum": -1, "maximum"
 LEVEL: Schema = {"type": "string", "enum": [level.value for level in CompatibilityLevel]}
 MODE: Schema = {"type": "string", "enum": [mode.value for mode in Mode]}
 MAYBE_MODE: Schema = {"type": ["string", "null"], "enum": [*(mode.value for mode in Mode), None]}
-AVRO_JSON: Schema = {"description": "an Avro schema: a name, an object or a union's array", "type": ["string", "object", "array"]}
+AVRO_JSON: Schema = {
+    "description": "an Avro schema: a name, an object or a union's array",
+    "type": ["string", "object", "array", "boolean"],
+}
+KIND: Schema = {"type": "string", "enum": list(OPAQUE_TYPES), "description": "absent for Avro"}
 NOT_KEPT: Schema = {"type": "null", "description": "not kept here: leave it out"}
 STATE_FACTS: dict[str, Schema] = {
     "topic": TEXT,
@@ -69,10 +76,18 @@ STATE_FACTS: dict[str, Schema] = {
     "is_caught_up": {"type": "boolean"},
     "next_offset": {"type": "integer", "minimum": -1},
     "trouble": {"type": ["string", "null"]},
+    "mode": {"type": "string", "enum": ["READONLY", "READWRITE"]},
     "subjects": COUNT,
     "schemas": COUNT,
     "highest_id": COUNT,
 }
+LEADER_FACTS: dict[str, Schema] = {
+    "leader": {"type": ["string", "null"]},
+    "is_leader": {"type": "boolean"},
+    "leader_epoch": {"type": ["integer", "null"]},
+    "leader_trouble": {"type": ["string", "null"]},
+}
+"""Where one of several registries is elected."""
 
 SCHEMAS: dict[str, Schema] = {
     "Error": object_of({"error_code": {"type": "integer"}, "message": {"type": "string", "minLength": 1}}),
@@ -80,9 +95,16 @@ SCHEMAS: dict[str, Schema] = {
         {"name": {"type": "string", "minLength": 1}, "subject": {"type": "string", "minLength": 1}, "version": NUMBER}
     ),
     "SchemaRequest": object_of(
-        {"schema": {"type": "string", "minLength": 1, "format": "avro-schema", "description": "the schema's JSON, as text"}},
         {
-            "schemaType": {"type": ["string", "null"], "enum": ["AVRO", None]},
+            "schema": {
+                "type": "string",
+                "minLength": 1,
+                "format": "avro-schema",
+                "description": "the schema as text; an Avro schema's is JSON",
+            }
+        },
+        {
+            "schemaType": {"type": ["string", "null"], "enum": [*SCHEMA_TYPES, None]},
             "references": {"type": ["array", "null"], "items": ref("Reference")},
             "metadata": NOT_KEPT,
             "ruleSet": NOT_KEPT,
@@ -99,10 +121,10 @@ SCHEMAS: dict[str, Schema] = {
     "LevelRequest": object_of({"compatibility": LEVEL}, additionalProperties=NOT_KEPT),
     "ModeRequest": object_of({"mode": MAYBE_MODE}),
     "Registered": object_of({"id": NUMBER}),
-    "Schema": object_of({"schema": TEXT}, {"references": listed(ref("Reference")), "maxId": COUNT}),
+    "Schema": object_of({"schema": TEXT}, {"schemaType": KIND, "references": listed(ref("Reference")), "maxId": COUNT}),
     "Version": object_of(
         {"subject": TEXT, "version": NUMBER, "id": NUMBER, "schema": TEXT},
-        {"references": listed(ref("Reference")), "deleted": {"type": "boolean"}},
+        {"schemaType": KIND, "references": listed(ref("Reference")), "deleted": {"type": "boolean"}},
     ),
     "SubjectVersion": object_of({"subject": TEXT, "version": NUMBER}),
     "Verdict": object_of({"is_compatible": {"type": "boolean"}}, {"messages": listed(TEXT)}),
@@ -122,8 +144,8 @@ SCHEMAS: dict[str, Schema] = {
         }
     ),
     "ServerVersion": object_of({"version": TEXT, "commitId": TEXT}),
-    "Health": object_of({"status": {"type": "string", "enum": ["healthy", "degraded"]}, **STATE_FACTS}),
-    "Readiness": object_of({"ready": {"type": "boolean"}, **STATE_FACTS}),
+    "Health": object_of({"status": {"type": "string", "enum": ["healthy", "degraded"]}, **STATE_FACTS}, LEADER_FACTS),
+    "Readiness": object_of({"ready": {"type": "boolean"}, **STATE_FACTS}, LEADER_FACTS),
 }
 """Every response lists its fields exactly; later versions may add more."""
 

@@ -171,7 +171,7 @@ def test_another_registry_that_reads_the_topic_has_the_same_modes_and_imported_i
     second.catch_up()
     assert second.state.mode("a") is Mode.READONLY
     assert [one.schema_id for one in (*second.state.versions("a"), *second.state.versions("b"))] == [8, 3]
-    assert second.state.id_of(('"int"', ())) == 8
+    assert second.state.id_of(('"int"', (), "AVRO")) == 8
 
 
 def test_outside_import_a_second_id_for_one_schema_is_refused_by_every_reader() -> None:

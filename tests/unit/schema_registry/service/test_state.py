@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from headrace.schema_registry.errors import RegistryError
 from headrace.schema_registry.model.compatibility import CompatibilityLevel
 from headrace.schema_registry.model.reference import Reference
+from headrace.schema_registry.service.group_commit import ATTEMPTS
 from headrace.schema_registry.service.records import (
     LevelRecord,
     NotARegistryRecord,
@@ -17,7 +18,7 @@ from headrace.schema_registry.service.records import (
     decode,
     encode,
 )
-from headrace.schema_registry.service.registry import ATTEMPTS, SchemaRegistry
+from headrace.schema_registry.service.registry import SchemaRegistry
 from headrace.schema_registry.service.state import RegistryState
 from tests.unit.schema_registry.memory_store import MemoryStore, MemoryTopic
 
@@ -110,8 +111,8 @@ def test_the_loser_of_a_race_between_two_registries_decides_anew() -> None:
     # Both decide for id 1; the second's record comes first in the topic.
     assert first.register("a", '"int"', []) == 2
     with first.reading() as state:
-        assert state.content(1) == ('"long"', ())
-        assert state.content(2) == ('"int"', ())
+        assert state.content(1) == ('"long"', (), "AVRO")
+        assert state.content(2) == ('"int"', (), "AVRO")
 
 
 def test_a_registry_that_is_always_overtaken_gives_up_with_50001() -> None:

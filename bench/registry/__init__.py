@@ -1,0 +1,1 @@
+"""The schema registry's figures: `python -m bench.registry`."""

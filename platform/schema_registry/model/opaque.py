@@ -1,0 +1,46 @@
+"""Schemas of other kinds than Avro: stored and served, never compared. Pure.
+
+Only compatibility NONE is offered for them: what one version of a JSON Schema or of a .proto file can read of another one's data
+is not known here, and a registry that says "compatible" without knowing would be worse than one that refuses.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..errors import InvalidSchema
+from .reference import Reference
+
+AVRO = "AVRO"
+OPAQUE_TYPES = ("JSON", "PROTOBUF")
+SCHEMA_TYPES = (AVRO, *OPAQUE_TYPES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpaqueSchema:
+    """A schema that is kept as its text."""
+
+    text: str
+    references: tuple[Reference, ...]
+    schema_type: str
+
+    @property
+    def content(self) -> tuple[str, tuple[Reference, ...], str]:
+        return self.text, self.references, self.schema_type
+
+
+def opaque_schema(text: str, references: Sequence[Reference], schema_type: str, *, is_normalized: bool = False) -> OpaqueSchema:
+    """Return the schema. Raises InvalidSchema for a JSON Schema that is no JSON object or boolean; a .proto is not read."""
+    if schema_type == "JSON":
+        try:
+            words = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidSchema(f"the JSON Schema is no JSON: {error}") from error
+        if not isinstance(words, dict | bool):
+            raise InvalidSchema("a JSON Schema is an object, true or false")
+        text = json.dumps(words, sort_keys=True, separators=(",", ":")) if is_normalized else text
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidSchema(f"the schema holds half a surrogate pair, which is no character: {error.reason}") from error
+    return OpaqueSchema(text=text, references=tuple(references), schema_type=schema_type)
