@@ -22,7 +22,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads test-clients test-security test-kafka test-stores test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk chaos-mirror chaos-inout kill-loads test-clients test-security test-kafka test-stores test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -91,6 +91,9 @@ chaos-sdk: install ## Kill applications, agent and broker 1,000 times; check eve
 
 chaos-mirror: install ## Kill mirror, source and destination for 100 rounds; compare every record (ARGUMENTS='--rounds 20 --seed 7'; half an hour)
 	@$(BIN)/python -m tests.kafka.kills $(ARGUMENTS)
+
+chaos-inout: install ## Kill the agent that receives, and each sink, 20 times; count what was acknowledged and written (ten minutes)
+	@HEADRACE_RECEIVE_KILLS=20 HEADRACE_SINK_KILLS=20 $(BIN)/python -m pytest -q -n0 tests/integration/agent/test_receive.py tests/integration/sinks/test_sinks.py
 
 kill-loads: install ## Kill loads of all topics at random, and check every record after each (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.integration.spark.kill_rounds $(ARGUMENTS)
