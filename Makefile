@@ -101,6 +101,9 @@ chaos-sdk: install ## Kill applications, agent and broker 1,000 times; check eve
 chaos-mirror: install ## Kill mirror, source and destination for 100 rounds; compare every record (ARGUMENTS='--rounds 20 --seed 7'; half an hour)
 	@$(BIN)/python -m tests.kafka.kills $(ARGUMENTS)
 
+chaos-inout: install ## Kill the agent that receives, and each sink, 20 times; count what was acknowledged and written (ten minutes)
+	@HEADRACE_RECEIVE_KILLS=20 HEADRACE_SINK_KILLS=20 $(BIN)/python -m pytest -q -n0 tests/integration/agent/test_receive.py tests/integration/sinks/test_sinks.py
+
 kill-loads: install ## Kill loads of all topics at random, and check every record after each (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.integration.spark.kill_rounds $(ARGUMENTS)
 

@@ -1,6 +1,8 @@
 /* Read COUNT messages of SIZE bytes of partition 0 from its beginning, by assignment. One consumer, as in the paper.
  *
- * usage: rdkafka_consume TOPIC COUNT SIZE name=value... */
+ * usage: rdkafka_consume TOPIC COUNT SIZE name=value...
+ *
+ * With BENCH_PROGRESS=N in the environment the result has "progress": pairs of messages and seconds, about every N messages. */
 #include "driver.h"
 #include "rdkafka_abi.h"
 
@@ -11,7 +13,12 @@ int main(int count, char **words) {
     const char *topic = words[1];
     long long total = atoll(words[2]), got = 0, wrong = 0;
     size_t size = (size_t)atol(words[3]);
-    char error[512], more[160];
+    char error[512];
+    const char *wanted = getenv("BENCH_PROGRESS");
+    long long every = wanted ? atoll(wanted) : 0, next = every;
+    /* 48 bytes for each pair, and one for the last. */
+    size_t room = 512 + (every > 0 ? (size_t)(total / every + 2) * 48 : 0), used = 0;
+    char *progress = calloc(1, room), *more = calloc(1, room + 160);
     rd_kafka_conf_t *conf = conf_from_words(words + 4, count - 4);
     rd_kafka_t *client = rd_kafka_new(CONSUMER, conf, error, sizeof error);
     if (!client) fail("%s", error);
@@ -36,10 +43,14 @@ int main(int count, char **words) {
             rd_kafka_message_destroy(message);
         }
         if (found > 0) got += found;
+        if (every > 0 && got >= next) {
+            used += (size_t)snprintf(progress + used, room - used, "%s[%lld, %.6f]", used ? ", " : "", got, now_s() - driver_start.wall);
+            while (next <= got) next += every;
+        }
         if (now_s() > deadline) fail("only %lld of %lld came in time", got, total);
     }
     if (wrong) fail("%lld of %lld messages of the wrong length or out of order", wrong, got);
-    snprintf(more, sizeof more, ", \"client\": \"librdkafka %s\"", rd_kafka_version_str());
+    snprintf(more, room + 160, ", \"client\": \"librdkafka %s\", \"progress\": [%s]", rd_kafka_version_str(), progress);
     report(got, more);
     return 0;
 }

@@ -1,9 +1,10 @@
 """Runs one driver against one peer. The driver's clock and the server's CPU meter start and stop together."""
 
 import json
+import os
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,9 +31,20 @@ def drive(
     server_pids: Callable[[], Sequence[int]],
     *,
     deadline_s: float = DEADLINE_S,
+    environment: Mapping[str, str] | None = None,
 ) -> Driven:
-    """Run `command` to its end. Return its result with the CPU that the server used meanwhile. Raises BenchFault."""
-    child = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """Run `command` to its end. Return its result with the CPU that the server used meanwhile. Raises BenchFault.
+
+    `environment`: variables for the driver, besides this process's.
+    """
+    child = subprocess.Popen(
+        list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
     assert child.stdin is not None
     assert child.stdout is not None
     watchdog = threading.Timer(deadline_s, child.kill)

@@ -88,11 +88,11 @@ class ActiveMQ(LoopbackServer):
             before = allocated_bytes_of(self.data)
             driven = self._ask(f"produce {topic} {messages} {MESSAGE_BYTES} {transaction}", messages)
             self._grown = allocated_bytes_of(self.data) - before
-            self._in_queue[topic] = messages
+            self._in_queue[topic] = self._in_queue.get(topic, 0) + messages
             return driven
 
         def consume(topic: str, messages: int) -> Driven:
-            self._in_queue.pop(topic)
+            self._in_queue[topic] -= messages
             return self._ask(f"consume {topic} {messages} {MESSAGE_BYTES}", messages)
 
         return Way(

@@ -91,6 +91,14 @@ def delete_topic(server: SpeaksKafka, topic: str) -> None:
 def produce(server: SpeaksKafka, topic: str, count: int, shape: str, acks: int) -> Driven:
     """Send `count` messages to partition 0. Raises BenchFault unless exactly these are on disk."""
     before = on_disk(server, topic)
+    driven = send(server, topic, count, shape, acks)
+    after = on_disk(server, topic)
+    check_log(server.name, topic, wanted=count, shape=shape, before=before, after=after)
+    return driven
+
+
+def send(server: SpeaksKafka, topic: str, count: int, shape: str, acks: int) -> Driven:
+    """As `produce`, and the log is not looked at."""
     words = [
         topic,
         str(count),
@@ -100,10 +108,7 @@ def produce(server: SpeaksKafka, topic: str, count: int, shape: str, acks: int) 
         *_PRODUCER,
         *SHAPES[shape],
     ]
-    driven = drive([str(built("rdkafka_produce")), *words], lambda: server.pids)
-    after = on_disk(server, topic)
-    check_log(server.name, topic, wanted=count, shape=shape, before=before, after=after)
-    return driven
+    return drive([str(built("rdkafka_produce")), *words], lambda: server.pids)
 
 
 def check_log(name: str, topic: str, *, wanted: int, shape: str, before: OnDisk, after: OnDisk) -> None:
@@ -129,11 +134,15 @@ def segments_of(server: SpeaksKafka, topic: str, partition: int = 0) -> list[Pat
     return sorted(server.partition_folder(topic, partition).glob("*.log"))
 
 
-def consume(server: SpeaksKafka, topic: str, count: int, fetch_bytes: int) -> Driven:
-    """Read `count` messages of partition 0 from its beginning."""
+def consume(server: SpeaksKafka, topic: str, count: int, fetch_bytes: int, *, progress_every: int = 0) -> Driven:
+    """Read `count` messages of partition 0 from its beginning.
+
+    `progress_every`: `more["progress"]` has [messages, seconds] about so often; 0: only at the end.
+    """
     words = [topic, str(count), str(MESSAGE_BYTES), f"bootstrap.servers={server.bootstrap}", *_CONSUMER]
     words.append(f"fetch.message.max.bytes={fetch_bytes}")
-    return drive([str(built("rdkafka_consume")), *words], lambda: server.pids)
+    told = {"BENCH_PROGRESS": str(progress_every)} if progress_every else {}
+    return drive([str(built("rdkafka_consume")), *words], lambda: server.pids, environment=told)
 
 
 def send_and_read(bootstrap: str, server_pids: Sequence[int], topic: str, per_s: int, seconds: int) -> Driven:

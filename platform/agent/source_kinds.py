@@ -10,10 +10,22 @@ from .errors import SettingsRefused
 from .journals import JournalGroup
 from .receive.inbox import ROOT
 from .receive.receivers import Receivers
+from .receive.settings import https_from, syslogs_from
 from .settings import AgentSettings
 from .source import SourceGroup
 from .tail.make import tail_group
 from .tail.settings import sections_from
+
+
+def check(settings: AgentSettings) -> None:
+    """Raise SettingsRefused with every fault of every section."""
+    faults: list[str] = []
+    sections_from(settings.sections, faults)
+    directories_from(settings.directories, faults)
+    syslogs_from(settings.syslogs, faults)
+    https_from(settings.https, faults)
+    if faults:
+        raise SettingsRefused("settings", faults)
 
 
 def groups_of(settings: AgentSettings, clock: Clock, receivers: Receivers | None = None) -> Sequence[SourceGroup]:

@@ -15,7 +15,7 @@ from ..errors import SettingsRefused, StateRefused
 from ..receive.receivers import Receivers
 from ..settings import AgentSettings
 from ..shipping.shipper import Shipper
-from ..source_kinds import groups_of
+from ..source_kinds import check, groups_of
 from .pages import Pages
 from .snapshot import Snapshot, snapshot_of
 
@@ -44,6 +44,7 @@ class Agent:
         """
         _allow_many_files()
         self._status.write("starting")
+        check(self.settings)
         receivers = Receivers(self.settings, self._clock)
         pages = None
         if self.settings.metrics_port:

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.agent.errors import SettingsRefused
 from headrace.agent.settings import AgentSettings, from_words, load
-from headrace.agent.source_kinds import groups_of
+from headrace.agent.source_kinds import check, groups_of
 from headrace.runtime.clock import SystemClock
 from headrace.wire.batch.compression import Codec
 
@@ -60,3 +60,20 @@ def test_the_faults_of_sections_are_named_too() -> None:
     settings = AgentSettings(name="one", state="/tmp/x", sections=({"name": "logs"},))
     with pytest.raises(SettingsRefused, match="topic"):
         groups_of(settings, SystemClock())
+
+
+def test_the_faults_of_every_kind_of_section_are_named_at_once() -> None:
+    settings = from_words(
+        {
+            "agent": {"name": "one", "state": "/tmp/x"},
+            "tail": [{"topic": "a", "parser": "none"}],
+            "directory": [{"topic": "b", "path": "relative"}],
+            "syslog": [{"topic": "c"}],
+            "http": [{"topic": "d", "listen": "nowhere"}],
+        }
+    )
+    with pytest.raises(SettingsRefused) as refused:
+        check(settings)
+    faults = "\n".join(refused.value.faults)
+    for word in ("[[tail]] 1: parser", "[[directory]] 1: path", "[[syslog]] 1: udp", "[[http]] 1: listen"):
+        assert word in faults, f"{word} is not named in:\n{faults}"
