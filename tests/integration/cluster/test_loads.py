@@ -13,7 +13,6 @@ from headrace.spark.load.reading import Reading
 from headrace.spark.publish.count_job import count_and_report
 from headrace.spark.warehouse.settings import WarehouseSettings
 from tests import packages
-from tests.integration.stores.worlds import World, forget, s3_world
 from tests.support.broker import BrokerProcess
 from tests.support.postgresql import PostgresqlServer
 from tests.support.processes import Process
@@ -22,6 +21,7 @@ from tests.support.spark_cluster import SparkCluster, python_of, submit_command
 from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, Stage, click
 from tests.support.stored_table import Audit
 from tests.support.versitygw import S3Server
+from tests.support.warehouse_worlds import World, forget, s3_world
 
 pytestmark = [pytest.mark.needs("s3"), pytest.mark.needs("postgresql")]
 LOAD_MS = 240_000

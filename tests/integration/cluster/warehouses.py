@@ -9,12 +9,12 @@ import httpx
 import psycopg
 
 from headrace.spark.warehouse.settings import sqlite
-from tests.integration.stores.worlds import World, s3_world
 from tests.support import iceberg_oracle
 from tests.support.postgresql import PostgresqlServer
 from tests.support.rest_catalog import RestCatalogServer
 from tests.support.unruly_proxy import HttpProxy, PostgresqlProxy
 from tests.support.versitygw import S3Server
+from tests.support.warehouse_worlds import World, s3_world
 
 POINTS = ("load.before_commit", "load.after_commit")
 

@@ -10,8 +10,7 @@ from headrace.spark.warehouse.settings import sqlite
 from tests.support.postgresql import PostgresqlServer
 from tests.support.rest_catalog import RestCatalogServer
 from tests.support.versitygw import S3Server
-
-from .worlds import World, forget, s3_world
+from tests.support.warehouse_worlds import World, forget, s3_world
 
 PASSWORD = "s3cret-of-the-catalog"
 LOCAL = "local+sqlite"

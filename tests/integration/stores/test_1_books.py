@@ -14,8 +14,7 @@ from headrace.spark.warehouse.query import query
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.stored_rows import EVENT, HOUR_MS, record, span, store, write_rows
 from tests.support.stored_table import Stored
-
-from .worlds import World
+from tests.support.warehouse_worlds import World
 
 TOPIC = "clicks"
 

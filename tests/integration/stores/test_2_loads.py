@@ -18,9 +18,9 @@ from tests.support.registry import RegistryProcess
 from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, Stage, click
 from tests.support.stored_table import Stored
 from tests.support.versitygw import SECRET
+from tests.support.warehouse_worlds import World
 
 from .conftest import LOCAL, PASSWORD, REST, S3
-from .worlds import World
 
 LOAD_MS = 120_000
 COUNT = 40

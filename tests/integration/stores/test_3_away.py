@@ -7,9 +7,9 @@ from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.topic_table import MAIN
 from tests.support.postgresql import PostgresqlServer
 from tests.support.stored_table import Stored
+from tests.support.warehouse_worlds import World
 
 from .conftest import PASSWORD, S3
-from .worlds import World
 
 TOPIC = "clicks"
 

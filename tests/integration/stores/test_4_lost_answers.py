@@ -16,8 +16,7 @@ from headrace.spark.source.task_reports import Total
 from tests.support.cutting_proxy import CuttingProxy, Where
 from tests.support.postgresql import PostgresqlServer
 from tests.support.stored_rows import EVENT, write_rows
-
-from .worlds import World
+from tests.support.warehouse_worlds import World
 
 TOPIC = "clicks"
 TRIES = 6
