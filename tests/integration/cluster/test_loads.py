@@ -140,6 +140,7 @@ def test_executors_whose_python_lacks_packages_are_told_by_name(
     monkeypatch.setenv("PYSPARK_PYTHON", str(tmp_path / "nowhere" / "python"))
     with pytest.raises(ClusterUnfit, match=r"executors' Python cannot run this load.*nowhere/python"):
         stage.load(master=cluster.url)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     assert stage.load().row_count == COUNT
 
 
