@@ -31,6 +31,8 @@ NAME = "unreferenced.json"
 PROOFS = "headrace.proofs"
 VERSION = 1
 DATA = "data/"
+RECORDS = "records/"
+"""Of compactions, as `seen` names them. A lease is held before one is written."""
 YOUNG_NS = 3_600 * 1_000_000_000
 """A commit writes its manifests some seconds before it is one."""
 
@@ -95,7 +97,7 @@ class ExpireJob:
         due = sorted(
             name
             for name, at_ms in seen.items()
-            if at_ms <= now_ms - self._settings.grace_ms and (name.startswith(DATA) or not _is_young(orphans[name]))
+            if at_ms <= now_ms - self._settings.grace_ms and (name.startswith((DATA, RECORDS)) or not _is_young(orphans[name]))
         )
         for name in due[: self._settings.most_files]:
             path = orphans[name]
@@ -127,7 +129,7 @@ class ExpireJob:
         for path in files_under(table.records_folder):
             name = path.name.removesuffix(".json")
             if is_compaction(name) and name not in folders and name not in leased:
-                found[f"records/{path.name}"] = path
+                found[f"{RECORDS}{path.name}"] = path
         return found
 
 
