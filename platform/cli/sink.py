@@ -29,7 +29,9 @@ example: headrace sink postgresql --topic clicks --table clicks --dsn-file /etc/
 def configure(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--topic", action="append", required=True, metavar="TOPIC", help="may be repeated; it need not exist yet")
+    common.add_argument(
+        "--topic", dest="topics", action="append", required=True, metavar="TOPIC", help="repeatable; it need not exist yet"
+    )
     common.add_argument("--group", help="processes of a group share the partitions (default: sink-KIND-TOPIC)")
     common.add_argument("--consumer-id", help="this member's name (default: made from host and process id)")
     common.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
@@ -68,9 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
     from ..apps.sinks.pump import Pump
 
     is_files = arguments.action == "files"
-    group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topic)}"
+    group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topics)}"
     settings = SinkSettings(
-        topics=tuple(arguments.topic),
+        topics=tuple(arguments.topics),
         group=group,
         consumer_id=arguments.consumer_id or f"{socket.gethostname()}-{os.getpid()}",
         bootstrap=arguments.bootstrap,

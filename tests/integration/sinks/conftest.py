@@ -9,10 +9,13 @@ from tests.support.broker import BrokerProcess
 from tests.support.live_side import LiveSide
 from tests.support.registry import RegistryProcess
 
+SETTINGS = {"group.min.session.timeout.ms": 1_000, "group.initial.rebalance.delay.ms": 0}
+"""The partitions of a killed sink soon go to the next one."""
+
 
 @pytest.fixture(scope="package")
 def live(tmp_path_factory: pytest.TempPathFactory, zookeeper_address: str) -> Iterator[LiveSide]:
     zookeeper = f"{zookeeper_address}/sinks-{uuid.uuid4().hex[:12]}"
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), zookeeper, settings=SETTINGS) as broker:
         with RegistryProcess(tmp_path_factory.mktemp("registry"), broker.address) as registry:
             yield LiveSide(broker, registry)

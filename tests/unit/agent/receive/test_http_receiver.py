@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import ssl
 import threading
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from headrace.agent.errors import SettingsRefused
 from headrace.agent.receive.receivers import Receivers
 from headrace.runtime.clock import SystemClock
+from tests.support.certificates import Authority
 
 from .received import Running, settings_of
 
@@ -169,3 +171,30 @@ SCHEMA = {
 
 def _away(subject: str) -> str:
     raise OSError("the registry is away")
+
+
+def test_over_tls_who_has_no_certificate_is_refused_and_a_plain_client_ends(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.issue("server")
+    words = {"tls_cert": str(certificate), "tls_key": str(key), "tls_client_ca": str(authority.file)}
+    with Running(tmp_path, **section(listen="0.0.0.0:0", **words)) as running:
+        with socket.create_connection(("127.0.0.1", running.one.port)) as plain:
+            plain.settimeout(10)
+            plain.sendall(b"POST /topics/clicks HTTP/1.1\r\n\r\n")
+            assert b"HTTP/1.1 2" not in plain.recv(100)
+        context = ssl.create_default_context(cafile=authority.file)
+        context.check_hostname = False
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.BadStatusLine)):
+            _post_over(context, running.one.port)
+        context.load_cert_chain(*authority.issue("client"))
+        assert _post_over(context, running.one.port) == 202
+        assert [one["n"] for one in running.journaled()] == [1]
+
+
+def _post_over(context: ssl.SSLContext, port: int) -> int:
+    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=context)
+    try:
+        connection.request("POST", "/topics/clicks", b'{"n": 1}', {"Content-Type": "application/json"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
