@@ -22,7 +22,7 @@ preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
 RUN := $(BIN)/python -m tests.run $(if $(RESULTS),--results "$(RESULTS)")
 
 .PHONY: help install demo up down status test test-fast test-root lint unit contract search fuzz integration crash power e2e kafka security \
-	audit-search audit-faults audit-scale chaos-sdk chaos-mirror kill-loads test-clients test-security test-kafka test-stores test-openapi packages bench
+	audit-search audit-faults audit-scale chaos-sdk chaos-mirror chaos-registry kill-loads test-clients test-security test-kafka test-stores test-openapi packages bench
 .DEFAULT_GOAL := install
 
 help: ## This list
@@ -91,6 +91,9 @@ chaos-sdk: install ## Kill applications, agent and broker 1,000 times; check eve
 
 chaos-mirror: install ## Kill mirror, source and destination for 100 rounds; compare every record (ARGUMENTS='--rounds 20 --seed 7'; half an hour)
 	@$(BIN)/python -m tests.kafka.kills $(ARGUMENTS)
+
+chaos-registry: install ## Kill and freeze leading registries under load; check every id in the topic (ROUNDS=30)
+	HEADRACE_REGISTRY_KILLS=$(or $(ROUNDS),30) $(BIN)/pytest -rs tests/integration/schema_registry/test_two_registries.py
 
 kill-loads: install ## Kill loads of all topics at random, and check every record after each (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.integration.spark.kill_rounds $(ARGUMENTS)
