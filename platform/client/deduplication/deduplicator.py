@@ -36,8 +36,8 @@ class Deduplicator:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         """`path`: a file that remembers over restarts (`is_power_safe`: over power cuts too, at a flush for each message);
-        without it, memory only. Records beside each other share a run; a run takes some 200 bytes of memory. `by_producer` False: by
-        partition and offset alone. Raises DeduplicationStoreError.
+        without it, memory only. Records beside each other share a run; a run takes some 200 bytes of memory. `by_producer` False:
+        by partition and offset alone. Raises DeduplicationStoreError.
         """
         self._ranges = SeenRanges(most_ranges=most_ranges, longest_ms=longest_ms)
         self._by_producer, self._now_ms = by_producer, now_ms
