@@ -98,6 +98,8 @@ class Rebalancer:
         self._generation = session.generation
         self._held: set[TopicPartition] = set()
         self._adopted: dict[TopicPartition, _Adopted] = {}
+        self._members: dict[str, dict[str, int]] = {}
+        self._read_again_at = 0.0
         self._due = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"rebalance-{consumer_id}", daemon=True)
@@ -157,7 +159,7 @@ class Rebalancer:
             self._generation = generation
         if not self._session.is_sure():
             return  # the session triggers again when it is sure
-        members = self._consumers.members(self._group)
+        members = self._members_now()
         existing = self._partitions.read()
         # A member that is not in the list (its registration is not renewed yet) owns nothing; the watch on the list triggers.
         placed = self._state.place({TopicPartition(*name) for name in assigned_to(self._consumer_id, members, existing)})
@@ -183,6 +185,18 @@ class Rebalancer:
             taken=_names(todo.claim),
             owned=len(self._adopted),
         )
+
+    def _members_now(self) -> dict[str, dict[str, int]]:
+        """Return the group's members. Between two rechecks, only the new ones are read.
+
+        Where a hundred join at once, each of them would read each other's registration a hundred times.
+        """
+        now = time.monotonic()
+        is_due = now >= self._read_again_at
+        self._members = self._consumers.members(self._group, None if is_due else self._members)
+        if is_due:
+            self._read_again_at = now + self._recheck_ms / 1000
+        return self._members
 
     def _drop_gone(self, existing: Mapping[str, Collection[int]]) -> None:
         """Take away what is read of topics that were deleted, or deleted and made anew. Nothing of it is committed: the next
