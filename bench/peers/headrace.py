@@ -36,6 +36,10 @@ class Headrace(LoopbackServer):
             zookeeper.command(self._zookeeper_port, folder / "zookeeper"), folder / "zookeeper.log", port=self._zookeeper_port
         )
 
+    @property
+    def zookeeper_address(self) -> str:
+        return f"127.0.0.1:{self._zookeeper_port}"
+
     def version(self) -> str:
         return f"Headrace {version('headrace')}, ZooKeeper 3.9"
 

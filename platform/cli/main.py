@@ -29,6 +29,7 @@ COMMANDS = {
     "log": "check, show and repair logs on disk",
     "registry": "run the schema registry",
     "topic": "list, create, describe, configure and delete topics",
+    "group": "list and describe consumer groups, their lag, and move their offsets",
     "schema": "register, get and list schemas",
     "mirror": "run the mirror between two clusters",
     "agent": "ship journals and log files to the live cluster",

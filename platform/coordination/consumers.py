@@ -71,14 +71,20 @@ class ConsumerRegistry:
         if node is not None:
             node.withdraw()
 
-    def members(self, group: str) -> dict[str, dict[str, int]]:
-        """Return the group's registered consumers: id -> topic -> number of streams, by sorted id."""
+    def members(self, group: str, known: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, dict[str, int]]:
+        """Return the group's registered consumers: id -> topic -> number of streams, by sorted id.
+
+        Those in `known` are not read again, only listed: a registration changes where another process takes over its id, at most.
+        """
+        known = known or {}
         ids = self._session.tree.children(paths.consumer_ids(group))
-        found = self._session.tree.read_many(f"{paths.consumer_ids(group)}/{member}" for member in ids)
+        found = self._session.tree.read_many(f"{paths.consumer_ids(group)}/{member}" for member in ids if member not in known)
         subscriptions: dict[str, dict[str, int]] = {}
         for member in ids:
             path = f"{paths.consumer_ids(group)}/{member}"
-            if path in found:
+            if member in known:
+                subscriptions[member] = dict(known[member])
+            elif path in found:
                 subscriptions[member] = _subscription(path, found[path].data)
         return subscriptions
 

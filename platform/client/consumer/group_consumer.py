@@ -30,7 +30,7 @@ from .zk_errors import PartitionsLost, StreamMisused
 log = get_logger(__name__)
 
 COMMIT_LANE = "commit"
-_OTHERS_OWN_THEM = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
+OTHERS_OWN_THEM = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 
 
 class GroupConsumer(StreamConsumer):
@@ -142,7 +142,7 @@ class GroupConsumer(StreamConsumer):
                 coordinator, self.group, due, generation=generation, member_id=self._membership.member_id
             )
         except BrokerError as error:
-            if ErrorCode.of(error.code) in _OTHERS_OWN_THEM:
+            if ErrorCode.of(error.code) in OTHERS_OWN_THEM:
                 self._membership.lost()
                 raise PartitionsLost(self.group, self.consumer_id) from error
             raise

@@ -21,7 +21,7 @@ from ..errors import LOGIN_REFUSALS, BrokerError, ClientError
 from ..fetch.fetched import TopicPartition
 from . import group_requests
 from .group_requests import NO_GENERATION
-from .stream_state import StreamState
+from .partition_holder import PartitionHolder
 
 log = get_logger(__name__)
 
@@ -40,7 +40,7 @@ class GroupMembership:
     def __init__(
         self,
         cluster: Cluster,
-        state: StreamState,
+        state: PartitionHolder,
         starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
         *,
         group: str,
@@ -256,6 +256,7 @@ class GroupMembership:
         self._generation, self._sure_until = generation, began + self._session_timeout_ms / 1000
         self._owned = own
         if own:
+            self._state.place(own)
             self._state.assign(starts, committed=committed, generation=generation)
         self.rebalance_count += 1
         log.info("rebalanced", group=self._group, consumer=self._consumer_id, generation=generation, owned=_names(own))

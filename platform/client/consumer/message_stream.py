@@ -39,10 +39,20 @@ class MessageStream:
         """`may_deliver` returns whether this member provably owns its partitions. `name` identifies the consumer in the log."""
         self._state, self._callbacks, self._may_deliver, self._name = state, callbacks, may_deliver, name
         self._open: OpenBatch | None = None
+        self._in_hand: tuple[TopicPartition, int] | None = None
+        """Partition and epoch of the message that the application got last, until it asks for the next."""
+
+    @property
+    def is_in_hand(self) -> bool:
+        """Whether the application has not come back since it got its last message."""
+        return self._in_hand is not None
 
     def next(self, deadline: float) -> Message | None:
         """Return the next message, or None at `deadline` (monotonic) or when the stream has ended. Runs the callbacks."""
         state = self._state
+        if self._in_hand is not None:
+            state.finish_handed(*self._in_hand)
+            self._in_hand = None
         while True:
             current = self._open
             if current is not None and not state.has_notice():
@@ -117,9 +127,12 @@ class MessageStream:
             self._leave_batch()
             self._skip(current.partition, current.epoch, bad)
             return None
-        self._state.moved(current.partition, current.epoch, current.position)
         if message is None:
+            self._state.moved(current.partition, current.epoch, current.position)
             self._leave_batch()
+            return None
+        self._state.handed(current.partition, current.epoch, current.position)
+        self._in_hand = current.partition, current.epoch
         return message
 
     def _leave_batch(self) -> None:

@@ -146,6 +146,14 @@ class StreamConsumer(ABC):
         if not self._stream.seek(partition, offset):
             raise StreamMisused(f"seek in {partition.topic}-{partition.partition}: not this consumer's partition now")
 
+    def seek_to_time(self, partition: TopicPartition, timestamp_ms: int) -> int:
+        """Continue at the first record at or after this event time, or at the log's end; return that offset. Raises as `seek`,
+        and ClientError.
+        """
+        offset = log_offsets(self._cluster, {partition: timestamp_ms})[partition]
+        self.seek(partition, offset)
+        return offset
+
     def position(self, partition: TopicPartition) -> int | None:
         """Return the offset after the last message handed out, or where the partition begins; None if it is not owned."""
         return self._state.positions().get(partition)

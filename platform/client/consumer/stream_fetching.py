@@ -35,6 +35,7 @@ class FetchLoop:
         """`starts` returns where a partition begins whose log does not hold the position."""
         self._state, self._fetcher, self._starts = state, fetcher, starts
         self._stop = threading.Event()
+        self._hurry = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"fetch-{name}", daemon=True)
         self._backoff = Backoff()
         self._failures = 0
@@ -44,9 +45,14 @@ class FetchLoop:
     def start(self) -> None:
         self._thread.start()
 
+    def hurry(self) -> None:
+        """Try again now what failed before: brokers came or went. Any thread."""
+        self._hurry.set()
+
     def stop(self, timeout_ms: int = 5_000) -> None:
         """End the loop; a fetch in flight is cut short."""
         self._stop.set()
+        self._hurry.set()
         self._state.wake()
         self._fetcher.close()
         if self._thread.is_alive():
@@ -96,7 +102,10 @@ class FetchLoop:
         if not self._failures:  # once for a series of failures, not for each attempt
             log.warning("fetching_failed", error=str(error))
         self._state.waits_for("fetch", error)
-        self._stop.wait(self._backoff.wait_ms(self._failures) / 1000)
+        self._hurry.clear()
+        if self._stop.is_set():
+            return
+        self._hurry.wait(self._backoff.wait_ms(self._failures) / 1000)
         self._failures += 1
 
     def _reset(self, error: OffsetOutOfRange, wanted: dict[TopicPartition, tuple[int, int]]) -> None:

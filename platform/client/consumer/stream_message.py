@@ -7,6 +7,9 @@ from typing import NamedTuple
 from ...wire.batch.record_batch import BatchHeader, Record, iter_records
 from ..fetch.fetched import TopicPartition
 
+LARGEST_SEQUENCE = (1 << 31) - 1
+"""The sequence number after it is 0."""
+
 
 class Message(NamedTuple):
     """One record of a stream. A named tuple for speed: one is made for every record."""
@@ -21,6 +24,12 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
+    producer_id: int = -1
+    """Who wrote it, where that was an idempotent producer; else -1. With epoch and sequence it names the record for good, at
+    whatever offset and in whichever cluster it is read.
+    """
+    producer_epoch: int = -1
+    sequence: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +54,10 @@ class OpenBatch:
         self.position = self._reported_to = from_offset
         """All records below this offset have been handed out."""
         self._records: Iterator[Record] = iter_records(batch)
+        named = header.producer_id >= 0 and header.base_sequence >= 0
+        self._producer = (header.producer_id, header.producer_epoch) if named else (-1, -1)
+        self._sequence_at = header.base_sequence - header.base_offset if named else None
+        """What makes an offset a sequence number."""
 
     def next_message(self) -> Message | None:
         """Return the next message, or None at the end of the batch; `position` is then the batch's own end."""
@@ -54,7 +67,9 @@ class OpenBatch:
             if offset < self.position:
                 continue  # the batch begins before the offset that was asked for
             self.position = after = offset + 1
-            return Message(topic, partition, offset, after, record.timestamp_ms, record.key, record.value, record.headers)
+            sequence = -1 if self._sequence_at is None else (offset + self._sequence_at) & LARGEST_SEQUENCE
+            timestamp_ms, key, value, headers = record.timestamp_ms, record.key, record.value, record.headers
+            return Message(topic, partition, offset, after, timestamp_ms, key, value, headers, *self._producer, sequence)
         self.position = max(self.position, self.header.next_offset)
         return None
 

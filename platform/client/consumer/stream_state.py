@@ -23,6 +23,8 @@ class _Owned:
     epoch: int
     fetch_position: int
     position: int
+    finished: int
+    """Everything handed out below this offset is done with: its application asked for the next message."""
     committed: int | None
 
 
@@ -45,12 +47,16 @@ class StreamState:
 
     # ---- the rebalancing thread
 
+    def place(self, own: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return which of a member's streams reads each of its partitions: here is one stream, 0."""
+        return dict.fromkeys(own, 0)
+
     def assign(self, starts: Mapping[TopicPartition, int], *, committed: Mapping[TopicPartition, int], generation: int) -> None:
         """Own these partitions from these offsets on. `on_assigned` runs before the first of their messages."""
         with self._condition:
             self.generation = generation
             for partition, start in starts.items():
-                self._owned[partition] = _Owned(next(self._epochs), start, start, committed.get(partition))
+                self._owned[partition] = _Owned(next(self._epochs), start, start, start, committed.get(partition))
             self._notices.append(Notice(kind=NoticeKind.ASSIGNED, partitions=dict(starts)))
             self._condition.notify_all()
 
@@ -59,19 +65,27 @@ class StreamState:
 
         If the application does not ask for its next message in time, it loses the partitions anyway and is notified later.
         """
+        return self.await_revocation(self.announce_revocation(partitions), timeout_ms)
+
+    def announce_revocation(self, partitions: Collection[TopicPartition]) -> Notice | None:
+        """Begin to revoke: have the application notified. None: it has not heard of these partitions yet, they are gone."""
         with self._condition:
             announced = self._withdraw_unseen(partitions)
             if not announced:
-                return True
+                return None
             notice = Notice(kind=NoticeKind.REVOKED, partitions=announced)
             self._notices.append(notice)
             self._condition.notify_all()
-        if notice.done.wait(timeout_ms / 1000):
+            return notice
+
+    def await_revocation(self, notice: Notice | None, timeout_ms: float) -> bool:
+        """End what `announce_revocation` began. Return whether the application was notified within `timeout_ms`."""
+        if notice is None or notice.done.wait(max(0.0, timeout_ms) / 1000):
             return True
         with self._condition:
             if notice.done.is_set():
                 return True
-            self._drop(announced)
+            self._drop(notice.partitions)
             if notice.taken:
                 return False  # its callback runs at this moment; no other notice is needed
             notice.kind = NoticeKind.LOST
@@ -79,12 +93,16 @@ class StreamState:
 
     def lose_all(self) -> None:
         """Mark every partition as lost, because the session is lost."""
+        self.lose(None)
+
+    def lose(self, partitions: Collection[TopicPartition] | None) -> None:
+        """Mark these partitions (None: every one) as lost: the application hears of it, and nothing of them is committed."""
         with self._condition:
-            announced = self._withdraw_unseen(list(self._owned))
+            announced = self._withdraw_unseen(list(self._owned) if partitions is None else partitions)
             if announced:
                 self._drop(announced)
                 for waiting in self._notices:
-                    if waiting.kind is NoticeKind.REVOKED and not waiting.taken:
+                    if waiting.kind is NoticeKind.REVOKED and not waiting.taken and waiting.partitions.keys() <= announced.keys():
                         waiting.kind = NoticeKind.LOST
                         announced = {name: at for name, at in announced.items() if name not in waiting.partitions}
                 if announced:
@@ -210,13 +228,25 @@ class StreamState:
             self._condition.notify_all()
 
     def moved(self, partition: TopicPartition, epoch: int, position: int) -> None:
-        """Record the application's position.
+        """Record the application's position where nothing is in its hands: behind a batch, or a range that was skipped."""
+        owned = self._owned.get(partition)
+        if owned is not None and owned.epoch == epoch:
+            owned.position = owned.finished = position
+
+    def handed(self, partition: TopicPartition, epoch: int, position: int) -> None:
+        """Record the position behind a message that the application gets now.
 
         Hot: called per message, and takes no lock (only this thread writes positions).
         """
         owned = self._owned.get(partition)
         if owned is not None and owned.epoch == epoch:
             owned.position = position
+
+    def finish_handed(self, partition: TopicPartition, epoch: int) -> None:
+        """Record that the application is done with what it got of a partition. Hot: per message, no lock."""
+        owned = self._owned.get(partition)
+        if owned is not None and owned.epoch == epoch:
+            owned.finished = owned.position
 
     def is_owned(self, partition: TopicPartition, epoch: int) -> bool:
         """Return whether the partition is still owned under this epoch. Hot: per message, no lock."""
@@ -229,7 +259,7 @@ class StreamState:
             owned = self._owned.get(partition)
             if owned is None:
                 return False
-            self._owned[partition] = _Owned(next(self._epochs), offset, offset, owned.committed)
+            self._owned[partition] = _Owned(next(self._epochs), offset, offset, offset, owned.committed)
             self._sweep()
             self._condition.notify_all()
             return True
@@ -243,6 +273,11 @@ class StreamState:
         """Return the positions that differ from the registered ones."""
         with self._condition:
             return {name: owned.position for name, owned in self._owned.items() if owned.position != owned.committed}
+
+    def finished(self) -> dict[TopicPartition, int]:
+        """Return how far the application is done with each partition, where that differs from what is registered."""
+        with self._condition:
+            return {name: owned.finished for name, owned in self._owned.items() if owned.finished != owned.committed}
 
     def has_unreported_loss(self) -> bool:
         """Return whether partitions are lost that the application still believes to own."""

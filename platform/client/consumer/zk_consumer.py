@@ -15,27 +15,19 @@ import socket
 import uuid
 from collections.abc import Mapping, Sequence
 
-from ...coordination.consumers import ConsumerRegistry, OffsetRegistry
-from ...coordination.errors import NotRegistered
 from ...coordination.session import Session
-from ...coordination.topics import TopicRegistry
-from ...runtime.backoff import Backoff
 from ...runtime.logs import get_logger
-from ..connection import control_plane
-from ..errors import ClientError
 from ..fetch.fetched import TopicPartition
 from .message_stream import Callbacks, OnAssigned, OnCorrupt, OnPartitions
 from .stream_consumer import StreamConsumer
 from .stream_fetching import FetchLoop
 from .stream_message import OnHanded
-from .zk_errors import GroupOfKafkaClients, PartitionsLost, StreamMisused
-from .zk_partitions import SubscribedPartitions
+from .zk_errors import PartitionsLost, StreamMisused
+from .zk_membership import OWN_PROTOCOL as OWN_PROTOCOL
+from .zk_membership import ZooKeeperMembership
 from .zk_rebalance import Rebalancer
 
 log = get_logger(__name__)
-
-OWN_PROTOCOL = "zookeeper"
-"""The protocol type under which a broker lists these consumers."""
 
 
 class ZooKeeperConsumer(StreamConsumer):
@@ -89,15 +81,26 @@ class ZooKeeperConsumer(StreamConsumer):
             ),
             commit_on_revoke=commit_on_revoke,
         )
-        self._session_timeout_ms = session_timeout_ms
-        self._limits = (rebalance_patience_ms, handover_ms, recheck_ms)
-        self._session = Session(zookeeper, session_timeout_ms=session_timeout_ms, name=f"{group}.{self.consumer_id}")
-        self._rebalancer: Rebalancer | None = None
-        self._registry: ConsumerRegistry | None = None
+        self._membership = ZooKeeperMembership(
+            self._cluster,
+            zookeeper,
+            group=group,
+            consumer_id=self.consumer_id,
+            subscription=dict.fromkeys(self.topics, 1),
+            session_timeout_ms=session_timeout_ms,
+            rebalance_patience_ms=rebalance_patience_ms,
+            handover_ms=handover_ms,
+            recheck_ms=recheck_ms,
+        )
+        self._session: Session = self._membership.session
 
     @property
     def _is_started(self) -> bool:
         return self._rebalancer is not None
+
+    @property
+    def _rebalancer(self) -> Rebalancer | None:
+        return self._membership.rebalancer
 
     # ---- life
 
@@ -109,62 +112,22 @@ class ZooKeeperConsumer(StreamConsumer):
         """
         if self._rebalancer is not None or self._closed:
             raise StreamMisused(f"consumer {self.consumer_id!r} was started before: make a new one")
-        patience_ms, handover_ms, recheck_ms = self._limits
-        session, state = self._session, self._state
         self._lifecycle.started("cluster", self._cluster.close)
+        fetching = FetchLoop(self._state, self._fetcher, starts=self._starts, name=self.consumer_id)
         try:
-            session.start(timeout_ms)
-            self._lifecycle.started("session", session.close)
-            self._registry = registry = ConsumerRegistry(session)
-            registry.register(
-                self.group,
-                self.consumer_id,
-                dict.fromkeys(self.topics, 1),
-                wait_ms=self._session_timeout_ms * 2,
-                on_refused=state.fail,
-            )
-            self._refuse_kafka_clients()
-            topics = TopicRegistry(session)
-            self._rebalancer = rebalancer = Rebalancer(
-                session,
-                state,
-                SubscribedPartitions(topics, self._cluster, self.topics),
-                self._starts,
-                group=self.group,
-                consumer_id=self.consumer_id,
-                backoff=Backoff(first_ms=50, longest_ms=1_000),
-                patience_ms=patience_ms,
-                handover_ms=handover_ms,
-                recheck_ms=recheck_ms,
-            )
-            session.on_change(rebalancer.trigger)
-            registry.watch(self.group, rebalancer.trigger)
-            topics.watch(rebalancer.trigger)
-            fetching = FetchLoop(state, self._fetcher, starts=self._starts, name=self.consumer_id)
+            self._lifecycle.started("membership", self._membership.leave)
+            self._membership.join(self._state, self._starts, timeout_ms, on_brokers=fetching.hurry)
             fetching.start()
             self._lifecycle.started("fetching", fetching.stop)
-            rebalancer.start()
-            self._lifecycle.started("rebalancing", rebalancer.stop)
+            self._membership.begin()
+            self._lifecycle.started("rebalancing", self._membership.stop_sharing)
         except BaseException:
             self._closed = True
-            state.stop()
+            self._state.stop()
             self._lifecycle.stop()
             raise
         log.info("consumer_joined", group=self.group, consumer=self.consumer_id, topics=list(self.topics))
         return self
-
-    def _refuse_kafka_clients(self) -> None:
-        """Raise GroupOfKafkaClients if the group has Kafka clients as members. This member is registered already, so later ones
-        are refused.
-        """
-        try:
-            protocol, client_ids = control_plane.ask_group_members(self._cluster.coordinator(self.group), self.group)
-        except ClientError as error:
-            # Only the group's coordinator knows its members. When that broker is away, they are out of the group.
-            log.warning("kafka_clients_not_asked_for", group=self.group, consumer=self.consumer_id, why=str(error))
-            return
-        if client_ids and protocol != OWN_PROTOCOL:
-            raise GroupOfKafkaClients(self.group, self.consumer_id, client_ids)
 
     def close(self, timeout_ms: int = 30_000) -> None:
         """Leave the group: end the stream, give the partitions back as at a revocation (callback, commit), end the session.
@@ -179,7 +142,7 @@ class ZooKeeperConsumer(StreamConsumer):
         try:
             self._closed = True
             if self._rebalancer is not None:
-                self._rebalancer.stop()
+                self._membership.stop_sharing()
                 owned = self._state.positions()
                 if owned and idle:
                     self._stream.notify_revoked(owned)
@@ -203,11 +166,7 @@ class ZooKeeperConsumer(StreamConsumer):
             raise PartitionsLost(self.group, self.consumer_id)
         if not due:
             return
-        try:
-            offsets_of = {(name.topic, name.partition): offset for name, offset in due.items()}
-            OffsetRegistry(self._session).put_many(self.group, offsets_of, only_while_registered=self.consumer_id)
-        except NotRegistered as error:
-            raise PartitionsLost(self.group, self.consumer_id) from error
+        self._membership.commit(due, self._state.generation)
         self._state.committed(due)
 
     @property

@@ -6,6 +6,7 @@ not exist yet.
 """
 
 from collections.abc import Sequence
+from uuid import UUID
 
 from ...coordination.topics import TopicRegistry
 from ..connection.cluster import Cluster
@@ -16,6 +17,8 @@ class SubscribedPartitions:
 
     def __init__(self, registry: TopicRegistry, cluster: Cluster, topics: Sequence[str]) -> None:
         self._registry, self._cluster, self.topics = registry, cluster, tuple(topics)
+        self.topic_ids: dict[str, UUID] = {}
+        """The ids of the topics that the last reading found, where they are registered: a topic made anew has another one."""
 
     def read(self) -> dict[str, list[int]]:
         """Return topic → sorted partitions of the topics that exist.
@@ -23,6 +26,7 @@ class SubscribedPartitions:
         Raises CoordinationError or ClientError; then nothing is known.
         """
         registered = self._registry.read_many(self.topics)
+        self.topic_ids = {topic: info.topic_id for topic, info in registered.items()}
         found = {topic: sorted(info.partitions) for topic, info in registered.items()}
         missing = [topic for topic in self.topics if topic not in found]
         if missing and not registered:

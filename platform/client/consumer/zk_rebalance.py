@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
 
 from ...coordination.assignment import assigned_to
 from ...coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
@@ -20,7 +22,7 @@ from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
 from ...runtime.logs import get_logger
 from ..fetch.fetched import TopicPartition
-from .stream_state import StreamState
+from .partition_holder import PartitionHolder
 from .zk_errors import RebalanceFailed
 from .zk_partitions import SubscribedPartitions
 
@@ -35,9 +37,25 @@ class Moves:
     claim: list[TopicPartition]
 
 
-def moves(held: Collection[TopicPartition], adopted: Collection[TopicPartition], own: Collection[TopicPartition]) -> Moves:
-    """Return the moves, sorted. `held`: all partitions that may have this member's owner node. `adopted`: those it reads from."""
-    return Moves(give_back=sorted(set(held) - set(own)), claim=sorted(set(own) - set(adopted)))
+def moves(
+    held: Collection[TopicPartition],
+    adopted: Collection[TopicPartition],
+    own: Collection[TopicPartition],
+    anew: Collection[TopicPartition] = (),
+) -> Moves:
+    """Return the moves, sorted. `held`: all partitions that may have this member's owner node. `adopted`: those it reads from.
+    `anew`: those that it is to give back although they may remain its own.
+    """
+    return Moves(
+        give_back=sorted((set(held) - set(own)) | (set(held) & set(anew))), claim=sorted(set(own) - (set(adopted) - set(anew)))
+    )
+
+
+class _Adopted(NamedTuple):
+    """How a partition is read: in which stream of this member, and of which topic of its name."""
+
+    stream: int
+    topic_id: UUID | None
 
 
 class Conflict(CoordinationError):
@@ -56,7 +74,7 @@ class Rebalancer:
     def __init__(
         self,
         session: Session,
-        state: StreamState,
+        state: PartitionHolder,
         partitions: SubscribedPartitions,
         starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
         *,
@@ -79,7 +97,9 @@ class Rebalancer:
         self._handover_ms, self._recheck_ms = handover_ms, recheck_ms
         self._generation = session.generation
         self._held: set[TopicPartition] = set()
-        self._adopted: set[TopicPartition] = set()
+        self._adopted: dict[TopicPartition, _Adopted] = {}
+        self._members: dict[str, dict[str, int]] = {}
+        self._read_again_at = 0.0
         self._due = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"rebalance-{consumer_id}", daemon=True)
@@ -139,10 +159,13 @@ class Rebalancer:
             self._generation = generation
         if not self._session.is_sure():
             return  # the session triggers again when it is sure
-        members = self._consumers.members(self._group)
+        members = self._members_now()
+        existing = self._partitions.read()
         # A member that is not in the list (its registration is not renewed yet) owns nothing; the watch on the list triggers.
-        own = {TopicPartition(*name) for name in assigned_to(self._consumer_id, members, self._partitions.read())}
-        todo = moves(self._held, self._adopted, own)
+        placed = self._state.place({TopicPartition(*name) for name in assigned_to(self._consumer_id, members, existing)})
+        now = {name: _Adopted(stream, self._partitions.topic_ids.get(name.topic)) for name, stream in placed.items()}
+        self._drop_gone(existing)
+        todo = moves(self._held, self._adopted, now, [name for name, was in self._adopted.items() if now.get(name) != was])
         if not todo.give_back and not todo.claim:
             return
         self._give_back(todo.give_back)
@@ -151,7 +174,7 @@ class Rebalancer:
             self._state.await_quiet(self._handover_ms)
             self._due.set()
             return
-        self._claim(todo.claim, generation)
+        self._claim({name: now[name] for name in todo.claim}, generation)
         self.rebalance_count += 1
         log.info(
             "rebalanced",
@@ -163,17 +186,46 @@ class Rebalancer:
             owned=len(self._adopted),
         )
 
+    def _members_now(self) -> dict[str, dict[str, int]]:
+        """Return the group's members. Between two rechecks, only the new ones are read.
+
+        Where a hundred join at once, each of them would read each other's registration a hundred times.
+        """
+        now = time.monotonic()
+        is_due = now >= self._read_again_at
+        self._members = self._consumers.members(self._group, None if is_due else self._members)
+        if is_due:
+            self._read_again_at = now + self._recheck_ms / 1000
+        return self._members
+
+    def _drop_gone(self, existing: Mapping[str, Collection[int]]) -> None:
+        """Take away what is read of topics that were deleted, or deleted and made anew. Nothing of it is committed: the next
+        topic of that name has other records, and they would be skipped up to there.
+        """
+        ids = self._partitions.topic_ids
+        gone = [
+            name
+            for name, was in self._adopted.items()
+            if name.partition not in existing.get(name.topic, ()) or was.topic_id not in (None, ids.get(name.topic))
+        ]
+        if gone:
+            log.warning("topics_gone", group=self._group, consumer=self._consumer_id, partitions=_names(gone))
+            self._state.lose(gone)
+            for partition in gone:
+                del self._adopted[partition]
+
     def _give_back(self, partitions: list[TopicPartition]) -> None:
         adopted = [name for name in partitions if name in self._adopted]
         if adopted:
             if not self._state.revoke(adopted, timeout_ms=self._handover_ms):
                 log.warning("handover_timed_out", group=self._group, partitions=_names(adopted), after_ms=self._handover_ms)
-            self._adopted.difference_update(adopted)
+            for partition in adopted:
+                del self._adopted[partition]
         for partition in partitions:
             self._owners.release(self._group, *partition)
             self._held.discard(partition)
 
-    def _claim(self, partitions: list[TopicPartition], generation: int) -> None:
+    def _claim(self, partitions: "Mapping[TopicPartition, _Adopted]", generation: int) -> None:
         if not partitions:
             return
         try:
@@ -188,7 +240,7 @@ class Rebalancer:
             missing = [name for name in partitions if name not in registered]
             starts = {**registered, **(self._starts(missing) if missing else {})}
             if self._session.generation != generation:
-                raise Conflict(partitions[0])  # claimed in a session that is gone
+                raise Conflict(next(iter(partitions)))  # claimed in a session that is gone
         except HeadraceError:
             for partition in partitions:
                 if partition in self._held:

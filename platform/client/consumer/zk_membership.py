@@ -1,0 +1,148 @@
+"""One process's membership in a group that coordinates through ZooKeeper: its session, its registration, its rebalancing.
+
+What `group_membership` is for Kafka's own protocol. Who holds the partitions, and hands out messages, is the caller's business.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+
+from ...coordination.brokers import BrokerRegistry
+from ...coordination.consumers import ConsumerRegistry, OffsetRegistry
+from ...coordination.errors import NotRegistered
+from ...coordination.session import Session
+from ...coordination.topics import TopicRegistry
+from ...runtime.backoff import Backoff
+from ...runtime.logs import get_logger
+from ..connection import control_plane
+from ..connection.cluster import Cluster
+from ..errors import ClientError
+from ..fetch.fetched import TopicPartition
+from .partition_holder import PartitionHolder
+from .zk_errors import GroupOfKafkaClients, PartitionsLost
+from .zk_partitions import SubscribedPartitions
+from .zk_rebalance import Rebalancer
+
+log = get_logger(__name__)
+
+OWN_PROTOCOL = "zookeeper"
+"""The protocol type under which a broker lists these consumers."""
+
+
+class ZooKeeperMembership:
+    """The constructor only stores. `join` registers, `begin` starts sharing out, `stop_sharing` and `leave` end both."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        zookeeper: str,
+        *,
+        group: str,
+        consumer_id: str,
+        subscription: Mapping[str, int],
+        session_timeout_ms: int,
+        rebalance_patience_ms: int,
+        handover_ms: int,
+        recheck_ms: int,
+    ) -> None:
+        """`subscription` is topic to number of streams; the limits are those of `Rebalancer`."""
+        self._cluster, self._group, self._consumer_id = cluster, group, consumer_id
+        self._subscription, self._session_timeout_ms = dict(subscription), session_timeout_ms
+        self._limits = (rebalance_patience_ms, handover_ms, recheck_ms)
+        self.session = Session(zookeeper, session_timeout_ms=session_timeout_ms, name=f"{group}.{consumer_id}")
+        self.rebalancer: Rebalancer | None = None
+
+    def join(
+        self,
+        holder: PartitionHolder,
+        starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
+        timeout_ms: int,
+        *,
+        on_brokers: Callable[[], None] | None = None,
+    ) -> None:
+        """Register in the group and return; `leave` must follow, also after an error. Nothing is assigned before `begin`.
+
+        `on_brokers` is called after each change of the list of brokers, on the session's thread. The id of a member that was just
+        killed becomes free when its session times out, which is waited for. Raises ZooKeeperUnreachable, ConsumerIdTaken,
+        InvalidName, GroupOfKafkaClients.
+        """
+        patience_ms, handover_ms, recheck_ms = self._limits
+        session = self.session.start(timeout_ms)
+        registry = ConsumerRegistry(session)
+        registry.register(
+            self._group,
+            self._consumer_id,
+            self._subscription,
+            wait_ms=self._session_timeout_ms * 2,
+            on_refused=holder.fail,
+        )
+        self._refuse_kafka_clients()
+        topics = TopicRegistry(session)
+        self.rebalancer = rebalancer = Rebalancer(
+            session,
+            holder,
+            SubscribedPartitions(topics, self._cluster, sorted(self._subscription)),
+            starts,
+            group=self._group,
+            consumer_id=self._consumer_id,
+            backoff=Backoff(first_ms=50, longest_ms=1_000),
+            patience_ms=patience_ms,
+            handover_ms=handover_ms,
+            recheck_ms=recheck_ms,
+        )
+        session.on_change(rebalancer.trigger)
+        registry.watch(self._group, rebalancer.trigger)
+        topics.watch(rebalancer.trigger)
+
+        def brokers_changed() -> None:
+            if on_brokers is not None:
+                on_brokers()
+            rebalancer.trigger()
+
+        BrokerRegistry(session).watch(brokers_changed)
+
+    def begin(self) -> None:
+        """Begin to take partitions."""
+        if self.rebalancer is not None:
+            self.rebalancer.start()
+
+    def stop_sharing(self) -> None:
+        """Take no partition any more, and give none back: claims remain until `leave`."""
+        if self.rebalancer is not None:
+            self.rebalancer.stop()
+
+    def leave(self) -> None:
+        """End the session: registration and claims disappear together."""
+        self.session.close()
+
+    @property
+    def generation(self) -> int:
+        """Grows with every lost session, and with it all claims are gone."""
+        return self.session.generation
+
+    def is_sure(self) -> bool:
+        """Return whether ZooKeeper provably counts this member as alive."""
+        return self.session.is_sure()
+
+    def commit(self, due: Mapping[TopicPartition, int], generation: int) -> None:
+        """Register next offsets, unless this member is not registered any more, or anew. Raises PartitionsLost,
+        ConnectionUnsure.
+        """
+        if generation != self.generation:
+            raise PartitionsLost(self._group, self._consumer_id)
+        try:
+            offsets = {(name.topic, name.partition): offset for name, offset in due.items()}
+            OffsetRegistry(self.session).put_many(self._group, offsets, only_while_registered=self._consumer_id)
+        except NotRegistered as error:
+            raise PartitionsLost(self._group, self._consumer_id) from error
+
+    def _refuse_kafka_clients(self) -> None:
+        """Raise GroupOfKafkaClients if the group has Kafka clients as members. This member is registered already, so later ones
+        are refused.
+        """
+        try:
+            protocol, client_ids = control_plane.ask_group_members(self._cluster.coordinator(self._group), self._group)
+        except ClientError as error:
+            # Only the group's coordinator knows its members. When that broker is away, they are out of the group.
+            log.warning("kafka_clients_not_asked_for", group=self._group, consumer=self._consumer_id, why=str(error))
+            return
+        if client_ids and protocol != OWN_PROTOCOL:
+            raise GroupOfKafkaClients(self._group, self._consumer_id, client_ids)

@@ -1,0 +1,167 @@
+"""List and describe consumer groups, and move their committed offsets. Each call asks the cluster; nothing is cached."""
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...wire.errors import WireError
+from ...wire.messages import control
+from ..connection.cluster import Cluster
+from ..connection.connection import Connection
+from ..consumer import group_requests
+from ..errors import BadAnswer, ClientError, broker_error
+from ..fetch.fetched import TopicPartition
+from ..fetch.log_offsets import EARLIEST, LATEST, log_offsets
+
+DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_FETCH = (15, 1), (16, 2), (9, 5)
+ZOOKEEPER = "zookeeper"
+"""The protocol type under which our broker lists groups that coordinate through ZooKeeper."""
+
+
+class GroupHasMembers(ClientError):
+    """A group's offsets cannot be moved while members read: they would overwrite them."""
+
+    def __init__(self, group: str, members: int) -> None:
+        self.group, self.members = group, members
+        super().__init__(
+            f"group {group!r} has {members} {'member' if members == 1 else 'members'} and keeps its offsets: stop them, until "
+            f"`headrace group describe {group}` shows none (a killed one stays for its session's time), and try again"
+        )
+
+
+class UnknownGroup(ClientError):
+    """The cluster knows neither members nor offsets of the group."""
+
+    def __init__(self, group: str, bootstrap: str) -> None:
+        self.group = group
+        super().__init__(f"there is no group {group!r} on {bootstrap}: `headrace group list` shows those there are")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member; `partitions` is None where its assignment is written in a form of its own."""
+
+    member_id: str
+    client_id: str
+    host: str
+    partitions: frozenset[TopicPartition] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group: its kind (`zookeeper`, or Kafka's protocol type), state, members and committed offsets."""
+
+    name: str
+    kind: str
+    state: str
+    members: list[Member]
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far a group is behind in one partition. None: not known, or never committed."""
+
+    partition: TopicPartition
+    committed: int | None
+    log_start: int | None
+    log_end: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Return the offsets left to read; of our broker these are bytes."""
+        if self.committed is None or self.log_end is None:
+            return None
+        return max(0, self.log_end - max(self.committed, self.log_start or 0))
+
+
+def list_groups(cluster: Cluster) -> dict[str, str]:
+    """Return every group and its protocol type, by sorted name. Raises the first broker's refusal."""
+    found: dict[str, str] = {}
+    for broker in cluster.brokers():
+        answer = _ask(broker, LIST_GROUPS, {})
+        if answer.error_code:
+            raise broker_error(f"ListGroups to {broker.address}", int(answer.error_code))
+        for one in answer.groups:
+            found[one.group_id] = found.get(one.group_id) or one.protocol_type
+    return dict(sorted(found.items()))
+
+
+def describe_group(cluster: Cluster, name: str) -> Group:
+    """Return the group. Raises UnknownGroup, and a broker's refusal."""
+    coordinator = cluster.coordinator(name)
+    (answer,) = _ask(coordinator, DESCRIBE_GROUPS, {"groups": [name]}).groups
+    if answer.error_code:
+        raise broker_error(f"DescribeGroups of {name!r} to {coordinator.address}", int(answer.error_code))
+    members = [
+        Member(
+            member_id=one.member_id,
+            client_id=one.client_id,
+            host=one.client_host,
+            partitions=_partitions(bytes(one.member_assignment)),
+        )
+        for one in answer.members
+    ]
+    committed = _committed(coordinator, name)
+    if not members and not committed:
+        raise UnknownGroup(name, cluster.bootstrap)
+    kind = ZOOKEEPER if answer.protocol_data == ZOOKEEPER else answer.protocol_type
+    return Group(name=name, kind=kind, state=answer.group_state, members=members, committed=committed)
+
+
+def lag_of(cluster: Cluster, group: Group) -> list[Lag]:
+    """Return the lag in each partition that is committed or assigned, sorted. A deleted topic's log is None."""
+    wanted = {*group.committed, *(name for one in group.members for name in one.partitions or ())}
+    existing = set(cluster.topics())
+    there = [name for name in wanted if name.topic in existing and name.partition in cluster.partitions(name.topic)]
+    starts, ends = log_offsets(cluster, dict.fromkeys(there, EARLIEST)), log_offsets(cluster, dict.fromkeys(there, LATEST))
+    return [
+        Lag(partition=name, committed=group.committed.get(name), log_start=starts.get(name), log_end=ends.get(name))
+        for name in sorted(wanted)
+    ]
+
+
+def move_offsets(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Commit these offsets for a group without members; durable on return. Raises GroupHasMembers, and a broker's refusal."""
+    check_without_members(cluster, name)
+    group_requests.commit_offsets(cluster.coordinator(name), name, offsets)
+
+
+def check_without_members(cluster: Cluster, name: str) -> None:
+    """Return if nobody reads in the group, which need not exist. Raises GroupHasMembers."""
+    try:
+        group = describe_group(cluster, name)
+    except UnknownGroup:
+        return
+    if group.members:
+        raise GroupHasMembers(name, len(group.members))
+
+
+def _committed(coordinator: Connection, name: str) -> dict[TopicPartition, int]:
+    answer = _ask(coordinator, OFFSET_FETCH, {"group_id": name, "topics": None})
+    if answer.error_code:
+        raise broker_error(f"OffsetFetch of {name!r} to {coordinator.address}", int(answer.error_code))
+    return {
+        TopicPartition(topic.name, one.partition_index): int(one.committed_offset)
+        for topic in answer.topics
+        for one in topic.partitions
+        if one.committed_offset >= 0
+    }
+
+
+def _partitions(assignment: bytes) -> frozenset[TopicPartition] | None:
+    try:
+        return frozenset(group_requests.partitions_of(assignment))
+    except (struct.error, UnicodeDecodeError):
+        return None
+
+
+def _ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:
+    api_key, version = api
+    connection.version(api_key, version, version)
+    body = connection.request(api_key, version, control.encode_request(api_key, version, message))
+    try:
+        return control.decode_response(api_key, version, body)
+    except WireError as error:
+        raise BadAnswer(connection.address, f"API {api_key}", str(error)) from error

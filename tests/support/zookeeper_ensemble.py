@@ -1,0 +1,61 @@
+"""Three real ZooKeeper processes as one ensemble, on free loopback ports, their data kept over kills."""
+
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from headrace.local.supervisor import zookeeper
+from tests.support.processes import Process, eventually, free_port
+
+SERVERS = 3
+
+
+class ZooKeeperEnsemble:
+    """Serves while entered, and goes on while two of the three live."""
+
+    def __init__(self, folder: Path) -> None:
+        peers = [(free_port(), free_port()) for _ in range(SERVERS)]
+        self._ports = [free_port() for _ in range(SERVERS)]
+        self.address = ",".join(f"127.0.0.1:{port}" for port in self._ports)
+        self._servers = [
+            Process(zookeeper.ensemble_command(number, port, folder / str(number), peers), folder / str(number) / "log")
+            for number, port in enumerate(self._ports, start=1)
+        ]
+
+    def __enter__(self) -> "ZooKeeperEnsemble":
+        try:
+            for server in self._servers:
+                server.start()
+            eventually(lambda: sorted(self.modes()) == ["follower", "follower", "leader"], within_ms=40_000, what="an ensemble")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.kill()
+
+    def modes(self) -> list[str]:
+        """Return what each server says it is; an empty text where it does not serve."""
+        return [_mode(port) for port in self._ports]
+
+    def kill_leader(self) -> int:
+        """`kill -9` the leader, and return its number."""
+        number = eventually(lambda: self.modes().index("leader") + 1 if "leader" in self.modes() else 0, what="a leader")
+        self._servers[number - 1].kill()
+        return number
+
+    def restart(self, number: int) -> None:
+        self._servers[number - 1].start()
+        eventually(lambda: self.modes()[number - 1] in ("leader", "follower"), within_ms=40_000, what="back in the ensemble")
+
+
+def _mode(port: int) -> str:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=2) as asking:
+        asking.sendall(b"srvr")
+        told = b""
+        while more := asking.recv(4096):
+            told += more
+        return next((line.split()[1] for line in told.decode().splitlines() if line.startswith("Mode:")), "")
+    return ""
