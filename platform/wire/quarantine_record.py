@@ -16,6 +16,9 @@ VERSION = 1
 PAYLOAD_LIMIT_BYTES = 512 * 1024
 """`head_of` cuts a longer payload to this, so that the record about a too large message is not too large itself."""
 
+SCHEMA_REFUSED = "schema_refused"
+"""The code of records whose writer's schema a table cannot hold: all that such a writer sends goes the same way."""
+
 Stage = Literal["replay", "sdk", "agent", "consumer", "load", "mirror"]
 WindowFrom = Literal["record", "previous", "clock"]
 """What dates the window: the record's own time, the record before it, or this machine's clock."""
@@ -68,7 +71,7 @@ class QuarantineRecord:
     """The topic that it was meant for, or came from."""
     stage: Stage
     code: str
-    """One word for programs: `unparsable_line`, `schema_mismatch`, `unknown_schema_id`, `corrupt_batch`, …"""
+    """One word for programs: `unparsable_line`, `schema_mismatch`, `schema_refused`, `unknown_schema_id`, `corrupt_batch`, …"""
     reason: str
     """One sentence for people."""
     origin: Origin

@@ -252,7 +252,9 @@ def _record(
     kept = {path: one for path, one in old.files.items() if not any(part in path for part in of_hours)}
     anew = {f"{folder.name}/{below(path, folder)}": checksum(path) for path in files}
     quarantined = {partition: windows for partition, windows in quarantined.items() if windows}
-    return replace(old, digests=digests, quarantined=quarantined, files={**kept, **anew})
+    refused = {start: count for start, count in old.refused.items() if start // HOUR_MS not in hours}
+    refused |= {start: count for start, count in total.refused.items() if start // HOUR_MS in hours}
+    return replace(old, digests=digests, quarantined=quarantined, refused=refused, files={**kept, **anew})
 
 
 def _lost(partition: int, old: LoadRecord, ends: LogEnds, hours: Collection[int], total: Total) -> str:

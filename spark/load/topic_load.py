@@ -120,6 +120,7 @@ class TopicLoad:
             row_count=total.row_count,
             digests=total.digests,
             quarantined=total.quarantined,
+            refused=total.refused,
             skipped=_skipped(self.ranges, self._loaded, total.skipped),
             files={below(path, folder.path): checksums[path] for path in files},
         )

@@ -239,6 +239,7 @@ class _Count:
             elif name in plan.before.runs:
                 after.runs[name] = plan.before.runs[name]
                 self._differing[name] = plan.before.differing.get(name, [])
+        after.refused = {name: dict(run.record.refused) for name, run in plan.runs.items() if run.record.refused}
         after.differing = {name: windows for name, windows in self._differing.items() if windows}
         after.write(self._table.records_folder)
 

@@ -1,9 +1,10 @@
 """Decides which hours readers may see. Pure: what stands in the tables and the audit's verdicts in, one decision per hour out.
 
-An hour is proven under four conditions. It has ended. Every window that the audit knows of it is COMPLETE, or ACCEPTED, or
+An hour is proven under five conditions. It has ended. Every window that the audit knows of it is COMPLETE, or ACCEPTED, or
 ACCOUNTED with losses that the topic's settings allow. Its files are those that were counted. The audit has heard of exactly these
-rows. UNKNOWN is never complete. A published hour stays published while late records make its windows OPEN; it is withdrawn when
-published rows themselves prove missing, doubled or altered.
+rows. The table could hold the schemas of all its records, or the settings allow that it could not. UNKNOWN is never complete. A
+published hour stays published while late records make its windows OPEN; it is withdrawn when published rows themselves prove
+missing, doubled or altered.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 from ...audit.model.tiers import CHAIN, WAREHOUSE
+from ...wire.quarantine_record import SCHEMA_REFUSED
 from ..errors import WarehouseError
 
 HOUR_MS = 3_600_000
@@ -98,6 +100,8 @@ class HourFacts:
     """The count found other rows than the load had decoded."""
     spoiled: str = ""
     """What is wrong with its published files, by themselves; empty: nothing."""
+    refused: int = 0
+    """Records in quarantine because the table cannot hold the schema that they were written with."""
     removed: int = 0
     """Published rows that somebody else's snapshot removed."""
 
@@ -220,6 +224,8 @@ def _unproven(facts: HourFacts, windows: Sequence[AuditedWindow], despite: Colle
         return f"it has {rows} rows and the audit knows no window of it", True
     if not is_digested:
         return f"it has {rows} rows and the audit was told of {reported}", True
+    if facts.refused and SCHEMA_REFUSED not in despite:
+        return f"{facts.refused} records have a schema that the table cannot hold: `headrace quarantine list` says why", False
     if not facts.is_counted:
         return "its files have changed since they were counted: `headrace load TOPIC --step count` counts them", False
     if facts.differs and not any(

@@ -10,7 +10,7 @@ added again. Decision 21.
 import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyiceberg.manifest import DataFile
@@ -134,7 +134,8 @@ class Gate:
         counted = read_counted(table.records_folder)
         files = counted.files()
         differing = {start // HOUR_MS for starts in counted.differing.values() for start in starts}
-        return {
+        refused = counted.refused_by_hour()
+        found = {
             hour: examine(
                 hour,
                 loads.get(hour, ()),
@@ -145,9 +146,12 @@ class Gate:
                 is_restored=hour in self._restore,
                 path_of=table.path_of,
             )
-            for hour in sorted({*loads, *main, *history})
+            for hour in sorted({*loads, *main, *history, *refused})
             if not _has_expired(table, hour)
         }
+        for hour, mine in found.items():
+            mine.facts = replace(mine.facts, refused=refused[hour])
+        return found
 
     def _decide(
         self,

@@ -1,7 +1,8 @@
 """What may be published although records are lost by name: `<warehouse>/publish.toml`, optional.
 
 [default]
-despite = []                # names of losses without an address: sampled, expired, refused, send_failed, dropped_…
+despite = []                # names of losses without an address: sampled, expired, refused, send_failed, dropped_…;
+                            # and schema_refused: in quarantine, since the table cannot hold what they were written with
 [topics.access_log]
 despite = ["expired"]
 """
@@ -10,6 +11,7 @@ import tomllib
 from typing import Any
 
 from ...audit.model.messages import LOSS_NAMES
+from ...wire.quarantine_record import SCHEMA_REFUSED
 from ..errors import WarehouseError
 from ..warehouse.store import StorePath
 
@@ -40,5 +42,6 @@ def _fault(name: str, section: Any) -> str:
     if not isinstance(section, dict) or set(section) - {"despite"}:
         return f"[{name}] holds more than `despite`"
     losses = section.get("despite", [])
-    wrong = [loss for loss in losses if loss not in LOSS_NAMES] if isinstance(losses, list) else [losses]
-    return f"[{name}] despite: {wrong[0]!r} is no loss; known are {', '.join(LOSS_NAMES)}" if wrong else ""
+    known = (*LOSS_NAMES, SCHEMA_REFUSED)
+    wrong = [loss for loss in losses if loss not in known] if isinstance(losses, list) else [losses]
+    return f"[{name}] despite: {wrong[0]!r} is no loss; known are {', '.join(known)}" if wrong else ""

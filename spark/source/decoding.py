@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ...wire.batch.record_batch import Record
 from ...wire.errors import WireError
+from ...wire.quarantine_record import SCHEMA_REFUSED
 from ...wire.schema_id import SIZE, unframe
 from .columns import SYSTEM_COLUMNS, Column, SchemaRefused, WriterColumns, covers, settled, writer_columns
 from .flat_avro import FlatAvro
@@ -55,7 +56,7 @@ class Rejected:
 
     record: Record
     code: str
-    """`not_framed`, `unknown_schema_id`, `schema_mismatch`, `time_out_of_range`."""
+    """`not_framed`, `unknown_schema_id`, `schema_refused`, `schema_mismatch`, `time_out_of_range`."""
     reason: str
 
 
@@ -161,7 +162,7 @@ class BlockDecoder:
         try:
             return self._usable(writer_columns(text))
         except SchemaRefused as error:
-            return _Writer(code="schema_mismatch", reason=f"schema id {schema_id}: {error}")
+            return _Writer(code=SCHEMA_REFUSED, reason=f"schema id {schema_id}: {error}")
         except Exception as error:  # any fault of one schema must not stop the records of the others
             return _Writer(code="schema_mismatch", reason=f"schema id {schema_id} is no usable Avro schema: {error}")
 

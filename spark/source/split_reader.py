@@ -19,7 +19,7 @@ from ...audit.model.messages import Skipped, Stretch
 from ...audit.model.windows import WINDOW_MS, dated, window_start_ms
 from ...runtime.clock import Clock
 from ...wire.batch.record_batch import Record
-from ...wire.quarantine_record import LogOrigin, QuarantineRecord, WindowFrom, head_of
+from ...wire.quarantine_record import SCHEMA_REFUSED, LogOrigin, QuarantineRecord, WindowFrom, head_of
 from ..errors import UnusableRecord
 from .decoding import Decoder, Rejected
 from .digest import MODULUS, row_hashes
@@ -45,6 +45,7 @@ class _Tally:
     rows: int = 0
     digests: dict[int, int] = field(default_factory=dict)
     quarantined: dict[int, list[Stretch]] = field(default_factory=dict)
+    refused: dict[int, int] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     by_code: dict[str, int] = field(default_factory=dict)
     missing: set[int] = field(default_factory=set)
@@ -120,6 +121,7 @@ class SplitReader:
                 digests=tally.digests,
                 quarantined=tally.quarantined,
                 skipped=tally.skipped,
+                refused=tally.refused,
                 quarantined_by_code=tally.by_code,
                 missing_schema_ids=tuple(sorted(tally.missing)),
             )
@@ -183,6 +185,8 @@ class SplitReader:
             self._add_quarantined(window, Stretch(origin.offset, count))
         elif origin.to_offset is not None:
             self._tally.skipped.append(Skipped(origin.offset, origin.to_offset, "corrupt"))
+        if code == SCHEMA_REFUSED:
+            self._tally.refused[window] = self._tally.refused.get(window, 0) + count
         self._tally.by_code[code] = self._tally.by_code.get(code, 0) + 1
 
     def _add_quarantined(self, window: int, records: Stretch) -> None:

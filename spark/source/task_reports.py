@@ -27,6 +27,8 @@ class TaskReport:
     """The records that are no rows."""
     skipped: Sequence[Skipped] = ()
     """Offsets that could not be read."""
+    refused: Mapping[int, int] = field(default_factory=dict)
+    """Window start → how many of the quarantined records have a schema that the table cannot hold."""
     quarantined_by_code: Mapping[str, int] = field(default_factory=dict)
     missing_schema_ids: tuple[int, ...] = ()
     """Schemas whose columns the table does not have: the split must be read again with a wider table."""
@@ -48,6 +50,7 @@ class TaskReport:
             digests={int(start): digest for start, digest in words["digests"].items()},
             quarantined={int(start): [Stretch(*one) for one in some] for start, some in words["quarantined"].items()},
             skipped=tuple(Skipped(*one) for one in words["skipped"]),
+            refused={int(start): count for start, count in words["refused"].items()},
             quarantined_by_code=words["quarantined_by_code"],
             missing_schema_ids=tuple(words["missing_schema_ids"]),
         )
@@ -61,13 +64,15 @@ class Total:
     digests: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     quarantined: Mapping[int, Stretches] = field(default_factory=dict)
     skipped: Mapping[int, Sequence[Skipped]] = field(default_factory=dict)
+    refused: Mapping[int, int] = field(default_factory=dict)
+    """Window start → records, of all partitions."""
     quarantined_by_code: Mapping[str, int] = field(default_factory=dict)
     missing_schema_ids: frozenset[int] = frozenset()
 
 
 def total_of(reports: Iterable[TaskReport]) -> Total:
     """Return the sum over the reports of different splits."""
-    rows, by_code, schemas = 0, Counter[str](), set[int]()
+    rows, by_code, refused, schemas = 0, Counter[str](), Counter[int](), set[int]()
     digests: dict[int, dict[int, int]] = {}
     quarantined: dict[int, dict[int, list[Stretch]]] = {}
     skipped: dict[int, list[Skipped]] = {}
@@ -75,6 +80,7 @@ def total_of(reports: Iterable[TaskReport]) -> Total:
         rows += report.row_count
         schemas.update(report.missing_schema_ids)
         by_code.update(report.quarantined_by_code)
+        refused.update(report.refused)
         for start, digest in report.digests.items():
             mine = digests.setdefault(report.partition, {})
             mine[start] = (mine.get(start, 0) + digest) % MODULUS
@@ -87,6 +93,7 @@ def total_of(reports: Iterable[TaskReport]) -> Total:
         digests=digests,
         quarantined=quarantined,
         skipped=skipped,
+        refused=dict(refused),
         quarantined_by_code=dict(by_code),
         missing_schema_ids=frozenset(schemas),
     )

@@ -4,10 +4,12 @@ Bookkeeping, not truth: without it everything is read and reported again, which 
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .file_rows import FileFacts
+from .hours import hour_of_window
 from .store import StorePath, replace
 
 NAME = "counted.json"
@@ -30,11 +32,22 @@ class Counted:
     differing: dict[str, list[int]] = field(default_factory=dict)
     """Run → windows whose rows are not those that the load had decoded."""
 
+    refused: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Run → window start → records with a schema that the table cannot hold."""
+
     def files(self) -> Facts:
         """Return every file that was counted."""
         found = dict(self.others)
         for facts in self.runs.values():
             found.update(facts)
+        return found
+
+    def refused_by_hour(self) -> Counter[int]:
+        """Return hour since the epoch → records with a schema that the table cannot hold."""
+        found = Counter[int]()
+        for windows in self.refused.values():
+            for start, count in windows.items():
+                found[hour_of_window(start)] += count
         return found
 
     def write(self, folder: StorePath) -> None:
@@ -44,6 +57,7 @@ class Counted:
             "runs": {run: _words(facts) for run, facts in self.runs.items()},
             "others": _words(self.others),
             "differing": self.differing,
+            "refused": self.refused,
         }
         replace(folder / NAME, json.dumps(words).encode())
 
@@ -59,6 +73,9 @@ def read_counted(folder: StorePath) -> Counted:
             runs={run: _facts(files) for run, files in words["runs"].items()},
             others=_facts(words["others"]),
             differing={run: list(windows) for run, windows in words["differing"].items()},
+            refused={
+                run: {int(start): count for start, count in windows.items()} for run, windows in words.get("refused", {}).items()
+            },
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Counted()

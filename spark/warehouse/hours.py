@@ -44,3 +44,8 @@ def hours_of_names(names: Sequence[str]) -> set[int]:
 def hour_of(file: DataFile) -> int:
     """Return the hour under which the file's rows are published."""
     return max(int(file.partition[0]), BEFORE_1970)
+
+
+def hour_of_window(start_ms: int) -> int:
+    """Return the hour under which the rows of an audit's window are published."""
+    return max(start_ms // 3_600_000, BEFORE_1970)

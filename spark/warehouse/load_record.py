@@ -36,6 +36,8 @@ class LoadRecord:
     digests: Mapping[int, Mapping[int, int]] = field(default_factory=dict)
     """Of the rows, taken before Spark had them."""
     quarantined: Mapping[int, Mapping[int, Sequence[Stretch]]] = field(default_factory=dict)
+    refused: Mapping[int, int] = field(default_factory=dict)
+    """Window start → how many of the quarantined records have a schema that the table cannot hold."""
     skipped: Mapping[int, Sequence[Skipped]] = field(default_factory=dict)
     """Offsets that could not be read, those before a range's begin included."""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +58,7 @@ class LoadRecord:
             "quarantined": _stretches(self.quarantined),
             "skipped": {partition: [list(one) for one in found] for partition, found in self.skipped.items()},
             "files": dict(self.files),
+            **({"refused": dict(self.refused)} if self.refused else {}),
             **({"expired": _stretches(self.expired)} if self.expired else {}),
         }
         replace(folder / f"{self.run}.json", json.dumps(words).encode())
@@ -74,6 +77,7 @@ def read_record(folder: StorePath, run: str) -> LoadRecord | None:
             quarantined=_of_stretches(words["quarantined"]),
             skipped=_numbered(words["skipped"], lambda found: tuple(Skipped(*one) for one in found)),
             files=words["files"],
+            refused=_numbered(words.get("refused", {}), int),
             expired=_of_stretches(words.get("expired", {})),
         )
     except FileNotFoundError:

@@ -63,6 +63,7 @@ def store(
     table: TopicTable | None = None,
     quarantined: dict[int, dict[int, list[Stretch]]] | None = None,
     skipped: dict[int, list[Skipped]] | None = None,
+    refused: dict[int, int] | None = None,
     **columns: Any,
 ) -> bool:
     """Commit rows as a load would; return what the commit returned."""
@@ -71,7 +72,9 @@ def store(
     named = {one.name: one for one in table.event_columns()}
     wider = pa.schema({**named, **{name: pa.field(name, _column(value, 1).type) for name, value in columns.items()}}.values())
     return table.commit_load(
-        record=replace(record(run, files, ranges, quarantined), skipped=skipped or {}), files=files, event_columns=wider
+        record=replace(record(run, files, ranges, quarantined), skipped=skipped or {}, refused=refused or {}),
+        files=files,
+        event_columns=wider,
     )
 
 

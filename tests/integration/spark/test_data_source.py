@@ -163,7 +163,7 @@ def test_what_contradicts_the_columns_goes_aside_with_its_reason(stage: Stage) -
         all_rows(batch(stage))
     assert len(all_rows(batch(stage, quarantine=stage.broker.address))) == 3
     (one,) = stage.quarantined().values()
-    assert one.code == "schema_mismatch"
+    assert one.code == "schema_refused"
     assert "field 'status' is string in the writer's schema and int64 in the table" in one.reason
 
 

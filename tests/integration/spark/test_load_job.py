@@ -100,7 +100,7 @@ def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_asid
     )
     done = stage.load()
     assert done.row_count == 4
-    assert dict(done.quarantined) == {"schema_mismatch": 2, "not_framed": 1, "unknown_schema_id": 1}
+    assert dict(done.quarantined) == {"schema_mismatch": 1, "schema_refused": 1, "not_framed": 1, "unknown_schema_id": 1}
     assert stage.stored("path, status, agent, note") == [
         ("/1", 201, None, None),
         ("/2", 200, "x", None),
@@ -108,10 +108,11 @@ def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_asid
         (None, None, None, "hello"),
     ]
     aside = stage.quarantined()
-    assert sorted(one.code for one in aside.values()) == ["not_framed", "schema_mismatch", "schema_mismatch", "unknown_schema_id"]
+    assert sorted(one.code for one in aside.values()) == ["not_framed", "schema_mismatch", "schema_refused", "unknown_schema_id"]
     assert all(isinstance(one.origin, LogOrigin) and one.origin.cluster == "offline" for one in aside.values())
     (run,) = stage.warehouse.existing_table(stage.topic).runs()
     assert sum(one.count for one in run.record.quarantined[0][LONG_AGO_MS]) == 4
+    assert run.record.refused == {LONG_AGO_MS: 1}
     assert_the_digests_are_those_of_the_files(stage)
 
 

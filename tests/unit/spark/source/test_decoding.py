@@ -125,7 +125,7 @@ def test_a_schema_with_columns_that_the_table_lacks_is_asked_for() -> None:
 def test_a_schema_that_contradicts_the_table_is_rejected_with_the_reason() -> None:
     table = pa.schema([("path", pa.int64()), *SYSTEM_COLUMNS])
     decoded = decoder({7: CLICK}, table).decode([record(0, frame(7, body(CLICK, click())))])
-    assert [one.code for one in decoded.rejected] == ["schema_mismatch"]
+    assert [one.code for one in decoded.rejected] == ["schema_refused"]
     assert "'path' is string" in decoded.rejected[0].reason
 
 
