@@ -3,19 +3,16 @@
 import argparse
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..client.cluster_kind import counts_records
 from ..client.connection.cluster import Cluster
 from ..client.groups import group_admin, record_steps
 from ..client.groups.group_admin import Group, Lag, UnknownGroup
 from ..client.groups.reset_targets import targets
-from ..runtime.layout import Layout
+from .chosen_cluster import action, connected, options
 from .errors import AskedWrongly
 from .group_reset import add_options, chosen, export, scope
-
-if TYPE_CHECKING:
-    Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
 HELP = """List and describe consumer groups, show how far they are behind, and move their committed offsets.
 
@@ -28,25 +25,15 @@ example: headrace group reset billing --topic clicks --to-datetime 2026-11-23T08
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    layout = Layout.from_environment()
-    common = argparse.ArgumentParser(add_help=False)
-    which = common.add_mutually_exclusive_group()
-    which.add_argument(
-        "--cluster",
-        choices=("live", "offline"),
-        default="live",
-        help=f"this platform's live or offline cluster: {layout.live_bootstrap}, {layout.offline_bootstrap} (default: live)",
-    )
-    which.add_argument("--bootstrap", metavar="HOST:PORT[,…]", help="another cluster, by the addresses of some of its brokers")
-    common.add_argument("--json", action="store_true", help="print JSON")
+    common = options()
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|describe|lag|reset")
-    _action(actions, common, "list", "list the groups", example="headrace group list --json")
-    describe = _action(actions, common, "describe", "show a group's members", example="headrace group describe billing")
+    action(actions, common, "list", "list the groups", example="headrace group list --json")
+    describe = action(actions, common, "describe", "show a group's members", example="headrace group describe billing")
     describe.add_argument("group", metavar="GROUP")
-    lag = _action(actions, common, "lag", "show how far a group is behind", example="headrace group lag billing --records")
+    lag = action(actions, common, "lag", "show how far a group is behind", example="headrace group lag billing --records")
     lag.add_argument("group", metavar="GROUP")
     lag.add_argument("--records", action="store_true", help="count records: reads all that the group has not read yet")
-    reset = _action(
+    reset = action(
         actions,
         common,
         "reset",
@@ -57,23 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_options(reset)
 
 
-def _action(
-    actions: "Actions", common: argparse.ArgumentParser, name: str, what: str, *, example: str
-) -> argparse.ArgumentParser:
-    return actions.add_parser(
-        name,
-        parents=[common],
-        help=what,
-        description=f"{what[0].upper()}{what[1:]}.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"example: {example}",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
-    layout = Layout.from_environment()
-    named = layout.live_bootstrap if arguments.cluster == "live" else layout.offline_bootstrap
-    cluster = Cluster(arguments.bootstrap or named, client_id="headrace-group")
+    cluster = connected(arguments, "group")
     try:
         return _ACTIONS[arguments.action](cluster, arguments)
     except UnknownGroup as error:

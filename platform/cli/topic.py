@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..client import topic_admin
 from ..client.admin import create_topic
@@ -15,14 +15,12 @@ from ..client.errors import BrokerError, ClientError, UnknownTopic
 from ..client.fetch.fetched import TopicPartition
 from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..client.topic_admin import TopicDescription
-from ..runtime.layout import Layout, is_internal
+from ..runtime.layout import is_internal
 from ..wire.errors import ErrorCode
 from ..wire.topic_name import fault_of
+from .chosen_cluster import action, connected, options
 from .errors import AskedWrongly
 from .topic_names import unknown_topic
-
-if TYPE_CHECKING:
-    Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
 HELP = """List, create, describe, configure and delete the topics of a cluster: this platform's, or any Kafka-wire cluster.
 
@@ -42,23 +40,13 @@ ASKED_WRONGLY = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    layout = Layout.from_environment()
-    common = argparse.ArgumentParser(add_help=False)
-    which = common.add_mutually_exclusive_group()
-    which.add_argument(
-        "--cluster",
-        choices=("live", "offline"),
-        default="live",
-        help=f"this platform's live or offline cluster: {layout.live_bootstrap}, {layout.offline_bootstrap} (default: live)",
-    )
-    which.add_argument("--bootstrap", metavar="HOST:PORT[,…]", help="another cluster, by the addresses of some of its brokers")
-    common.add_argument("--json", action="store_true", help="print JSON")
+    common = options()
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|create|describe|delete|config")
 
-    listing = _action(actions, common, "list", "list the topics", example="headrace topic list --cluster offline --json")
+    listing = action(actions, common, "list", "list the topics", example="headrace topic list --cluster offline --json")
     listing.add_argument("--exclude-internal", action="store_true", help="leave out the platform's own: _… and ….quarantine")
 
-    create = _action(
+    create = action(
         actions,
         common,
         "create",
@@ -72,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create.add_argument("--config", type=_setting, action="append", default=[], metavar="K=V", help="a setting; may be repeated")
     create.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists already; it stays unchanged")
 
-    describe = _action(
+    describe = action(
         actions,
         common,
         "describe",
@@ -81,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     describe.add_argument("name", metavar="NAME")
 
-    delete = _action(
+    delete = action(
         actions,
         common,
         "delete",
@@ -94,7 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     delete.add_argument("name", metavar="NAME")
     delete.add_argument("--force", action="store_true", help="even one of the platform's own, such as the audit's topic")
 
-    config = _action(
+    config = action(
         actions,
         common,
         "config",
@@ -107,19 +95,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     config.add_argument("--unset", action="append", default=[], metavar="K", help="back to the default; may be repeated")
 
 
-def _action(
-    actions: "Actions", common: argparse.ArgumentParser, name: str, what: str, more: str = "", *, example: str
-) -> argparse.ArgumentParser:
-    return actions.add_parser(
-        name,
-        parents=[common],
-        help=what,
-        description=f"{what[0].upper()}{what[1:]}. {more}".strip(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"example: {example}",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     with _cluster(arguments) as cluster:
         return _ACTIONS[arguments.action](cluster, arguments)
@@ -128,9 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 @contextmanager
 def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster]:
     """Yield the chosen cluster. Refusals that are due to the arguments are raised as AskedWrongly."""
-    layout = Layout.from_environment()
-    named = layout.live_bootstrap if arguments.cluster == "live" else layout.offline_bootstrap
-    cluster = Cluster(arguments.bootstrap or named, client_id="headrace-topic")
+    cluster = connected(arguments, "topic")
     try:
         yield cluster
     except UnknownTopic as error:

@@ -66,7 +66,7 @@ class ClusterFacts:
 def ask_metadata(connection: Connection, topics: Iterable[str] | None, *, may_create: bool) -> ClusterFacts:
     """Return the broker's metadata of the cluster and of these topics (None: of all topics)."""
     named = None if topics is None else [{"name": topic} for topic in topics]
-    answer = _ask(connection, METADATA, {"topics": named, "allow_auto_topic_creation": may_create})
+    answer = ask(connection, METADATA, {"topics": named, "allow_auto_topic_creation": may_create})
     return ClusterFacts(
         brokers={broker.node_id: (broker.host, broker.port) for broker in answer.brokers},
         controller_id=answer.controller_id,
@@ -92,7 +92,7 @@ def ask_topic_ids(connection: Connection, topics: Sequence[str] | None = None) -
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    answer = _ask(connection, (METADATA[0], version), wanted)
+    answer = ask(connection, (METADATA[0], version), wanted)
     return {topic.name: topic.topic_id.hex for topic in answer.topics if not topic.error_code and topic.topic_id is not None}
 
 
@@ -106,7 +106,7 @@ def ask_offsets(connection: Connection, wanted: Mapping[tuple[str, int], int]) -
     for (topic, partition), timestamp in wanted.items():
         by_topic.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
     topics = [{"name": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
-    answer = _ask(connection, LIST_OFFSETS, {"replica_id": -1, "isolation_level": _READ_COMMITTED, "topics": topics})
+    answer = ask(connection, LIST_OFFSETS, {"replica_id": -1, "isolation_level": _READ_COMMITTED, "topics": topics})
     return {
         (topic.name, partition.partition_index): (int(partition.error_code), int(partition.offset))
         for topic in answer.topics
@@ -116,7 +116,7 @@ def ask_offsets(connection: Connection, wanted: Mapping[tuple[str, int], int]) -
 
 def ask_producer_id(connection: Connection) -> tuple[int, int]:
     """Return a new (producer id, epoch). Raises the broker's refusal."""
-    answer = _ask(connection, INIT_PRODUCER_ID, {"transactional_id": None, "transaction_timeout_ms": 60_000})
+    answer = ask(connection, INIT_PRODUCER_ID, {"transactional_id": None, "transaction_timeout_ms": 60_000})
     if answer.error_code:
         raise broker_error(f"InitProducerId to {connection.address}", int(answer.error_code))
     return int(answer.producer_id), int(answer.producer_epoch)
@@ -136,14 +136,14 @@ def ask_create_topics(
         }
         for name, partitions, replicas, config in topics
     ]
-    answer = _ask(connection, CREATE_TOPICS, {"topics": wanted, "timeout_ms": timeout_ms, "validate_only": False})
+    answer = ask(connection, CREATE_TOPICS, {"topics": wanted, "timeout_ms": timeout_ms, "validate_only": False})
     return {topic.name: (int(topic.error_code), topic.error_message) for topic in answer.topics}
 
 
 def ask_broker_settings(connection: Connection, broker_id: int, names: Iterable[str]) -> dict[str, str]:
     """Return those of these settings that the broker knows and tells; it must be the one asked. Raises the broker's refusal."""
     wanted = {"resource_type": _BROKER, "resource_name": str(broker_id), "configuration_keys": list(names)}
-    answer = _ask(connection, DESCRIBE_CONFIGS, {"resources": [wanted], "include_synonyms": False})
+    answer = ask(connection, DESCRIBE_CONFIGS, {"resources": [wanted], "include_synonyms": False})
     (result,) = answer.results
     if result.error_code:
         raise broker_error(f"DescribeConfigs of broker {broker_id} on {connection.address}", int(result.error_code))
@@ -152,7 +152,7 @@ def ask_broker_settings(connection: Connection, broker_id: int, names: Iterable[
 
 def ask_coordinator(connection: Connection, key: str, *, of_transactions: bool = False) -> tuple[str, int]:
     """Return host and port of the broker that coordinates the group, or the transactional id. Raises the broker's refusal."""
-    answer = _ask(connection, FIND_COORDINATOR, {"key": key, "key_type": int(of_transactions)})
+    answer = ask(connection, FIND_COORDINATOR, {"key": key, "key_type": int(of_transactions)})
     if answer.error_code:
         what = "transactional id" if of_transactions else "group"
         raise broker_error(f"FindCoordinator of {what} {key!r} to {connection.address}", int(answer.error_code))
@@ -161,7 +161,7 @@ def ask_coordinator(connection: Connection, key: str, *, of_transactions: bool =
 
 def ask_group_members(connection: Connection, group: str) -> tuple[str, list[str]]:
     """Return the group's protocol type and its members' client ids (none if it has no members). Raises the broker's refusal."""
-    (answer,) = _ask(connection, DESCRIBE_GROUPS, {"groups": [group]}).groups
+    (answer,) = ask(connection, DESCRIBE_GROUPS, {"groups": [group]}).groups
     if answer.error_code:
         raise broker_error(f"DescribeGroups of {group!r} to {connection.address}", int(answer.error_code))
     return answer.protocol_data, [member.client_id for member in answer.members]
@@ -171,14 +171,15 @@ def ask_groups(connections: Iterable[Connection]) -> list[str]:
     """Return the consumer groups of a cluster, sorted: each of its brokers is asked. Raises the first refusal."""
     found: set[str] = set()
     for connection in connections:
-        answer = _ask(connection, LIST_GROUPS, {})
+        answer = ask(connection, LIST_GROUPS, {})
         if answer.error_code:
             raise broker_error(f"ListGroups to {connection.address}", int(answer.error_code))
         found |= {one.group_id for one in answer.groups}
     return sorted(found)
 
 
-def _ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:
+def ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:
+    """Return the broker's answer to a message of API key and version `api`. Raises ClientError, BadAnswer."""
     api_key, version = api
     connection.version(api_key, version, version)
     body = connection.request(api_key, version, control.encode_request(api_key, version, message))

@@ -3,14 +3,12 @@
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from ...wire.errors import WireError
-from ...wire.messages import control
 from ..connection.cluster import Cluster
 from ..connection.connection import Connection
+from ..connection.control_plane import ask
 from ..consumer import group_requests
-from ..errors import BadAnswer, ClientError, broker_error
+from ..errors import ClientError, broker_error
 from ..fetch.fetched import TopicPartition
 from ..fetch.log_offsets import EARLIEST, LATEST, log_offsets
 
@@ -80,7 +78,7 @@ def list_groups(cluster: Cluster) -> dict[str, str]:
     """Return every group and its protocol type, by sorted name. Raises the first broker's refusal."""
     found: dict[str, str] = {}
     for broker in cluster.brokers():
-        answer = _ask(broker, LIST_GROUPS, {})
+        answer = ask(broker, LIST_GROUPS, {})
         if answer.error_code:
             raise broker_error(f"ListGroups to {broker.address}", int(answer.error_code))
         for one in answer.groups:
@@ -91,7 +89,7 @@ def list_groups(cluster: Cluster) -> dict[str, str]:
 def describe_group(cluster: Cluster, name: str) -> Group:
     """Return the group. Raises UnknownGroup, and a broker's refusal."""
     coordinator = cluster.coordinator(name)
-    (answer,) = _ask(coordinator, DESCRIBE_GROUPS, {"groups": [name]}).groups
+    (answer,) = ask(coordinator, DESCRIBE_GROUPS, {"groups": [name]}).groups
     if answer.error_code:
         raise broker_error(f"DescribeGroups of {name!r} to {coordinator.address}", int(answer.error_code))
     members = [
@@ -139,7 +137,7 @@ def check_without_members(cluster: Cluster, name: str) -> None:
 
 
 def _committed(coordinator: Connection, name: str) -> dict[TopicPartition, int]:
-    answer = _ask(coordinator, OFFSET_FETCH, {"group_id": name, "topics": None})
+    answer = ask(coordinator, OFFSET_FETCH, {"group_id": name, "topics": None})
     if answer.error_code:
         raise broker_error(f"OffsetFetch of {name!r} to {coordinator.address}", int(answer.error_code))
     return {
@@ -155,13 +153,3 @@ def _partitions(assignment: bytes) -> frozenset[TopicPartition] | None:
         return frozenset(group_requests.partitions_of(assignment))
     except (struct.error, UnicodeDecodeError):
         return None
-
-
-def _ask(connection: Connection, api: tuple[int, int], message: Mapping[str, Any]) -> Any:
-    api_key, version = api
-    connection.version(api_key, version, version)
-    body = connection.request(api_key, version, control.encode_request(api_key, version, message))
-    try:
-        return control.decode_response(api_key, version, body)
-    except WireError as error:
-        raise BadAnswer(connection.address, f"API {api_key}", str(error)) from error
