@@ -10,6 +10,7 @@ import pytest
 
 from headrace.spark.errors import ClusterUnfit, LoadUnproven
 from headrace.spark.load.reading import Reading
+from headrace.spark.load.session import forget_jvm
 from headrace.spark.publish.count_job import count_and_report
 from headrace.spark.warehouse.settings import WarehouseSettings
 from tests import packages
@@ -53,12 +54,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Iterator[
 
 @pytest.fixture
 def worlds(tmp_path: Path, s3: S3Server, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[World]]:
-    """Two warehouses that share nothing."""
+    """Two warehouses that share nothing. Loads in this process get a JVM of their own: one that is there already, and its Python
+    workers, have another environment.
+    """
+    forget_jvm()
     made = [s3_world(tmp_path / name, s3, postgresql.new_database()) for name in ("cluster", "local")]
     for name, value in s3.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     yield made
+    forget_jvm()
     for one in made:
         forget(one)
 
