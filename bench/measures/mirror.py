@@ -10,7 +10,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from headrace.mirror.destination import MIRROR_CONFIG
@@ -31,7 +31,7 @@ DESTINATION = "Headrace, destination"
 BARE = "bare fetch and produce"
 SHAPES = {"25": "batches of 5 KB", "default": "librdkafka's own batches"}
 _WARM_UP = 200_000
-_MESSAGES = 1_000_000
+_MESSAGES = 3_000_000
 _LONGEST_S = 300
 
 MakeMirror = Callable[[Path, Headrace, Headrace, str], Child]
@@ -130,15 +130,26 @@ def _bare(source: Headrace, destination: Headrace, shape: str, count: int) -> Ca
 
 
 def await_records(mirror: Child, destination: Headrace, topic: str, wanted: int) -> None:
-    """Return once the destination holds so many records of the topic. Raises BenchFault."""
+    """Return once the destination holds so many records of the topic. Raises BenchFault.
+
+    The log is walked only when it has stopped growing for a moment: a walk takes time of the processors that are measured.
+    """
     deadline = time.monotonic() + _LONGEST_S
-    while (held := _records(destination, topic)) < wanted:
+    size = -1
+    while (now := _size(destination, topic)) != size or (held := _records(destination, topic)) < wanted:
         mirror.assert_alive()
         if time.monotonic() > deadline:
-            raise BenchFault(f"{held} of {wanted} records of {topic} were copied in {_LONGEST_S} s:\n{mirror.tail()}")
-        time.sleep(0.1)
+            raise BenchFault(f"{wanted} records of {topic} were not copied in {_LONGEST_S} s:\n{mirror.tail()}")
+        size = now
+        time.sleep(0.02)
     if held > wanted:
         raise BenchFault(f"{wanted} records of {topic} became {held} at the destination")
+
+
+def _size(server: Headrace, topic: str) -> int:
+    with suppress(OSError, BenchFault):  # the topic is not there yet
+        return sum(path.stat().st_size for path in kafka_clients.segments_of(server, topic))
+    return 0
 
 
 def _records(server: Headrace, topic: str) -> int:
