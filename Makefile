@@ -82,6 +82,9 @@ test-stores: install ## Loads into a folder, an object store and a REST catalog,
 test-cluster: install ## Loads on a Spark cluster of this machine, by spark-submit, with workers that die (needs Java, PostgreSQL, Go; ten minutes)
 	$(BIN)/pytest -rs tests/integration/cluster
 
+test-whole: install ## All that is marked whole in tests/integration: more of Airflow's scheduler, stores, Spark clusters, kills (an hour)
+	$(BIN)/pytest -rs -m whole tests/integration
+
 test-containers: install ## Build the images, and run the compose file's two datacenters from them (root; needs buildah, mmdebstrap; twenty minutes)
 	@test -x .venv-containers/bin/python || { $(PYTHON) -m venv .venv-containers \
 		&& .venv-containers/bin/pip install --quiet kubernetes-validate==1.37.0 \

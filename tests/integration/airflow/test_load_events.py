@@ -96,6 +96,7 @@ def test_airflow_listens_on_loopback_only(running: Layout) -> None:
     assert mine == {f"0100007F:{running.port(8080):04X}"}
 
 
+@pytest.mark.whole
 def test_a_run_without_topics_and_one_with_an_empty_topic_succeed(running: Layout, offline_broker: BrokerProcess) -> None:
     lines: list[str] = []
     run_id = processes.trigger(running, "load_events")
@@ -140,6 +141,7 @@ def is_idle(layout: Layout) -> bool:
     return False
 
 
+@pytest.mark.whole
 def test_a_task_whose_supervisor_is_killed_is_tried_again_by_itself(running: Layout, offline_broker: BrokerProcess) -> None:
     """Fault of the test: the schedule's own run, every ten minutes, took the only place, and waited for the stopped broker while
     the test waited for the run that it had triggered. So the task is that of whichever run has the place.

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.whole
 def test_a_pair_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "bench.load_digest", "--rows", "300", "--pairs", "1"]
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
