@@ -1,8 +1,8 @@
 """Carries out the decisions of `partition_copy`, turn by turn, on one thread: find partitions, ask ends, fetch, count, append.
 
-The next fetch is asked for before what came is counted and appended, so that the source, the mirror and the destination work at
-the same time. Memory is bounded by one fetch response and one request for each leader. Makes no decision about offsets. A
-failure makes a copy `troubled`; reading both logs' ends again repairs nearly every failure.
+The next fetch is asked for before what came is appended, and what the destination confirmed is counted while it appends what
+follows: so source, mirror and destination work at the same time. Memory is bounded by two fetch responses and one request for
+each leader. Makes no decision about offsets. A failure makes a copy `troubled`; reading both logs' ends again repairs nearly all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +13,13 @@ from ..audit.publisher import RangeReporter
 from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
 from ..client.fetch.fetched import FetchedPartition, TopicPartition
-from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from ..client.fetch.log_offsets import LATEST, log_offsets
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from . import partition_copy, tail_comparison
 from .control.governor import Governor
-from .destination import Append, Appended, Batch, Destination
+from .destination import Append, Batch, Destination
 from .discovery import Discovery
 from .errors import MirrorError
 from .fetching.source_fetch import Limits, SourceFetch
@@ -68,6 +68,8 @@ class Forwarder:
         self.admitted: Callable[[list[FetchedPartition]], list[FetchedPartition]] = list
         """Returns what may be appended of a fetch: all of it, or nothing yet. The rest is fetched again."""
         self._copies: dict[TopicPartition, PartitionCopy] = {}
+        self._uncounted: dict[TopicPartition, Sequence[Batch]] = {}
+        """Confirmed in this turn. Empty between two turns."""
         self._last_ms: dict[TopicPartition, int] = {}
         self._look_at_ms = 0
         self._naming = naming or Naming()
@@ -85,16 +87,17 @@ class Forwarder:
         self._skip()
         self._look_at_destination()
         fetched = self.admitted(self._fetch())
-        self.finish()
+        self._acknowledge()
         appends = [append for one in fetched if (append := self._take(one)) is not None]
         if appends:
             self._destination.begin(appends)
+        self._count_acknowledged()
         return bool(fetched) or bool(appends)
 
     def finish(self) -> None:
         """Wait for the appends in flight and count them. Call it after the last turn, too."""
-        for ended in self._destination.finish():
-            self._finish(ended)
+        self._acknowledge()
+        self._count_acknowledged()
 
     def close(self) -> None:
         """Close the connections, from any thread: a waiting fetch fails."""
@@ -152,24 +155,8 @@ class Forwarder:
                     self._trouble([name], error)
 
     def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
-        source, destination = self._source, self._destination.cluster
-        self.discovery.source_ids = source.topic_ids()
-        # The destination first. A late request of a dead mirror may append meanwhile; in the other order that would look like a
-        # source that lost its tail.
-        there = {name: self._there(name) for name in names}
-        destination_end = log_offsets(destination, dict.fromkeys(there.values(), LATEST))
-        destination_start = log_offsets(destination, dict.fromkeys(there.values(), EARLIEST))
-        source_start = log_offsets(source, dict.fromkeys(names, EARLIEST))
-        source_end = log_offsets(source, dict.fromkeys(names, LATEST))
-        return {
-            name: Ends(
-                source_start=source_start[name],
-                source_end=source_end[name],
-                destination_start=destination_start[there[name]],
-                destination_end=destination_end[there[name]],
-            )
-            for name in names
-        }
+        self.discovery.source_ids = self._source.topic_ids()
+        return tail_comparison.ends(self._source, self._destination.cluster, {name: self._there(name) for name in names})
 
     def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
         self._resumed.add(name)
@@ -317,6 +304,10 @@ class Forwarder:
             high_watermark=one.high_watermark,
             now_ms=self._clock.monotonic_ms(),
         )
+        if plan.gap is not None or plan.count_only:
+            self._count_acknowledged()
+            if self._copies[name] is not before:
+                return None
         try:
             if plan.gap is not None:
                 self._pass_over(name, plan.gap, before.copied_to)
@@ -328,25 +319,34 @@ class Forwarder:
         batches = one.batches[plan.count_only : plan.append_end]
         return Append(name=name, batches=batches, conditional_start=plan.conditional_start) if batches else None
 
-    def _finish(self, ended: Appended) -> None:
-        name = ended.append.name
-        before = self._copies.get(name)
-        if before is None:
-            return
-        if ended.error is not None and not ended.is_passing:
-            self._move(name, partition_copy.in_error(before, Phase.REFUSED, str(ended.error), self._clock.monotonic_ms()))
-        elif ended.error is not None:
-            self._trouble([name], ended.error)
-        else:
+    def _acknowledge(self) -> None:
+        """Wait for the appends in flight. What is confirmed remains to be counted."""
+        for ended in self._destination.finish():
+            name = ended.append.name
+            before = self._copies.get(name)
+            if before is None:
+                continue
+            if ended.error is None:
+                self._uncounted[name] = ended.append.batches
+                self._move(name, partition_copy.acknowledged(before, ended.append.to_offset))
+            elif ended.is_passing:
+                self._trouble([name], ended.error)
+            else:
+                self._move(name, partition_copy.in_error(before, Phase.REFUSED, str(ended.error), self._clock.monotonic_ms()))
+
+    def _count_acknowledged(self) -> None:
+        while self._uncounted:
+            name, batches = self._uncounted.popitem()
             try:
-                self._count(name, ended.append.batches)
+                self._count(name, batches)
             except HeadraceError as error:
                 # The destination holds it and it is not counted: resuming counts it.
                 self._trouble([name], error)
-                return
-            self._move(name, partition_copy.acknowledged(before, ended.append.to_offset))
 
     def _count(self, name: TopicPartition, batches: Sequence[Batch]) -> None:
+        position = self._reporter.position(*name)
+        if batches and position is not None and position < batches[0][0].position:
+            raise MirrorError(f"counted up to {position}, and {batches[0][0].position} was to follow: counting what lies between")
         while batches:
             noted = self._reporter.add_batches(*name, batches)
             if noted:

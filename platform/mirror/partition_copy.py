@@ -257,7 +257,7 @@ def after_fetch(
 
 
 def acknowledged(copy: PartitionCopy, to_offset: int) -> PartitionCopy:
-    """Return the copy once the destination holds everything up to `to_offset` and it is counted."""
+    """Return the copy once the destination holds everything up to `to_offset`, and it is counted in the same turn."""
     return replace(
         copy,
         copied_to=max(copy.copied_to, to_offset),

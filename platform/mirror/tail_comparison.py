@@ -1,21 +1,40 @@
-"""Checks that both logs are the same where the copy continues: compares the destination's last batch with the source's at that
-offset.
+"""Compares both logs where the copy continues: their ends, and the destination's last batch with the source's at that offset.
 
 A source that lost its tail and was written to again may end after the destination. Only the bytes show the difference. Costs two
 small reads per partition, each time copying begins.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..client.connection.cluster import Cluster
 from ..client.errors import OffsetOutOfRange
 from ..client.fetch.fetched import TopicPartition
+from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..client.fetch.read_range import read_range
 from ..wire.batch.record_batch import BatchHeader
-from .partition_copy import TailComparison
+from .partition_copy import Ends, TailComparison
 
 LOOK_BACK_BYTES = 256 * 1024
 TIMEOUT_MS = 5_000
+
+
+def ends(source: Cluster, destination: Cluster, there: Mapping[TopicPartition, TopicPartition]) -> dict[TopicPartition, Ends]:
+    """Read where both logs begin and end; `there`: partition → its name in the destination. Raises ClientError."""
+    # The destination first. A late request of a dead mirror may append meanwhile; in the other order that would look like a
+    # source that lost its tail.
+    destination_end = log_offsets(destination, dict.fromkeys(there.values(), LATEST))
+    destination_start = log_offsets(destination, dict.fromkeys(there.values(), EARLIEST))
+    source_start = log_offsets(source, dict.fromkeys(there, EARLIEST))
+    source_end = log_offsets(source, dict.fromkeys(there, LATEST))
+    return {
+        here: Ends(
+            source_start=source_start[here],
+            source_end=source_end[here],
+            destination_start=destination_start[name],
+            destination_end=destination_end[name],
+        )
+        for here, name in there.items()
+    }
 
 
 def compare(

@@ -1,8 +1,13 @@
-"""The fetch under way while the one before it is counted and appended: when it is asked for, when its answer is not used."""
+"""The fetch under way while the one before it is appended, and the count behind both: when each happens, when an answer is not
+used, and what a count that fails leaves behind.
+"""
 
 from typing import Any
 
+import pytest
+
 from headrace.audit.publisher import RangeReporter
+from headrace.audit.publisher.range_reporter import UnreportedBacklog
 from headrace.client.errors import BrokerUnreachable
 from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
 from headrace.mirror.destination import Append, Appended
@@ -133,3 +138,43 @@ def test_what_was_asked_for_before_both_ends_were_read_anew_is_not_used() -> Non
     assert forwarder.turn()
     assert happened[:3] == [f"came {offset(1)}", f"asked {offset(1)}", f"came {offset(1)}"]
     assert happened.count(f"appended {offset(1)}") == 1
+
+
+def test_what_is_confirmed_is_counted_while_the_next_is_appended(monkeypatch: pytest.MonkeyPatch) -> None:
+    forwarder, _, _, happened = copying()
+    reporter: Any = forwarder._reporter
+    add = reporter.add_batches
+    note = lambda *words: (happened.append(f"counted {words[2][0][0].position}"), add(*words))[1]  # noqa: E731
+    monkeypatch.setattr(reporter, "add_batches", note)
+    for _ in range(2):
+        assert forwarder.turn()
+    assert happened[-2:] == [f"appended {offset(1)}", "counted 0"]
+    forwarder.finish()
+    assert happened[-1] == f"counted {offset(1)}"
+    assert reporter.position(*NAME) == offset(2)
+
+
+def test_a_count_that_fails_behind_the_next_append_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next append is confirmed all the same. It must not be counted in the place of what comes before it."""
+    forwarder, _, _, _ = copying()
+    reporter: Any = forwarder._reporter
+    assert forwarder.turn()
+    with monkeypatch.context() as patch:
+        patch.setattr(reporter, "add_batches", lambda *_: 0)
+        patch.setattr(reporter, "publish", lambda _: (_ for _ in ()).throw(UnreportedBacklog("no room")))
+        assert forwarder.turn()
+    assert forwarder.copies()[NAME].phase is Phase.RESUMING
+    forwarder.finish()  # the append that was sent before the count failed
+    assert reporter.position(*NAME) == 0
+    ends = Ends(source_start=0, source_end=END, destination_start=0, destination_end=offset(2))
+    forwarder._other_topic = lambda name, ends: None  # type: ignore[method-assign]
+    forwarder._compare = lambda name, ends: "the same"  # type: ignore[method-assign,assignment,return-value]
+    forwarder._resume_one(NAME, ends)
+    counted = []
+    add = reporter.add_batches
+    monkeypatch.setattr(reporter, "add_batches", lambda *words: (counted.append(words[2][0][0].position), add(*words))[1])
+    while forwarder.copies()[NAME].copied_to < END:
+        forwarder.turn()
+    forwarder.finish()
+    assert counted == [header.position for header, _ in LOG]
+    assert reporter.position(*NAME) == END
