@@ -157,7 +157,7 @@ class Room:
             f"mount --bind /proc {root}/proc",
             f"mount --bind {self.hosts} {root}/etc/hosts",
         ]
-        steps += ["ulimit -n 4096"]
+        steps += ["ulimit -S -n 4096"]  # a program may raise its own, as it may where an engine starts it
         inside = ["chroot", f"--userspec={config['User']}", str(root), "env", "-i", *variables]
         inside += ["sh", "-c", f"cd {config.get('WorkingDir') or '/'} && exec {shlex.join(command)}"]
         script = " && ".join([*steps, f"exec {shlex.join(inside)}"])
