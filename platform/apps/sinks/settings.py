@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...schema_registry.client.cache_folder import DEFAULT, Folder
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
@@ -15,8 +17,8 @@ class SinkSettings:
     registry: str
     cluster: str = "live"
     """Its name in quarantine records."""
-    cache_folder: Path | None = None
-    """Of schemas, for when the registry is away."""
+    cache_folder: Folder = DEFAULT
+    """Of schemas, for when the registry is away; None keeps none."""
     status_file: Path | None = None
     flush_every_ms: int = 1_000
     most_records: int = 1_000
