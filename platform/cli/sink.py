@@ -39,6 +39,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_argument("--registry", default=layout.registry_url, metavar="URL", help="(default: %(default)s)")
     common.add_argument("--cluster", default="live", help="the cluster's name in quarantine records (default: %(default)s)")
     add_schema_cache(common)
+    common.add_argument(
+        "--no-audit", action="store_true", help="tell the audit nothing (as a sink does that reads another cluster than live)"
+    )
     common.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     common.add_argument("--most-bytes", type=_count, metavar="N", help="held at most (default: 8 MiB; files: 64 MiB)")
     common.add_argument("--session-timeout-ms", type=_count, default=10_000, metavar="MS", help="(default: %(default)s)")
@@ -79,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         bootstrap=arguments.bootstrap,
         registry=arguments.registry,
         cluster=arguments.cluster,
+        is_audited=not arguments.no_audit and arguments.cluster == "live",
         cache_folder=schema_cache_of(arguments),
         status_file=arguments.status_file,
         flush_every_ms=arguments.roll_ms if is_files else arguments.flush_ms,

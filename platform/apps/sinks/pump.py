@@ -1,17 +1,23 @@
 """One sink's process: a member of a group reads, decodes, and has its destination take it, in this order: (1) the destination has
-the records, (2) quarantine has the others, (3) the group's offsets. A kill between two steps repeats work, and loses nothing.
+the records, (2) quarantine has the others, (3) the audit knows of both, (4) the group's offsets. A kill between two steps repeats
+work, and loses nothing.
 
 While the destination is away nothing more is read, so what is held stays bounded.
 """
 
+import os
+import socket
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from ...audit.publisher import RangeReporter, see_to_audit_topic
 from ...client.connection.cluster import Cluster
 from ...client.consumer.group_consumer import GroupConsumer
+from ...client.consumer.group_positions import GroupPositions
 from ...client.consumer.stream_message import Message
 from ...client.errors import ClientError
 from ...client.fetch.fetched import CorruptRange, TopicPartition
+from ...client.producer.producer import Producer
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock, SystemClock
@@ -22,6 +28,7 @@ from ...schema_registry.client import RegistryClient
 from ...wire.schema_id import unframe
 from ..request_rate.decoding import EventDecoder, Undecodable
 from ..request_rate.quarantine import QuarantineLost, UnusableRecords
+from .counts import SinkCounts
 from .records import SinkRecord
 from .settings import SinkSettings
 from .sink import Sink, SinkAway
@@ -59,6 +66,9 @@ class Pump:
             commit_on_revoke=False,
         )
         self._lifecycle = Lifecycle()
+        self._reports = Producer(self._cluster, delivery_timeout_ms=SEND_TIMEOUT_MS) if settings.is_audited else None
+        self._counts = None if self._reports is None else self._counts_of(self._reports)
+        self._has_audit_topic = False
         self._begun_at: dict[TopicPartition, int] = {}
         """Owned partitions → records before this offset are in the destination already."""
         self._committed: dict[TopicPartition, int] = {}
@@ -72,12 +82,19 @@ class Pump:
         self.trouble: HeadraceError | None = None
         """Why nothing is written now."""
 
+    def _counts_of(self, reports: Producer) -> SinkCounts:
+        instance = f"{socket.gethostname()}/{self.settings.consumer_id}/{os.getpid()}"
+        positions = GroupPositions(self._cluster)
+        return SinkCounts(RangeReporter(tier=self.settings.tier, instance=instance, sender=reports, positions=positions))
+
     def run(self, stop: StopSignal) -> None:
         """Serve until `stop`; then flush once more and leave the group. Raises an error that is not retriable."""
         self._stop = stop
         self._status.write("starting")
         self._lifecycle.started("cluster", self._cluster.close)
         self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
+        if (reports := self._reports) is not None:
+            self._lifecycle.started("reports", lambda: reports.close(SEND_TIMEOUT_MS))
         self._lifecycle.started("sink", self._sink.close)
         try:
             self._consumer.start()
@@ -102,16 +119,21 @@ class Pump:
     def _take(self, message: Message) -> bool:
         """Hold one record. Return False if it cannot be decoded now: it is then delivered again."""
         name = TopicPartition(message.topic, message.partition)
-        if message.offset < self._begun_at.get(name, 0):
-            return True
+        if self._counts is not None and self._counts.is_full:
+            self._consumer.seek(name, message.offset)
+            return False
         self._quarantine.previous_ms = message.timestamp_ms
+        # The destination has what stands before, and perhaps nobody has told of it yet, or put the others into quarantine.
+        is_there = message.offset < self._begun_at.get(name, 0)
         try:
             event = self._decoder.decode(message.value)
             record = SinkRecord(message, unframe(message.value or b"")[0], event)
-            self._sink.take(record)
+            if not is_there:
+                self._sink.take(record)
         except Undecodable as fault:
             self.refused += 1
             self._quarantine.put_record(message, fault)
+            self._count(message, is_held=False)
             return True
         except HeadraceError as error:
             if not error.retriable:
@@ -119,12 +141,20 @@ class Pump:
             self._wait_because(error)
             self._consumer.seek(name, message.offset)
             return False
-        self._held[name] += 1
-        self._held_bytes += record.size_bytes
+        self._count(message, is_held=True)
+        if not is_there:
+            self._held[name] += 1
+            self._held_bytes += record.size_bytes
         return True
+
+    def _count(self, message: Message, *, is_held: bool) -> None:
+        if self._counts is not None:
+            self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
         self._quarantine.put_range(name, bad)
+        if self._counts is not None:
+            self._counts.skip(name, bad)
 
     # ---- partitions
 
@@ -139,8 +169,13 @@ class Pump:
                 begin = start
             self._begun_at[name] = begin
             self._committed[name] = start
-            if begin > start:
-                self._consumer.seek(name, begin)
+            # What the destination has is read again as far as it was not told of: whatever was told of has left quarantine's queue.
+            told = None if self._counts is None else self._counts.reported(name)
+            read_from = max(start, min(begin, told or 0))
+            if read_from > start:
+                self._consumer.seek(name, read_from)
+            if self._counts is not None:
+                self._counts.begin(name, read_from, told)
 
     def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         try:
@@ -154,6 +189,8 @@ class Pump:
 
     def _on_lost(self, partitions: Collection[TopicPartition]) -> None:
         self._sink.end(partitions)
+        if self._counts is not None:
+            self._counts.end(partitions)
         for name in partitions:
             self._held.pop(name, None)
             self._begun_at.pop(name, None)
@@ -194,10 +231,13 @@ class Pump:
             self.refused += 1
             self._held[record.partition] -= 1
             self._quarantine.put_record(record.message, Undecodable("refused_by_sink", reason))
+            if self._counts is not None:
+                self._counts.refuse(record.message)
         self.written += self._held.total()
         self._held.clear()
         self._held_bytes = 0
         self._quarantine.flush(SEND_TIMEOUT_MS)
+        self._tell(positions)
         moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}
         if moved:
             self._consumer.commit(moved)
@@ -205,6 +245,14 @@ class Pump:
         if self.trouble is not None:
             log.info("going_on")
             self.trouble = None
+
+    def _tell(self, positions: Mapping[TopicPartition, int]) -> None:
+        if self._counts is None:
+            return
+        if not self._has_audit_topic:
+            see_to_audit_topic(self._cluster, timeout_ms=SEND_TIMEOUT_MS)
+            self._has_audit_topic = True
+        self._counts.tell(positions, SEND_TIMEOUT_MS)
 
     # ---- what is shown
 

@@ -1,5 +1,5 @@
-"""The tiers and which one each is compared with. producer → live → mirror → offline → warehouse, live → consumer:<group>; and live →
-sink:<group>: a sink has a row of its own in each window, and no part in the window's verdict.
+"""The tiers and which one each is compared with. producer → live → mirror → offline → warehouse, live → consumer:<group> and
+live → sink:<group>. A sink has a row of its own in each window, and no part in the window's verdict.
 
 Knows names and order. What a topic expects of them is a setting, see `TierRule`.
 """

@@ -27,9 +27,8 @@ AUDIT = "audit"
 
 
 def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int, most_records: int | None = MOST_RECORDS) -> Verdict:
-    """Return the verdict on `window` as of `now_ms`. Each difference names at most `most_records` stretches; None: all.
-
-    What sinks told has no part in it: each has a row of its own.
+    """Return the verdict on `window` as of `now_ms`, in which no sink has a part, and the sinks' rows. Each difference names at most
+    `most_records` stretches; None: all.
     """
     chain = window
     if any(map(is_sink, window.found)):
