@@ -1,12 +1,12 @@
 """What a sink tells the audit: which records of each window its destination has, and which are in quarantine, by offsets.
 
-A record is counted when the sink has taken it, and told when the destination, and the quarantine, have it for good; only then is the
-group's offset committed. So a kill repeats reports and leaves none out. What stands below what was told before is not told again but
-counted as redelivered. The tier is `sink:<group>`.
+A record is counted when the sink has taken it, and told when the destination, and the quarantine, have it for good; only then is
+the group's offset committed. So a kill repeats reports and leaves none out. What stands below what was told before is not told
+again but counted as redelivered. The tier is `sink:<group>`.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,11 +33,11 @@ class Reporter(Protocol):
         topic: str,
         partition: int,
         to_offset: int,
-        held: Mapping[int, list[Stretch]],
+        held: Mapping[int, Sequence[Stretch]],
         *,
-        quarantined: Mapping[int, list[Stretch]],
-        redelivered: Mapping[int, int],
-        skipped: Collection[Skipped],
+        quarantined: Mapping[int, Sequence[Stretch]] | None = None,
+        redelivered: Mapping[int, int] | None = None,
+        skipped: Sequence[Skipped] = (),
     ) -> None: ...
 
     def publish(self, timeout_ms: int, /) -> int: ...

@@ -28,6 +28,7 @@ from ...schema_registry.client import RegistryClient
 from ...wire.schema_id import unframe
 from ..request_rate.decoding import EventDecoder, Undecodable
 from ..request_rate.quarantine import QuarantineLost, UnusableRecords
+from ..request_rate.takeover import patiently
 from .counts import SinkCounts
 from .records import SinkRecord
 from .settings import SinkSettings
@@ -169,13 +170,18 @@ class Pump:
                 begin = start
             self._begun_at[name] = begin
             self._committed[name] = start
-            # What the destination has is read again as far as it was not told of: whatever was told of has left quarantine's queue.
-            told = None if self._counts is None else self._counts.reported(name)
+            # What the destination has is read again as far as nobody told of it: some of it may have to go to quarantine yet.
+            told = self._told(name)
             read_from = max(start, min(begin, told or 0))
             if read_from > start:
                 self._consumer.seek(name, read_from)
             if self._counts is not None:
                 self._counts.begin(name, read_from, told)
+
+    def _told(self, name: TopicPartition) -> int | None:
+        """Return up to where the audit was told of the partition. Raises an error that lasts."""
+        counts = self._counts
+        return None if counts is None else patiently(lambda: counts.reported(name))
 
     def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         try:
@@ -199,6 +205,8 @@ class Pump:
     # ---- flush
 
     def _is_due(self) -> bool:
+        if self._counts is not None and self._counts.is_full:
+            return True
         if self._sink.is_full or self._held.total() >= self.settings.most_records or self._held_bytes >= self.settings.most_bytes:
             return True
         return self._clock.monotonic_ms() >= self._flush_at_ms

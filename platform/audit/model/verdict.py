@@ -27,7 +27,7 @@ AUDIT = "audit"
 
 
 def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int, most_records: int | None = MOST_RECORDS) -> Verdict:
-    """Return the verdict on `window` as of `now_ms`, in which no sink has a part, and the sinks' rows. Each difference names at most
+    """Return the verdict on `window` as of `now_ms`, in which no sink has a part, and their rows. Each difference names at most
     `most_records` stretches; None: all.
     """
     chain = window
