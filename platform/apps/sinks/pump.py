@@ -73,6 +73,8 @@ class Pump:
         self._begun_at: dict[TopicPartition, int] = {}
         """Owned partitions → records before this offset are in the destination already."""
         self._committed: dict[TopicPartition, int] = {}
+        self._undecoded: dict[TopicPartition, HeadraceError] = {}
+        """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
         self._held_bytes = 0
         self._flush_at_ms = 0
@@ -134,14 +136,20 @@ class Pump:
         except Undecodable as fault:
             self.refused += 1
             self._quarantine.put_record(message, fault)
+            self._undecoded.pop(name, None)
             self._count(message, is_held=False)
             return True
         except HeadraceError as error:
             if not error.retriable:
                 raise
-            self._wait_because(error)
+            if name not in self._undecoded:
+                log.warning(
+                    "partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error)
+                )
+            self._undecoded[name] = error
             self._consumer.seek(name, message.offset)
             return False
+        self._undecoded.pop(name, None)
         self._count(message, is_held=True)
         if not is_there:
             self._held[name] += 1
@@ -200,6 +208,7 @@ class Pump:
         for name in partitions:
             self._held.pop(name, None)
             self._begun_at.pop(name, None)
+            self._undecoded.pop(name, None)
             self._committed.pop(name, None)
 
     # ---- flush
@@ -274,7 +283,7 @@ class Pump:
         if now_ms < self._status_at_ms:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
-        trouble = self.trouble or self._consumer.trouble
+        trouble = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
         self._status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),
