@@ -1,8 +1,8 @@
 """The registry is killed with -9, and then the programs are started: what this machine has read before works, what it has not
 waits or fails by name, nothing goes to quarantine, and all of it goes on once the registry is back.
 
-Fault: `headrace tail` and `headrace sink` kept no schemas without `--schema-cache`: started in an outage they knew none. Fault: a sink
-that waited for the registry at one partition was shown as ready, because each flush of the others took its reason back.
+Fault: `headrace tail` and `headrace sink` kept no schemas without `--schema-cache`: started in an outage they knew none.
+Fault: a sink that waited for the registry at one partition was shown as ready, for each flush of the others took its reason back.
 """
 
 import json
