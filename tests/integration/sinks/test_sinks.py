@@ -17,6 +17,7 @@ from typing import Any
 import fastavro
 import pytest
 
+from headrace.apps.sinks.minute_files import MinuteFiles
 from headrace.apps.sinks.records import SinkRecord
 from headrace.apps.sinks.sink import SinkRefused
 from headrace.audit.model.codec import decode
@@ -188,6 +189,35 @@ def test_killed_again_and_again_each_record_is_in_one_file(tmp_path: Path, topic
         topic.await_told(f"sink:sink-files-{topic.name}")
         assert sink.process.stop() == 0, sink.process.output()[-3000:]
         assert not list((out / ".headrace").rglob("*.tmp"))
+    finally:
+        sink.process.kill()
+
+
+def test_what_files_held_when_the_sink_was_killed_is_told_and_its_poison_put_into_quarantine(
+    tmp_path: Path, topic: Topic
+) -> None:
+    """Fault: a sink that was killed behind its ledger began there again, and what it had not put into quarantine yet never came."""
+    out, group = tmp_path / "out", f"sink-files-{topic.name}"
+    killed = MinuteFiles(out, group, "ndjson", lambda schema_id: json.dumps(SCHEMA))
+    names = [TopicPartition(topic.name, partition) for partition in topic.cluster.partitions(topic.name)]
+    killed.begin(dict.fromkeys(names, 0))
+    ends = log_offsets(topic.cluster, dict.fromkeys(names, LATEST))
+    for name, end in ends.items():
+        for _, batch in read_range(topic.cluster, *name, 0, end):
+            for one in iter_records(batch):
+                value = bytes(one.value or b"")
+                if value not in topic.poison:
+                    event = fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(SCHEMA), None)
+                    message = Message(*name, one.offset, one.offset + 1, one.timestamp_ms, None, value, ())
+                    killed.take(SinkRecord(message, topic.schema_id, event))
+    assert killed.flush(ends) == []
+    sink = SinkProcess(tmp_path, topic, "files", "--folder", str(out), "--roll-ms", "300")
+    try:
+        sink.process.start()
+        eventually(lambda: len(topic.quarantined()) == 3, what="the poison in quarantine", within_ms=40_000)
+        topic.await_told(f"sink:{group}")
+        assert Counter(one["id"] for one in records_of(out)) == Counter(topic.ids())
+        assert sink.process.stop() == 0, sink.process.output()[-3000:]
     finally:
         sink.process.kill()
 
