@@ -196,7 +196,7 @@ def test_killed_again_and_again_each_record_is_in_one_file(tmp_path: Path, topic
 def test_what_files_held_when_the_sink_was_killed_is_told_and_its_poison_put_into_quarantine(
     tmp_path: Path, topic: Topic
 ) -> None:
-    """Fault: a sink that was killed behind its ledger began there again, and what it had not put into quarantine yet never came."""
+    """Fault: a sink that was killed behind its ledger began there again, and what was not in quarantine yet never came."""
     out, group = tmp_path / "out", f"sink-files-{topic.name}"
     killed = MinuteFiles(out, group, "ndjson", lambda schema_id: json.dumps(SCHEMA))
     names = [TopicPartition(topic.name, partition) for partition in topic.cluster.partitions(topic.name)]
