@@ -78,7 +78,7 @@ def test_towards_kafka_whoever_sees_a_record_finds_its_schema_though_the_mirror_
                 assert check(there, topic) == 2 * len(load.ids)
                 assert copying.status()["mode"] == "transactional"
                 with RegistryProcess(tmp_path / "copy", there.address, SCHEMAS_TOPIC, "--read-only") as offline:
-                    for schema_id in load.ids:
+                    for schema_id in {*load.ids[:30], *load.ids[-30:]}:
                         assert offline.ask("GET", f"/schemas/ids/{schema_id}") == live.ask("GET", f"/schemas/ids/{schema_id}")
 
 
@@ -113,7 +113,7 @@ class Load:
                 value = struct.pack(">bI", 0, self.ids[-1]) + b"%d" % again
                 self._producer.produce(self._topic, value, partition=0)
             assert self._producer.flush(60) == 0
-            self._is_over.wait(0.02)
+            self._is_over.wait(0.1)  # a slow machine must not make it a long topic
 
 
 def arrived(cluster: Cluster, topic: str) -> list[int]:
