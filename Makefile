@@ -107,8 +107,8 @@ chaos-mirror: install ## Kill mirror, source and destination for 100 rounds; com
 chaos-inout: install ## Kill the agent that receives, and each sink, 20 times; count what was acknowledged and written (ten minutes)
 	@HEADRACE_RECEIVE_KILLS=20 HEADRACE_SINK_KILLS=20 $(BIN)/python -m pytest -q -n0 tests/integration/agent/test_receive.py tests/integration/sinks/test_sinks.py
 
-chaos-registry: install ## Kill and freeze leading registries under load; check every id in the topic (ROUNDS=30)
-	HEADRACE_REGISTRY_KILLS=$(or $(ROUNDS),30) $(BIN)/pytest -rs tests/integration/schema_registry/test_two_registries.py
+chaos-registry: install ## Kill and freeze leading registries under load, and start everything in an outage, Spark too (ROUNDS=30)
+	HEADRACE_REGISTRY_KILLS=$(or $(ROUNDS),30) $(BIN)/pytest -rs tests/integration/schema_registry/test_two_registries.py tests/integration/schema_registry/test_started_in_an_outage.py
 
 kill-loads: install ## Kill loads of all topics at random, and check every record after each (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.integration.spark.kill_rounds $(ARGUMENTS)

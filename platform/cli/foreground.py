@@ -8,6 +8,7 @@ from pathlib import Path
 from ..runtime.http_access import HttpAccess
 from ..runtime.layout import LOOPBACK
 from ..runtime.monitoring.status_pages import PagesAddress
+from ..schema_registry.client.cache_folder import DEFAULT, Folder
 
 
 def run_parser(parser: argparse.ArgumentParser, *, what: str, example: str) -> argparse.ArgumentParser:
@@ -22,6 +23,22 @@ def run_parser(parser: argparse.ArgumentParser, *, what: str, example: str) -> a
     )
     run.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     return run
+
+
+def add_schema_cache(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that says where a reader keeps schemas."""
+    parser.add_argument(
+        "--schema-cache",
+        type=Path,
+        metavar="FOLDER",
+        help="keeps schemas for when the registry is away (default: see 'When it is away' in docs/REGISTRY.md)",
+    )
+
+
+def schema_cache_of(arguments: argparse.Namespace) -> Folder:
+    """Return what the flag of `add_schema_cache` says: the default place without it."""
+    folder: Path | None = arguments.schema_cache
+    return DEFAULT if folder is None else folder
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:

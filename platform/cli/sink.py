@@ -13,6 +13,7 @@ from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..schema_registry.client import RegistryClient
 from .errors import AskedWrongly
+from .foreground import add_schema_cache, schema_cache_of
 
 HELP = """Write the events of topics to files, to an HTTP server, or into a PostgreSQL table. docs/SINKS.md is the manual.
 
@@ -37,7 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     common.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
     common.add_argument("--registry", default=layout.registry_url, metavar="URL", help="(default: %(default)s)")
     common.add_argument("--cluster", default="live", help="the cluster's name in quarantine records (default: %(default)s)")
-    common.add_argument("--schema-cache", type=Path, metavar="FOLDER", help="keeps schemas for when the registry is away")
+    add_schema_cache(common)
+    common.add_argument(
+        "--no-audit", action="store_true", help="tell the audit nothing (as a sink does that reads another cluster than live)"
+    )
     common.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     common.add_argument("--most-bytes", type=_count, metavar="N", help="held at most (default: 8 MiB; files: 64 MiB)")
     common.add_argument("--session-timeout-ms", type=_count, default=10_000, metavar="MS", help="(default: %(default)s)")
@@ -78,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
         bootstrap=arguments.bootstrap,
         registry=arguments.registry,
         cluster=arguments.cluster,
-        cache_folder=arguments.schema_cache,
+        is_audited=not arguments.no_audit and arguments.cluster == "live",
+        cache_folder=schema_cache_of(arguments),
         status_file=arguments.status_file,
         flush_every_ms=arguments.roll_ms if is_files else arguments.flush_ms,
         most_records=1 << 62 if is_files else arguments.most_records,
@@ -86,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         session_timeout_ms=arguments.session_timeout_ms,
     )
     configure_logs(f"sink-{arguments.action}")
-    registry = RegistryClient(arguments.registry, cache_folder=arguments.schema_cache)
+    registry = RegistryClient(arguments.registry, cache_folder=schema_cache_of(arguments))
     Pump(settings, _sink(arguments, group, registry)).run(StopSignal().install())
     return 0
 

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from ..apps.request_rate.decoding import EventDecoder
@@ -19,6 +18,7 @@ from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..schema_registry.client import RegistryClient
 from .errors import AskedWrongly
+from .foreground import add_schema_cache, schema_cache_of
 from .topic_names import check_known
 
 HELP = """Print a topic's records: Avro decoded with its writer's schema, anything else as text.
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="a JSON object a line, with place, time and key")
     parser.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
     parser.add_argument("--registry", default=layout.registry_url, metavar="URL", help="(default: %(default)s)")
-    parser.add_argument("--schema-cache", type=Path, metavar="FOLDER", help="keeps schemas for when the registry is away")
+    add_schema_cache(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise AskedWrongly("--most is at least 1")
     stop = StopSignal(second_ends=True).install()
     cluster = Cluster(arguments.bootstrap, client_id="headrace-tail")
-    decoder = EventDecoder(RegistryClient(arguments.registry, cache_folder=arguments.schema_cache))
+    decoder = EventDecoder(RegistryClient(arguments.registry, cache_folder=schema_cache_of(arguments)))
     left = arguments.most
     try:
         starts = _starts(cluster, arguments)

@@ -33,7 +33,7 @@ def take_over(
     if state is None:
         # There are no counts: begin where the log does, whatever was committed. Otherwise earlier minutes would be missing for
         # good.
-        begin = min(start, _patiently(lambda: consumer.log_range(name))[0])
+        begin = min(start, patiently(lambda: consumer.log_range(name))[0])
     elif state.offset < start:
         begin = state.offset
     if begin != start:
@@ -45,7 +45,7 @@ def take_over(
         begin=begin,
         state_offset=begin if state is None else max(begin, state.offset),
         minutes={} if state is None else state.minutes,
-        reported_to=_patiently(lambda: reporter.reported(*name)),
+        reported_to=patiently(lambda: reporter.reported(*name)),
     )
     log.info("partition_taken", topic=name.topic, partition=name.partition, begin=begin, reported_to=counts.reported_to)
     return counts
@@ -57,7 +57,7 @@ def _state_of(name: TopicPartition, consumer: StreamConsumer, folder: StateFolde
         state = folder.load(*name)
         if state is None:
             return None
-        end = _patiently(lambda: consumer.log_range(name))[1]
+        end = patiently(lambda: consumer.log_range(name))[1]
         if state.offset <= end:
             return state
         reason = f"the state stands at {state.offset}, the log ends at {end}: another log's state, or the log lost its end"
@@ -68,7 +68,7 @@ def _state_of(name: TopicPartition, consumer: StreamConsumer, folder: StateFolde
     return None
 
 
-def _patiently(ask: Callable[[], T]) -> T:
+def patiently(ask: Callable[[], T]) -> T:
     """Return the answer; retry for `PATIENCE_MS` while the error is retriable. Raises the last error."""
     deadline = time.monotonic() + PATIENCE_MS / 1000
     attempt = 0

@@ -1,17 +1,23 @@
 """One sink's process: a member of a group reads, decodes, and has its destination take it, in this order: (1) the destination has
-the records, (2) quarantine has the others, (3) the group's offsets. A kill between two steps repeats work, and loses nothing.
+the records, (2) quarantine has the others, (3) the audit knows of both, (4) the group's offsets. A kill between two steps repeats
+work, and loses nothing.
 
 While the destination is away nothing more is read, so what is held stays bounded.
 """
 
+import os
+import socket
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from ...audit.publisher import RangeReporter, see_to_audit_topic
 from ...client.connection.cluster import Cluster
 from ...client.consumer.group_consumer import GroupConsumer
+from ...client.consumer.group_positions import GroupPositions
 from ...client.consumer.stream_message import Message
 from ...client.errors import ClientError
 from ...client.fetch.fetched import CorruptRange, TopicPartition
+from ...client.producer.producer import Producer
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock, SystemClock
@@ -22,6 +28,8 @@ from ...schema_registry.client import RegistryClient
 from ...wire.schema_id import unframe
 from ..request_rate.decoding import EventDecoder, Undecodable
 from ..request_rate.quarantine import QuarantineLost, UnusableRecords
+from ..request_rate.takeover import patiently
+from .counts import SinkCounts
 from .records import SinkRecord
 from .settings import SinkSettings
 from .sink import Sink, SinkAway
@@ -59,9 +67,14 @@ class Pump:
             commit_on_revoke=False,
         )
         self._lifecycle = Lifecycle()
+        self._reports = Producer(self._cluster, delivery_timeout_ms=SEND_TIMEOUT_MS) if settings.is_audited else None
+        self._counts = None if self._reports is None else self._counts_of(self._reports)
+        self._has_audit_topic = False
         self._begun_at: dict[TopicPartition, int] = {}
         """Owned partitions → records before this offset are in the destination already."""
         self._committed: dict[TopicPartition, int] = {}
+        self._undecoded: dict[TopicPartition, HeadraceError] = {}
+        """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
         self._held_bytes = 0
         self._flush_at_ms = 0
@@ -72,12 +85,19 @@ class Pump:
         self.trouble: HeadraceError | None = None
         """Why nothing is written now."""
 
+    def _counts_of(self, reports: Producer) -> SinkCounts:
+        instance = f"{socket.gethostname()}/{self.settings.consumer_id}/{os.getpid()}"
+        positions = GroupPositions(self._cluster)
+        return SinkCounts(RangeReporter(tier=self.settings.tier, instance=instance, sender=reports, positions=positions))
+
     def run(self, stop: StopSignal) -> None:
         """Serve until `stop`; then flush once more and leave the group. Raises an error that is not retriable."""
         self._stop = stop
         self._status.write("starting")
         self._lifecycle.started("cluster", self._cluster.close)
         self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
+        if (reports := self._reports) is not None:
+            self._lifecycle.started("reports", lambda: reports.close(SEND_TIMEOUT_MS))
         self._lifecycle.started("sink", self._sink.close)
         try:
             self._consumer.start()
@@ -102,29 +122,48 @@ class Pump:
     def _take(self, message: Message) -> bool:
         """Hold one record. Return False if it cannot be decoded now: it is then delivered again."""
         name = TopicPartition(message.topic, message.partition)
-        if message.offset < self._begun_at.get(name, 0):
-            return True
+        if self._counts is not None and self._counts.is_full:
+            self._consumer.seek(name, message.offset)
+            return False
         self._quarantine.previous_ms = message.timestamp_ms
+        # The destination has what stands before, and perhaps nobody has told of it yet, or put the others into quarantine.
+        is_there = message.offset < self._begun_at.get(name, 0)
         try:
             event = self._decoder.decode(message.value)
             record = SinkRecord(message, unframe(message.value or b"")[0], event)
-            self._sink.take(record)
+            if not is_there:
+                self._sink.take(record)
         except Undecodable as fault:
             self.refused += 1
             self._quarantine.put_record(message, fault)
+            self._undecoded.pop(name, None)
+            self._count(message, is_held=False)
             return True
         except HeadraceError as error:
             if not error.retriable:
                 raise
-            self._wait_because(error)
+            if name not in self._undecoded:
+                log.warning(
+                    "partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error)
+                )
+            self._undecoded[name] = error
             self._consumer.seek(name, message.offset)
             return False
-        self._held[name] += 1
-        self._held_bytes += record.size_bytes
+        self._undecoded.pop(name, None)
+        self._count(message, is_held=True)
+        if not is_there:
+            self._held[name] += 1
+            self._held_bytes += record.size_bytes
         return True
+
+    def _count(self, message: Message, *, is_held: bool) -> None:
+        if self._counts is not None:
+            self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
         self._quarantine.put_range(name, bad)
+        if self._counts is not None:
+            self._counts.skip(name, bad)
 
     # ---- partitions
 
@@ -139,8 +178,18 @@ class Pump:
                 begin = start
             self._begun_at[name] = begin
             self._committed[name] = start
-            if begin > start:
-                self._consumer.seek(name, begin)
+            # What the destination has is read again as far as nobody told of it: some of it may have to go to quarantine yet.
+            told = self._told(name)
+            read_from = max(start, min(begin, told or 0))
+            if read_from > start:
+                self._consumer.seek(name, read_from)
+            if self._counts is not None:
+                self._counts.begin(name, read_from, told)
+
+    def _told(self, name: TopicPartition) -> int | None:
+        """Return up to where the audit was told of the partition. Raises an error that lasts."""
+        counts = self._counts
+        return None if counts is None else patiently(lambda: counts.reported(name))
 
     def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:
         try:
@@ -154,14 +203,19 @@ class Pump:
 
     def _on_lost(self, partitions: Collection[TopicPartition]) -> None:
         self._sink.end(partitions)
+        if self._counts is not None:
+            self._counts.end(partitions)
         for name in partitions:
             self._held.pop(name, None)
             self._begun_at.pop(name, None)
+            self._undecoded.pop(name, None)
             self._committed.pop(name, None)
 
     # ---- flush
 
     def _is_due(self) -> bool:
+        if self._counts is not None and self._counts.is_full:
+            return True
         if self._sink.is_full or self._held.total() >= self.settings.most_records or self._held_bytes >= self.settings.most_bytes:
             return True
         return self._clock.monotonic_ms() >= self._flush_at_ms
@@ -194,10 +248,13 @@ class Pump:
             self.refused += 1
             self._held[record.partition] -= 1
             self._quarantine.put_record(record.message, Undecodable("refused_by_sink", reason))
+            if self._counts is not None:
+                self._counts.refuse(record.message)
         self.written += self._held.total()
         self._held.clear()
         self._held_bytes = 0
         self._quarantine.flush(SEND_TIMEOUT_MS)
+        self._tell(positions)
         moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}
         if moved:
             self._consumer.commit(moved)
@@ -205,6 +262,14 @@ class Pump:
         if self.trouble is not None:
             log.info("going_on")
             self.trouble = None
+
+    def _tell(self, positions: Mapping[TopicPartition, int]) -> None:
+        if self._counts is None:
+            return
+        if not self._has_audit_topic:
+            see_to_audit_topic(self._cluster, timeout_ms=SEND_TIMEOUT_MS)
+            self._has_audit_topic = True
+        self._counts.tell(positions, SEND_TIMEOUT_MS)
 
     # ---- what is shown
 
@@ -218,7 +283,7 @@ class Pump:
         if now_ms < self._status_at_ms:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
-        trouble = self.trouble or self._consumer.trouble
+        trouble = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
         self._status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),

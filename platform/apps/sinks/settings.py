@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...audit.model.tiers import SINK
+from ...schema_registry.client.cache_folder import DEFAULT, Folder
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSettings:
@@ -15,8 +18,10 @@ class SinkSettings:
     registry: str
     cluster: str = "live"
     """Its name in quarantine records."""
-    cache_folder: Path | None = None
-    """Of schemas, for when the registry is away."""
+    is_audited: bool = True
+    """Whether it tells the audit, on this cluster, what its destination has."""
+    cache_folder: Folder = DEFAULT
+    """Of schemas, for when the registry is away; None keeps none."""
     status_file: Path | None = None
     flush_every_ms: int = 1_000
     most_records: int = 1_000
@@ -24,3 +29,8 @@ class SinkSettings:
     most_bytes: int = 8 << 20
     session_timeout_ms: int = 10_000
     queue_bytes: int = 16 << 20
+
+    @property
+    def tier(self) -> str:
+        """Its name in the audit."""
+        return f"{SINK}{self.group}"

@@ -113,6 +113,23 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SinkRow:
+    """The audit's word on what one sink has of a window, compared with the live log. No other verdict hangs on it."""
+
+    kind: Kind
+    count: int | None
+    """Records that its destination has; None before its first report."""
+    missing: int
+    doubled: int
+    altered: int
+    quarantined: int
+    losses: Mapping[str, int]
+    silent: Sequence[str]
+    reason: str
+    differences: Sequence[Difference]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The audit's word on one window."""
 
@@ -138,3 +155,5 @@ class Verdict:
     """Producers that never said all of this window, each with who retired it, and why."""
     reason: str
     differences: Sequence[Difference]
+    sinks: Mapping[str, SinkRow] = field(default_factory=dict)
+    """Tier → the row of a sink."""

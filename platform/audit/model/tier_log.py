@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .messages import Skipped
-from .packed_rows import Row
+from .packed_rows import Row, Rows, joined
+from .tiers import READ_BACK
 
 MOST = 1_024
 """Ranges with gaps between them, and skipped ranges, that are kept of one partition.
@@ -153,3 +154,19 @@ def _joined(skipped: Iterable[Skipped]) -> list[Skipped]:
         else:
             joined.append(one)
     return joined
+
+
+def accounts_for(tier: str, log: TierLog | None, rows: Rows, up_to: int | None = None) -> bool:
+    """Return whether the tier has said what became of every record in `rows`, at most up to the offset `up_to`.
+
+    A tier that the audit reads back began where its log began: of what lies before, nobody can say more.
+    """
+    if not rows:
+        return True
+    if log is None:
+        return False
+    begins_at = log.begins_at if tier in READ_BACK else 0
+    up_to = rows.end if up_to is None else up_to
+    if log.covers(max(rows.first, begins_at), min(rows.end, up_to)):
+        return True
+    return all(log.covers(max(start, begins_at), min(end, up_to)) for start, end in joined(rows))

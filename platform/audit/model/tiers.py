@@ -1,4 +1,5 @@
-"""The tiers and which one each is compared with. producer → live → mirror → offline → warehouse, and live → consumer:<group>.
+"""The tiers and which one each is compared with. producer → live → mirror → offline → warehouse, live → consumer:<group> and
+live → sink:<group>. A sink has a row of its own in each window, and no part in the window's verdict.
 
 Knows names and order. What a topic expects of them is a setting, see `TierRule`.
 """
@@ -15,6 +16,7 @@ CHAIN = (PRODUCER, LIVE, MIRROR, OFFLINE, WAREHOUSE)
 READ_BACK = (LIVE, OFFLINE)
 """Counted by the audit itself, from the logs; every other tier reports."""
 CONSUMER = "consumer:"
+SINK = "sink:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,14 +32,24 @@ class TierRule:
     """False for a consumer group that nobody configured and that is expected only since it reports: it answers for what
     lies after the offset where it began."""
 
+    @property
+    def is_sink(self) -> bool:
+        """Return whether it has a row of its own, and no part in the verdict."""
+        return is_sink(self.name)
+
 
 def is_tier(name: str) -> bool:
     """Return whether `name` is a tier of the graph."""
-    return name in CHAIN or (name.startswith(CONSUMER) and len(name) > len(CONSUMER))
+    return name in CHAIN or any(name.startswith(kind) and len(name) > len(kind) for kind in (CONSUMER, SINK))
+
+
+def is_sink(name: str) -> bool:
+    """Return whether a tier is a sink's."""
+    return name.startswith(SINK)
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Return the tiers in the order of the graph: the chain first, then consumer groups by name."""
+    """Return the tiers in the order of the graph: the chain first, then consumer groups and sinks by name."""
     return sorted(set(names), key=lambda name: (CHAIN.index(name), "") if name in CHAIN else (len(CHAIN), name))
 
 
@@ -58,12 +70,12 @@ def rules(
             before = chain[at - 1] if at else None
         else:
             before = next((tier for tier in (LIVE, PRODUCER) if tier in chain), None)
-        group = CONSUMER.rstrip(":") if name.startswith(CONSUMER) else name
+        kind = name.partition(":")[0]
         made.append(
             TierRule(
                 name=name,
                 before=before,
-                deadline_ms=deadline_ms.get(name, deadline_ms.get(group, default_deadline_ms)),
+                deadline_ms=deadline_ms.get(name, deadline_ms.get(kind, default_deadline_ms)),
                 is_required=name in must or name in CHAIN,
             )
         )

@@ -10,25 +10,35 @@ and a window that balances so is ACCEPTED, never COMPLETE. The safeguards are li
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from .books import Found
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
-from .facts import Difference, Kind, TopicFacts, Verdict, WindowFacts
+from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
-from .packed_rows import Rows, joined
+from .reasons import accepted_by, some, without_address
 from .runs import Run
-from .tier_log import TierLog
-from .tiers import LIVE, MIRROR, PRODUCER, READ_BACK, TierRule
+from .tier_log import TierLog, accounts_for
+from .tiers import LIVE, MIRROR, PRODUCER, TierRule, is_sink
 
-MOST_REASONS = 4
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
 
 
 def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int, most_records: int | None = MOST_RECORDS) -> Verdict:
-    """Return the verdict on `window` as of `now_ms`. Each difference names at most `most_records` stretches; None: all."""
-    return _Judgement(topic, window, now_ms, most_records).verdict()
+    """Return the verdict on `window` as of `now_ms`, in which no sink has a part, and their rows. Each difference names at most
+    `most_records` stretches; None: all.
+    """
+    chain = window
+    if any(map(is_sink, window.found)):
+        chain = replace(window, found={tier: found for tier, found in window.found.items() if not is_sink(tier)})
+    judgement = _Judgement(topic, chain, now_ms, most_records)
+    verdict = judgement.verdict()
+    sinks = [rule for rule in topic.rules if rule.is_sink]
+    rows = {rule.name: _Judgement(topic, window, now_ms, most_records).row_of(rule, judgement) for rule in sinks}
+    told = {name: row for name, row in rows.items() if row is not None}
+    return replace(verdict, sinks=told) if told else verdict
 
 
 class _Judgement:
@@ -55,6 +65,8 @@ class _Judgement:
         for book in self.window.producers.values():
             self.losses.update(book.losses)
         for rule in self.topic.rules:
+            if rule.is_sink:
+                continue
             if rule.name == PRODUCER:
                 self.settled[PRODUCER] = self._producers_sealed(rule)
             elif rule.name == LIVE:
@@ -65,6 +77,34 @@ class _Judgement:
                 self.settled[rule.name] = self._follows(rule)
             tiers[rule.name] = self._count(rule)
         return self._sum_up(tiers)
+
+    def row_of(self, rule: TierRule, upstream: "_Judgement") -> SinkRow | None:
+        """Return the row of a sink; None where it began behind the window. `upstream` has made its verdict."""
+        self.settled[LIVE] = upstream.settled[LIVE]
+        if self.settled[LIVE]:
+            self.settled[rule.name] = self._follows(rule)
+        else:
+            self.silent = dict(upstream.silent)
+            self.waiting.append("what the live log must hold is not settled")
+            self.settled[rule.name] = False
+        count = self._count(rule)
+        if count is None and self.settled[rule.name]:
+            return None
+        accepted, accounted = self._accepted(), without_address(self.losses)
+        left = [one for one in self.differences if one.tier not in accepted]
+        kind = self._kind(left, accounted, is_by_a_person=bool(accepted))
+        return SinkRow(
+            kind=kind,
+            count=count,
+            missing=sum(one.missing for one in self.differences),
+            doubled=sum(one.doubled for one in self.differences),
+            altered=sum(one.altered for one in self.differences),
+            quarantined=sum(one.quarantined.count for one in self._entries(rule.name)),
+            losses={name: lost for name, lost in self.losses.items() if lost},
+            silent=tuple(self.silent),
+            reason=self._reason(kind, rule.name, accepted, accounted),
+            differences=tuple(self.differences),
+        )
 
     # -- who has said all ------------------------------------------------------------------------------------------------
 
@@ -102,7 +142,7 @@ class _Judgement:
             if self._lacks_a_word_of(run):
                 self.retired[run.key.instance] = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
             return
-        if _lost_reports(run):
+        if run.gaps:
             lost = sum(end - start for start, end in run.gaps)
             self.silent.setdefault(name, f"{lost} of the reports of {name} never arrived")
             return
@@ -193,14 +233,14 @@ class _Judgement:
         partitions = held.keys() | mine.keys() | (copied(self.window) if before == LIVE else set())
         asked = [p for p in sorted(partitions) if rule.is_required or not self._answers_later(rule, p)]
         for partition in asked:
-            if partition in held and not _accounts_for(rule.name, logs.get(partition), held[partition].held):
+            if partition in held and not accounts_for(rule.name, logs.get(partition), held[partition].held):
                 self._blame_for_gap(rule.name, logs.get(partition), held[partition], rule.deadline_ms, partition)
                 return False
         before_rule = next(one for one in self.topic.rules if one.name == before)
         for partition in asked:
             log = self.topic.logs.get(before, {}).get(partition)
             up_to = self._live_end(partition, mine[partition]) if partition in mine else None
-            if partition in mine and not all(_accounts_for(before, log, rows, up_to) for rows in mine[partition].parts):
+            if partition in mine and not all(accounts_for(before, log, rows, up_to) for rows in mine[partition].parts):
                 self._blame_for_gap(before, log, mine[partition], before_rule.deadline_ms, partition)
                 return False
         return self._take(rule, compare_tiers(self.topic, self.window, rule, asked))
@@ -285,7 +325,7 @@ class _Judgement:
                 self.silent.setdefault(AUDIT, f"the audit has not been able to read its own topic for {deaf_ms // 1000} s")
         accepted = self._accepted()
         left = [one for one in self.differences if one.tier not in accepted]
-        accounted = _without_address(self.losses)
+        accounted = without_address(self.losses)
         kind = self._kind(left, accounted, is_by_a_person=bool(accepted or self.retired))
         bad = {one.tier for one in self.differences}
         first_bad = next((rule.name for rule in self.topic.rules if rule.name in bad), None)
@@ -333,12 +373,12 @@ class _Judgement:
         return Kind.ACCEPTED if is_by_a_person else Kind.COMPLETE
 
     def _reason(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
-        person = [_person(self.window, tier) for tier in accepted]
+        person = [accepted_by(self.window, tier) for tier in accepted]
         match kind:
             case Kind.UNKNOWN:
-                words = _some(list(self.silent.values()))
+                words = some(list(self.silent.values()))
             case Kind.OPEN:
-                words = _some(list(dict.fromkeys(self.waiting)))
+                words = some(list(dict.fromkeys(self.waiting)))
             case Kind.INCOMPLETE | Kind.ALTERED | Kind.DOUBLED:
                 words = f"the first tier that differs from the one before it is {first_bad}"
             case Kind.COMPLETE:
@@ -348,49 +388,13 @@ class _Judgement:
                 words = f"every tier accounts for what the one before it holds; lost by name: {lost}"
             case Kind.ACCEPTED:
                 words = "every tier accounts for what the one before it holds, but for what a person has accepted: "
-                words += _some([*self.retired.values(), *person])
+                words += some([*self.retired.values(), *person])
         if not kind.is_final and self.differences:
             found = [
                 f"{sum(getattr(one, name) for one in self.differences)} {name}" for name in ("missing", "doubled", "altered")
             ]
             words += f"; so far proven: {', '.join(found)}, first at {first_bad}"
         if kind is not Kind.ACCEPTED:
-            words += f"; without the last word of {_some(list(self.retired.values()))}" if self.retired else ""
-            words += f"; accepted: {_some(person)}" if person else ""
+            words += f"; without the last word of {some(list(self.retired.values()))}" if self.retired else ""
+            words += f"; accepted: {some(person)}" if person else ""
         return words
-
-
-def _lost_reports(run: Run) -> bool:
-    return bool(run.gaps)
-
-
-def _accounts_for(tier: str, log: TierLog | None, rows: Rows, up_to: int | None = None) -> bool:
-    """Return whether the tier has said what became of every record in `rows`, at most up to the offset `up_to`.
-
-    A tier that the audit reads back began where its log began: of what lies before, nobody can say more.
-    """
-    if not rows:
-        return True
-    if log is None:
-        return False
-    begins_at = log.begins_at if tier in READ_BACK else 0
-    up_to = rows.end if up_to is None else up_to
-    if log.covers(max(rows.first, begins_at), min(rows.end, up_to)):
-        return True
-    return all(log.covers(max(start, begins_at), min(end, up_to)) for start, end in joined(rows))
-
-
-def _without_address(losses: Mapping[str, int]) -> dict[str, int]:
-    """Return the losses of which nobody can say where the records are."""
-    return {name: count for name, count in losses.items() if count and name != QUARANTINED}
-
-
-def _person(window: WindowFacts, tier: str) -> str:
-    known = window.known[tier]
-    return f"{tier}, {known.kind}, said {known.by}: {known.reason}"
-
-
-def _some(reasons: Sequence[str]) -> str:
-    """Return the reasons in words, the first few of many."""
-    more = len(reasons) - MOST_REASONS
-    return "; ".join([*reasons[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])])

@@ -15,10 +15,11 @@ from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ..model.build_facts import window_facts
 from ..model.tier_reports import News, TierReports
-from ..model.tiers import LIVE
+from ..model.tiers import LIVE, is_sink
 from ..model.verdict import decide
 from .store.audit_log import VerdictChange
 from .store.ledger import Ledger
+from .store.sink_rows import is_undecided, steady
 from .store.verdicts import UNDECIDED, Window
 from .store.window_json import as_json
 
@@ -68,9 +69,10 @@ class Judge:
         self._thread = threading.Thread(target=self._run, name="audit-judge", daemon=True)
 
     def open(self) -> None:
-        """Learn which topics have undecided windows."""
+        """Learn which topics have undecided windows, or may have some of which a sink's row is undecided."""
         now_ms = self._clock.monotonic_ms()
-        self._looks = {topic: _Look(now_ms, now_ms) for topic in self._ledger.verdict(lambda stored: stored.undecided_topics())}
+        topics = self._ledger.verdict(lambda stored: [*stored.undecided_topics(), *stored.topics_with_sinks()])
+        self._looks = {topic: _Look(now_ms, now_ms) for topic in topics}
 
     def start(self) -> None:
         self._thread.start()
@@ -118,6 +120,8 @@ class Judge:
         book = self._ledger.book(topic)
         window_ms = books.window_ms
         candidates = set(news.windows) | set(stored.undecided(topic))
+        if any(map(is_sink, book.logs)):
+            candidates |= set(stored.with_undecided_sinks(topic))
         if news.spans:
             known = set(book.windows) | set(stored.starts(topic))
             candidates |= {start for start in known if news.touches(start, start + window_ms)}
@@ -136,9 +140,10 @@ class Judge:
             self.judged_count += 1
             translated = self._ledger.origins.of_window(facts, window_facts(books, topic, start))
             verdict = decide(*translated, now_ms=now_ms)
-            undecided |= not verdict.kind.is_final
             after = as_json(topic, start, start + window_ms, verdict)
             after["late"] = _late(before, after)
+            after["sinks"] = steady(before["sinks"] if before is not None else {}, after["sinks"])
+            undecided |= not verdict.kind.is_final or is_undecided(after)
             if after == before:
                 continue
             stored.put(after, before, now_ms)

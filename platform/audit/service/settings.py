@@ -32,8 +32,10 @@ class AuditSettings:
     window_ms: int = WINDOW_MS
     default_deadline_ms: int = 20_000
     """How long a tier may stand still, with something to do, before it counts as silent."""
-    deadline_ms: Mapping[str, int] = field(default_factory=lambda: {"warehouse": 120_000})
-    """Tier (or `consumer` for every group) → its own deadline. The warehouse works on a schedule."""
+    deadline_ms: Mapping[str, int] = field(default_factory=lambda: {"warehouse": 120_000, "sink": 180_000})
+    """Tier (or `consumer` for every group, `sink` for every sink) → its own deadline. The warehouse works on a
+    schedule, and minute files are finished by the minute.
+    """
     presumed_dead_ms: int = 3_600_000
     """After so long a silence an unsealed producer no longer keeps windows unknown that began after it was last heard."""
     discover_ms: int = 2_000
@@ -113,8 +115,10 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
         )
     deadlines = _numbers(words, "deadlines_ms", faults)
     for name in deadlines:
-        if name != "default" and name != "consumer" and not is_tier(name):
-            faults.append(f"[deadlines_ms] {name!r} is no tier: {', '.join(CHAIN)}, consumer or consumer:<group>")
+        if name not in ("default", "consumer", "sink") and not is_tier(name):
+            faults.append(
+                f"[deadlines_ms] {name!r} is no tier: {', '.join(CHAIN)}, consumer, consumer:<group>, sink or sink:<group>"
+            )
     default_deadline_ms = deadlines.pop("default", AuditSettings().default_deadline_ms)
     topics = words.get("topics", {})
     if not isinstance(topics, dict):
@@ -192,6 +196,8 @@ def _tiers(where: str, key: str, value: Any, faults: list[str]) -> list[str]:
         faults.append(f"{where} {key} is not a list of tiers")
         return []
     faults += [
-        f"{where} {key}: {tier!r} is no tier ({', '.join(CHAIN)}, consumer:<group>)" for tier in value if not is_tier(tier)
+        f"{where} {key}: {tier!r} is no tier ({', '.join(CHAIN)}, consumer:<group>, sink:<group>)"
+        for tier in value
+        if not is_tier(tier)
     ]
     return [tier for tier in value if is_tier(tier)]

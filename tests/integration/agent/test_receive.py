@@ -122,8 +122,13 @@ tcp = "127.0.0.1:{tcp}"
     poster.stopped.set()
     poster.join()
     acknowledged = poster.acknowledged
-    eventually(lambda: {each["number"] for each in stored(live, clicks)} >= set(acknowledged), what="what was acknowledged")
-    eventually(lambda: not list(drop.iterdir()), what="every file done with")
+    within_ms = 20_000 + 4_000 * KILLS  # each kill leaves a journal to be shipped
+    eventually(
+        lambda: {each["number"] for each in stored(live, clicks)} >= set(acknowledged),
+        what="what was acknowledged",
+        within_ms=within_ms,
+    )
+    eventually(lambda: not list(drop.iterdir()), what="every file done with", within_ms=within_ms)
     assert sorted(each["content"] for each in stored(live, files)) == sorted(contents)
     assert sorted(int(each["message"]) for each in stored(live, syslog)) == list(range(500))
     assert len(acknowledged) > 30 * KILLS

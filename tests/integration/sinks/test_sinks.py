@@ -17,8 +17,11 @@ from typing import Any
 import fastavro
 import pytest
 
+from headrace.apps.sinks.minute_files import MinuteFiles
 from headrace.apps.sinks.records import SinkRecord
 from headrace.apps.sinks.sink import SinkRefused
+from headrace.audit.model.codec import decode
+from headrace.audit.model.messages import RangeReport
 from headrace.client.admin import create_topic
 from headrace.client.connection.cluster import Cluster
 from headrace.client.consumer.stream_message import Message
@@ -27,12 +30,14 @@ from headrace.client.fetch.fetched import TopicPartition
 from headrace.client.fetch.log_offsets import LATEST, log_offsets
 from headrace.client.fetch.read_range import read_range
 from headrace.client.producer.producer import Producer
+from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.wire.batch.record_batch import iter_records
-from headrace.wire.quarantine_record import QuarantineRecord
+from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
 from headrace.wire.schema_id import frame
 from tests.support.live_side import LiveSide
 from tests.support.postgresql import PostgresqlServer
 from tests.support.processes import Process, eventually
+from tests.support.told_by_ranges import ToldByRanges
 
 COUNT = 4_000
 KILLS = int(os.environ.get("HEADRACE_SINK_KILLS", "1"))
@@ -91,6 +96,26 @@ class Topic:
     def ids(self) -> set[str]:
         """Return the ids of the events: all records but the poison."""
         return {one for one, value in self.raw() if value not in self.poison}
+
+    def told(self, tier: str) -> dict[str, set[str]]:
+        """Return "held" and "quarantined" → the ids that a sink has told the audit of; each must be told in one of them, once."""
+        reports = [decode(value) for _, value in self.raw(AUDIT_TOPIC)]
+        mine = [one for one in reports if isinstance(one, RangeReport) and (one.tier, one.topic) == (tier, self.name)]
+        found: dict[str, set[str]] = {"held": set(), "quarantined": set()}
+        for partition, records in ToldByRanges(mine).records.items():
+            for offset, words in records.items():
+                ((_, kind, _),) = words
+                found[kind].add(f"{self.name}-{partition}-{offset}")
+        return found
+
+    def await_told(self, tier: str) -> None:
+        """Return once the audit knows where each record of the topic is: at the destination, or in quarantine."""
+        aside = {f"{one.topic}-{one.partition}-{one.offset}" for one in self.origins()}
+        wanted = {"held": {one for one, _ in self.raw()} - aside, "quarantined": aside}
+        eventually(lambda: self.told(tier) == wanted, what=f"told to the audit as {tier}", within_ms=40_000)
+
+    def origins(self) -> list[LogOrigin]:
+        return [one.origin for one in self.quarantined() if isinstance(one.origin, LogOrigin)]
 
     def quarantined(self) -> list[QuarantineRecord]:
         found = {record.key(): record for record in map(QuarantineRecord.from_json, self._quarantine())}
@@ -161,8 +186,38 @@ def test_killed_again_and_again_each_record_is_in_one_file(tmp_path: Path, topic
         assert len(minutes) in (3, 4)
         eventually(lambda: len(topic.quarantined()) == 3, what="the poison in quarantine")
         assert {one.code for one in topic.quarantined()} == {"not_framed", "schema_mismatch"}
+        topic.await_told(f"sink:sink-files-{topic.name}")
         assert sink.process.stop() == 0, sink.process.output()[-3000:]
         assert not list((out / ".headrace").rglob("*.tmp"))
+    finally:
+        sink.process.kill()
+
+
+def test_what_files_held_when_the_sink_was_killed_is_told_and_its_poison_put_into_quarantine(
+    tmp_path: Path, topic: Topic
+) -> None:
+    """Fault: a sink that was killed behind its ledger began there again, and what was not in quarantine yet never came."""
+    out, group = tmp_path / "out", f"sink-files-{topic.name}"
+    killed = MinuteFiles(out, group, "ndjson", lambda schema_id: json.dumps(SCHEMA))
+    names = [TopicPartition(topic.name, partition) for partition in topic.cluster.partitions(topic.name)]
+    killed.begin(dict.fromkeys(names, 0))
+    ends = log_offsets(topic.cluster, dict.fromkeys(names, LATEST))
+    for name, end in ends.items():
+        for _, batch in read_range(topic.cluster, *name, 0, end):
+            for one in iter_records(batch):
+                value = bytes(one.value or b"")
+                if value not in topic.poison:
+                    event = fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(SCHEMA), None)
+                    message = Message(*name, one.offset, one.offset + 1, one.timestamp_ms, None, value, ())
+                    killed.take(SinkRecord(message, topic.schema_id, event))
+    assert killed.flush(ends) == []
+    sink = SinkProcess(tmp_path, topic, "files", "--folder", str(out), "--roll-ms", "300")
+    try:
+        sink.process.start()
+        eventually(lambda: len(topic.quarantined()) == 3, what="the poison in quarantine", within_ms=40_000)
+        topic.await_told(f"sink:{group}")
+        assert Counter(one["id"] for one in records_of(out)) == Counter(topic.ids())
+        assert sink.process.stop() == 0, sink.process.output()[-3000:]
     finally:
         sink.process.kill()
 
@@ -220,6 +275,7 @@ def test_killed_again_and_again_each_record_is_posted_and_a_refused_one_is_found
         wanted = topic.ids() - {f"{refused.topic}-{refused.partition}-{refused.offset}"}  # type: ignore[union-attr]
         eventually(lambda: set(collector.taken) == wanted, what="every record", within_ms=40_000)
         assert all(key.startswith(topic.name) for key in collector.keys)
+        topic.await_told(f"sink:sink-http-{topic.name}")
         assert sink.process.stop() == 0
     finally:
         sink.process.kill()
@@ -254,6 +310,7 @@ def test_killed_again_and_again_each_record_is_one_row(tmp_path: Path, topic: To
             assert {int(row[3]) for row in found} == set(range(COUNT)) - {NUL_AT}
             assert all(row[4] == ["a", "b"] and row[5] for row in found)
             eventually(lambda: len(topic.quarantined()) == 4, what="poison and the refused one in quarantine")
+            topic.await_told(f"sink:sink-postgresql-{topic.name}")
             assert sink.process.stop() == 0
         finally:
             sink.process.kill()

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....runtime.layout import SCRATCH_PREFIX
+from ...model.tiers import SINK
 from .database import Database
+from .sink_rows import SEVERITY, in_a_day, together
 from .window_json import restored, stored
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
-SEVERITY = ("COMPLETE", "ACCOUNTED", "ACCEPTED", "OPEN", "UNKNOWN", "DOUBLED", "ALTERED", "INCOMPLETE")
-"""The verdicts, the worst last."""
 UNDECIDED = ("OPEN", "UNKNOWN")
 TROUBLED = ("UNKNOWN", "DOUBLED", "ALTERED", "INCOMPLETE")
 MOST_RECORDS = 100
@@ -77,6 +77,18 @@ class Verdicts:
         """Return the topics that have such windows."""
         rows = self._database.rows("SELECT DISTINCT topic FROM tally WHERE windows > 0 AND verdict IN ('OPEN', 'UNKNOWN')")
         return [topic for (topic,) in rows]
+
+    def topics_with_sinks(self) -> list[str]:
+        """Return the topics that a sink has reported for."""
+        return [topic for (topic,) in self._database.rows("SELECT DISTINCT topic FROM logs WHERE tier LIKE ?", (f"{SINK}%",))]
+
+    def with_undecided_sinks(self, topic: str) -> list[int]:
+        """Return the windows of the topic in which time alone may change a sink's row: nothing else in a body has a verdict."""
+        rows = self._database.rows(
+            "SELECT window_start_ms FROM verdicts WHERE topic = ? AND span_ms < 86400000 AND (body LIKE ? OR body LIKE ?)",
+            (topic, *(f'%"verdict":"{verdict}"%' for verdict in UNDECIDED)),
+        )
+        return [start for (start,) in rows]
 
     def starts(self, topic: str) -> list[int]:
         """Return every window of the topic that has a verdict."""
@@ -237,7 +249,8 @@ def added(day: Window | None, window: Mapping[str, Any]) -> Window:
     """
     day_start_ms = window["window_start_ms"] // DAY_MS * DAY_MS
     offset = window["window_start_ms"] - day_start_ms
-    base = dict(window) | {"window_start_ms": day_start_ms, "window_end_ms": day_start_ms + DAY_MS}
+    sinks = in_a_day(window["sinks"])
+    base = dict(window) | {"window_start_ms": day_start_ms, "window_end_ms": day_start_ms + DAY_MS, "sinks": sinks}
     if day is None:
         verdicts = {window["verdict"]: 1}
         unknown = _with_reason({}, window, offset)
@@ -266,6 +279,7 @@ def added(day: Window | None, window: Mapping[str, Any]) -> Window:
         "retired": list(dict.fromkeys([*day["retired"], *window["retired"]]))[:MOST_RECORDS],
         "first_bad_tier": day["first_bad_tier"] or window["first_bad_tier"],
         "differences": list(differences.values()),
+        "sinks": together(day["sinks"], sinks),
     }  # fmt: skip
 
 

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ...model.facts import Difference, Verdict
+from ...model.facts import Verdict
+from .sink_rows import difference_json, sinks_json
 
 COLUMNS = ("topic", "window_start_ms", "verdict", "missing", "doubled", "altered")
 USUAL: Mapping[str, Any] = {
@@ -20,6 +21,7 @@ USUAL: Mapping[str, Any] = {
     "retired": [],
     "reason": "every tier accounts for what the one before it holds",
     "differences": [],
+    "sinks": {},
 }
 """What most windows say."""
 
@@ -46,27 +48,8 @@ def as_json(topic: str, window_start_ms: int, window_end_ms: int, verdict: Verdi
         "silent": list(verdict.silent),
         "retired": list(verdict.retired),
         "reason": verdict.reason,
-        "differences": [_difference(one) for one in verdict.differences],
-    }
-
-
-def _difference(one: Difference) -> dict[str, Any]:
-    records = [
-        {
-            name: value
-            for name in ("kind", "first_offset", "count", "producer_id", "producer_epoch", "first_sequence", "instance")
-            if (value := getattr(record, name)) is not None
-        }
-        for record in one.records
-    ]
-    return {
-        "tier": one.tier,
-        "partition": one.partition,
-        "missing": one.missing,
-        "doubled": one.doubled,
-        "altered": one.altered,
-        "records": records,
-        "more": one.more,
+        "differences": [difference_json(one) for one in verdict.differences],
+        "sinks": sinks_json(verdict.sinks),
     }
 
 

@@ -72,16 +72,35 @@ def why_words(window: Mapping[str, Any]) -> str:
         if count and name != "quarantined"
     ]
     words += [f"{name} {window[name]:,}" for name in ("unaudited", "redelivered", "erased", "late") if window.get(name)]
+    words += sink_words(window)
     if is_day(window):
         words.append(", ".join(f"{count:,} {verdict}" for verdict, count in window["windows"].items()))
     return "; ".join(word for word in words if word)
 
 
+def sink_words(window: Mapping[str, Any]) -> list[str]:
+    """Return a line for each sink: its verdict on its own, its figures, and why it is not COMPLETE."""
+    lines = []
+    for name, row in sorted((window.get("sinks") or {}).items()):
+        figures = [f"{what} {row[what]:,}" for what in ("missing", "doubled", "altered") if row[what]]
+        figures += [f"{what} {count:,}" for what, count in sorted(row["losses"].items()) if count]
+        words = f"{name} {row['verdict']}" + (f"({', '.join(figures)})" if figures else "")
+        lines.append(
+            f"{words}: {row['reason']}" if row["verdict"] in ("OPEN", "UNKNOWN") else f"{words} {count_words(row['count'])}"
+        )
+    return lines
+
+
+def _differences(window: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    rows = (window.get("sinks") or {}).values()
+    return [*window["differences"], *(one for row in rows for one in row["differences"])]
+
+
 def records(window: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return every range of records that the window's differences name, each with its tier and partition."""
+    """Return every range of records that the differences of a window and its sinks name, each with its tier and partition."""
     return [
         {"tier": one["tier"], "partition": one["partition"], **record}
-        for one in window["differences"]
+        for one in _differences(window)
         for record in one["records"]
     ]
 
@@ -90,7 +109,7 @@ def unnamed(window: Mapping[str, Any]) -> list[str]:
     """Return a line for each difference that names more ranges than it lists."""
     return [
         f"{one['tier']}, partition {one['partition']}: and {one['more']:,} more records"
-        for one in window["differences"]
+        for one in _differences(window)
         if one["more"]
     ]
 

@@ -70,7 +70,7 @@ async def _not_routed(request: Request, error: Exception) -> Response:
 
 
 class _PathAsSent:
-    """Matches routes on the undecoded path, so that a subject may contain %2F."""
+    """Matches routes on the undecoded path, so that a subject may contain %2F; a slash at its end says nothing, as in JAX-RS."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -78,5 +78,6 @@ class _PathAsSent:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         raw = scope.get("raw_path")
         if scope["type"] == "http" and raw:
-            scope = {**scope, "path": raw.split(b"?")[0].decode("latin-1")}
+            path = raw.split(b"?")[0].decode("latin-1")
+            scope = {**scope, "path": path[:-1] if len(path) > 1 and path.endswith("/") else path}
         await self._app(scope, receive, send)

@@ -1,0 +1,160 @@
+"""What a sink tells the audit: which records of each window its destination has, and which are in quarantine, by offsets.
+
+A record is counted when the sink has taken it, and told when the destination, and the quarantine, have it for good; only then is
+the group's offset committed. So a kill repeats reports and leaves none out. What stands below what was told before is not told
+again but counted as redelivered. The tier is `sink:<group>`.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...audit.model.messages import CORRUPT, EXPIRED, Skipped, Stretch
+from ...audit.model.windows import window_start_ms
+from ...client.consumer.stream_message import Message
+from ...client.fetch.fetched import CorruptRange, TopicPartition
+
+MOST_STRETCHES = 50_000
+"""Of records that wait to be told, in all partitions. With more, and telling impossible, reading pauses."""
+
+
+class Reporter(Protocol):
+    """What is used of `audit.publisher.RangeReporter`."""
+
+    def reported(self, topic: str, partition: int, /) -> int | None: ...
+
+    def begin(self, topic: str, partition: int, offset: int, /) -> None: ...
+
+    def end(self, topic: str, partition: int, /) -> None: ...
+
+    def add_records(
+        self,
+        topic: str,
+        partition: int,
+        to_offset: int,
+        held: Mapping[int, Sequence[Stretch]],
+        *,
+        quarantined: Mapping[int, Sequence[Stretch]] | None = None,
+        redelivered: Mapping[int, int] | None = None,
+        skipped: Sequence[Skipped] = (),
+    ) -> None: ...
+
+    def publish(self, timeout_ms: int, /) -> int: ...
+
+
+@dataclass(slots=True)
+class _Partition:
+    reported_to: int
+    counted_to: int
+    held: dict[int, list[Stretch]] = field(default_factory=dict)
+    aside: dict[int, list[Stretch]] = field(default_factory=dict)
+    redelivered: Counter[int] = field(default_factory=Counter)
+    skipped: list[Skipped] = field(default_factory=list)
+    refused: set[int] = field(default_factory=set)
+    """Offsets among `held` that the destination refused when it was asked."""
+
+
+class SinkCounts:
+    """The counts of one sink's partitions. Belongs to the sink's thread."""
+
+    def __init__(self, reporter: Reporter, *, most_stretches: int = MOST_STRETCHES) -> None:
+        self._reporter = reporter
+        self._most_stretches = most_stretches
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._stretch_count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether `tell` must come first."""
+        return self._stretch_count >= self._most_stretches
+
+    def reported(self, name: TopicPartition) -> int | None:
+        """Return up to which offset this sink has told of the partition, ever. Raises the position book's error."""
+        return self._reporter.reported(*name)
+
+    def begin(self, name: TopicPartition, at: int, reported_to: int | None) -> None:
+        """Count from offset `at` on. `reported_to`: what `reported` gave."""
+        told = max(at, reported_to or 0)
+        self._partitions[name] = _Partition(told, at)
+        self._reporter.begin(*name, told)
+
+    def count(self, message: Message, *, is_held: bool) -> None:
+        """Count a record that the destination will have once it is flushed, or else quarantine."""
+        one = self._partitions.get(TopicPartition(message.topic, message.partition))
+        if one is None or message.offset < one.counted_to:
+            return
+        window = window_start_ms(message.timestamp_ms)
+        if message.offset < one.reported_to:
+            one.redelivered[window] += 1
+        else:
+            self._append((one.held if is_held else one.aside).setdefault(window, []), message.offset)
+        one.counted_to = message.next_offset
+
+    def refuse(self, message: Message) -> None:
+        """Take a counted record for one in quarantine: the destination has refused it."""
+        one = self._partitions.get(TopicPartition(message.topic, message.partition))
+        if one is not None and message.offset >= one.reported_to:
+            one.refused.add(message.offset)
+
+    def skip(self, name: TopicPartition, bad: CorruptRange) -> None:
+        """Go on behind a range that cannot be read."""
+        one = self._partitions.get(name)
+        if one is None:
+            return
+        first = max(bad.from_offset, one.counted_to, one.reported_to)
+        if first < bad.to_offset:
+            one.skipped.append(Skipped(first, bad.to_offset, EXPIRED if bad.is_expired else CORRUPT))
+            self._stretch_count += 1
+        one.counted_to = max(one.counted_to, bad.to_offset)
+
+    def tell(self, positions: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        """Tell the audit of everything that was counted; it stands before `positions`. Raises what the reporter raises."""
+        self._reporter.publish(timeout_ms)  # first what it could not tell before: so only this much waits there
+        for name, at in positions.items():
+            one = self._partitions.get(name)
+            if one is None:
+                continue
+            held, aside = _apart(one)
+            self._reporter.add_records(
+                *name, at, held, quarantined=aside, redelivered=dict(one.redelivered), skipped=tuple(one.skipped)
+            )
+            self._partitions[name] = _Partition(max(one.reported_to, at), max(one.counted_to, at))
+        self._stretch_count = 0
+        self._reporter.publish(timeout_ms)
+
+    def end(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget partitions that another member has now."""
+        for name in partitions:
+            if self._partitions.pop(name, None) is not None:
+                self._reporter.end(*name)
+
+    def _append(self, stretches: list[Stretch], offset: int) -> None:
+        if stretches and stretches[-1].end == offset:
+            stretches[-1] = Stretch(stretches[-1].first, stretches[-1].count + 1)
+        else:
+            stretches.append(Stretch(offset, 1))
+            self._stretch_count += 1
+
+
+def _apart(one: _Partition) -> tuple[dict[int, list[Stretch]], dict[int, list[Stretch]]]:
+    """Return what the destination has and what quarantine has, by window."""
+    held = {start: list(_without(stretches, one.refused)) for start, stretches in one.held.items()}
+    aside = {start: list(stretches) for start, stretches in one.aside.items()}
+    for start, stretches in one.held.items():
+        for stretch in stretches:
+            mine = sorted(offset for offset in one.refused if stretch.first <= offset < stretch.end)
+            if mine:
+                aside.setdefault(start, []).extend(Stretch(offset, 1) for offset in mine)
+    return {start: found for start, found in held.items() if found}, aside
+
+
+def _without(stretches: Collection[Stretch], refused: Collection[int]) -> Iterator[Stretch]:
+    for stretch in stretches:
+        first = stretch.first
+        for offset in sorted(offset for offset in refused if stretch.first <= offset < stretch.end):
+            if first < offset:
+                yield Stretch(first, offset - first)
+            first = offset + 1
+        if first < stretch.end:
+            yield Stretch(first, stretch.end - first)

@@ -1,0 +1,97 @@
+"""A sink beside a real audit service: its row follows what its destination has, and no other verdict follows its row."""
+
+import io
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from headrace.client.admin import create_topic
+from headrace.client.connection.cluster import Cluster
+from headrace.client.producer.producer import Producer
+from headrace.wire.schema_id import frame
+from tests.support.audit_service import AuditService
+from tests.support.live_side import LiveSide
+from tests.support.processes import Process, eventually
+
+START_MS = 1_790_000_400_000
+W = 600_000
+SCHEMA = {"type": "record", "name": "Click", "fields": [{"name": "number", "type": "int"}]}
+SETTINGS = """
+[service]
+discover_ms = 200
+judge_every_ms = 200
+[deadlines_ms]
+default = 4000
+sink = 4000
+[topics.default]
+tiers = ["live"]
+"""
+
+
+def test_a_sink_s_row_follows_its_destination_and_nothing_follows_its_row(tmp_path: Path, live: LiveSide) -> None:
+    topic = f"counted-{uuid.uuid4().hex[:8]}"
+    tier = f"sink:sink-files-{topic}"
+    schema_id = live.registry.register(f"{topic}-value", SCHEMA)[1]["id"]
+    cluster = Cluster(live.bootstrap)
+    create_topic(cluster, topic, partitions=2)
+    producer = Producer(cluster)
+
+    def send(window: int, count: int) -> None:
+        for number in range(count):
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, SCHEMA, {"number": number})
+            at_ms = START_MS + window * W
+            producer.send(topic, frame(schema_id, out.getvalue()), partition=number % 2, timestamp_ms=at_ms)
+        producer.flush(20_000)
+
+    words = ["sink", "files", "--topic", topic, "--folder", str(tmp_path / "out"), "--roll-ms", "200"]
+    words += ["--bootstrap", live.bootstrap, "--registry", live.registry_url, "--session-timeout-ms", "1500"]
+    sink = Process([sys.executable, "-m", "headrace.cli.main", *words], tmp_path / "sink.log")
+    service = AuditService(tmp_path / "audit", live.bootstrap, settings=SETTINGS)
+
+    def row(window: int) -> dict[str, Any]:
+        found = service.windows(topic).get(START_MS + window * W, {})
+        return {"main": found.get("verdict"), **found.get("sinks", {}).get(tier, {})}
+
+    def is_so(window: int, main: str, mine: str, count: int | None) -> bool:
+        found = row(window)
+        return (found["main"], found.get("verdict"), found.get("count")) == (main, mine, count)
+
+    try:
+        service.start()
+        sink.start()
+        send(0, 10)
+        producer.send(topic, b"no avro", partition=0, timestamp_ms=START_MS)
+        producer.flush(20_000)
+        eventually(
+            lambda: is_so(0, "COMPLETE", "COMPLETE", 10), what=f"its row; {row(0)} {sink.output()[-1500:]}", within_ms=60_000
+        )
+        assert (row(0)["quarantined"], service.windows(topic)[START_MS]["quarantined"]) == (1, 0)
+
+        sink.kill()
+        send(1, 6)
+        eventually(lambda: is_so(1, "COMPLETE", "UNKNOWN", None), what=f"a stopped sink's row; {row(1)}", within_ms=60_000)
+        assert row(1)["silent"] == [tier]
+        assert service.windows(topic)[START_MS + W]["silent"] == []
+        service.process.kill()
+        service.start()
+        eventually(lambda: is_so(1, "COMPLETE", "UNKNOWN", None), what=f"the same after a restart; {row(1)}", within_ms=60_000)
+
+        sink.start()
+        eventually(lambda: is_so(1, "COMPLETE", "COMPLETE", 6), what=f"its row again; {row(1)}", within_ms=60_000)
+        assert is_so(0, "COMPLETE", "COMPLETE", 10)
+        report = Process(
+            [sys.executable, "-m", "headrace.cli.main", "audit", "report", "--topic", topic, "--url", service.url],
+            tmp_path / "report.log",
+        ).start()
+        assert report.wait(60_000) == 0, report.output()
+        assert f"{tier} COMPLETE 6" in report.output()
+        assert sink.stop() == 0, sink.output()[-3000:]
+    finally:
+        sink.kill()
+        service.process.kill()
+        producer.close(1_000)
+        cluster.close()
