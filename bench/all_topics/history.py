@@ -1,9 +1,13 @@
 """`python -m bench.all_topics.history`: how long a commit takes as a table's history grows, with maintenance or without.
 
-Each hour of history is a load of two files, committed as a load commits; ten hours at a time are moved to `main` with proofs, as
-a publish does. With maintenance a compaction and a clean-up run after every `--every` hours, as the DAG `compact` would. What is
-timed is the table's own: there is no Spark, no broker, no audit. Prints one JSON object: for each tenth of the history the median
-time of a load's commit and of a publish, by the clock and by the processor, in milliseconds, and what stands there at its end.
+Each hour of history is a load of two files, committed as a load commits; ten hours at a time are published by the gate, whose
+audit knows these hours' windows and keeps no older ones. With maintenance a compaction and a clean-up run after every `--every`
+hours, as the DAG `compact` would. There is no Spark, no broker, no audit service. Prints one JSON object: for each tenth of the
+history the median time of a load's commit and of a publish, by the clock and by the processor, in milliseconds, and what stands
+there at its end.
+
+`--after 100,10000` measures at these lengths of history without living through them: a table is made with so many published
+hours of one file each, as compactions leave it, and 60 hours are added to it. By the processor, so that a busy machine may do it.
 """
 
 import argparse
@@ -23,13 +27,17 @@ from headrace.spark.maintenance.compact_job import CompactJob
 from headrace.spark.maintenance.expire_job import ExpireJob
 from headrace.spark.maintenance.proofs_job import merge_proofs
 from headrace.spark.maintenance.settings import ExpirySettings
+from headrace.spark.publish.gate import HOUR_MS, AuditedWindow
+from headrace.spark.publish.publish_job import Gate
 from headrace.spark.source.columns import HOUR_FIELD
 from headrace.spark.source.offset_ranges import OffsetRange
+from headrace.spark.warehouse.commits.manifest_bins import merge_manifests
+from headrace.spark.warehouse.counted import Facts, read_counted
 from headrace.spark.warehouse.file_rows import FileFacts, read_file
 from headrace.spark.warehouse.load_record import LoadRecord
 from headrace.spark.warehouse.proofs import Proof, ProvenFile, proven_offsets
 from headrace.spark.warehouse.store import uri_of
-from headrace.spark.warehouse.topic_table import LOADS
+from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from headrace.spark.warehouse.warehouse import Warehouse
 
 TOPIC = "history"
@@ -48,7 +56,7 @@ class History:
         self.loads: list[tuple[float, float]] = []
         self.publishes: list[tuple[float, float]] = []
         self.maintenance_s = 0.0
-        self._waiting: dict[int, tuple[int, list[tuple[str, FileFacts]]]] = {}
+        self._waiting: dict[int, Facts] = {}
 
     def add(self, hour: int) -> None:
         begin = hour * ROWS
@@ -71,18 +79,43 @@ class History:
             assert table.commit_load(record=record, files=paths, event_columns=EVENT)
 
         self.loads.append(_timed(load))
-        self._waiting[hour] = (sum(digests.values()) % (1 << 128), [(uri_of(path), one) for path, (one, _) in facts.items()])
+        self._waiting[hour] = {str(path): one for path, (one, _) in facts.items()}
         if hour % TOGETHER == TOGETHER - 1:
+            self._count()
             self.publishes.append(_timed(self._publish))
 
+    def _count(self) -> None:
+        records = self.warehouse.existing_table(TOPIC).records_folder
+        counted = read_counted(records)
+        counted.runs |= {f"run-{hour:06}": facts for hour, facts in self._waiting.items()}
+        counted.write(records)
+
     def _publish(self) -> None:
-        table = self.warehouse.existing_table(TOPIC)
-        number = table.last_publish + 1
-        proofs = [_proof(hour, number, digest, facts) for hour, (digest, facts) in self._waiting.items()]
-        by_hour = table.files_by_hour(LOADS)
-        self.warehouse.proofs(TOPIC).append(proofs)
-        table.commit_publish(number=number, add=[file for hour in self._waiting for file in by_hour[hour]], remove=[])
+        gate = Gate(self.warehouse, TOPIC, lambda topic: [_window(hour) for hour in self._waiting])
+        assert len(gate.publish(wait_ms=0).published) == len(self._waiting)
         self._waiting = {}
+
+    def pretend(self, hours: int) -> None:
+        """Make so many published hours at once, of one file each."""
+        run, facts = "run-before", {}
+        for hour in range(hours):
+            path = self.warehouse.data_folder(TOPIC) / run / f"{HOUR_FIELD}={hour}" / "part.parquet"
+            _write(Path(str(path)), hour, hour * ROWS, ROWS)
+            facts[path] = read_file(path)[0]
+        ranges = (OffsetRange(partition=0, from_offset=0, to_offset=hours * ROWS),)
+        table = self.warehouse.table_with(TOPIC, EVENT)
+        assert table.commit_load(
+            record=LoadRecord(run=run, ranges=ranges, row_count=hours * ROWS), files=[*facts], event_columns=EVENT
+        )
+        proofs = [_proof(hour, 1, one.digest, [(uri_of(path), one)]) for hour, (path, one) in enumerate(facts.items())]
+        self.warehouse.proofs(TOPIC).append(proofs)
+        table.commit_publish(number=1, add=table.files(LOADS), remove=[])
+        counted = read_counted(table.records_folder)
+        counted.runs[run] = {str(path): one for path, one in facts.items()}
+        counted.write(table.records_folder)
+        for branch in (LOADS, MAIN):
+            merge_manifests(table, branch, at_least=2)
+        Gate(self.warehouse, TOPIC, lambda topic: ()).publish(wait_ms=0)
 
     def maintain(self) -> None:
         began = time.perf_counter()
@@ -92,6 +125,10 @@ class History:
         ExpireJob(self.warehouse, TOPIC, settings).run()
         ExpireJob(self.warehouse, None, settings).run()
         self.maintenance_s += time.perf_counter() - began
+
+
+def _window(hour: int) -> AuditedWindow:
+    return AuditedWindow.of({"window_start_ms": hour * HOUR_MS, "verdict": "COMPLETE", "tiers": {"warehouse": ROWS}})
 
 
 def _proof(hour: int, number: int, digest: int, facts: list[tuple[str, FileFacts]]) -> Proof:
@@ -160,6 +197,19 @@ def measure(hours: int, every: int | None) -> dict[str, Any]:
         }
 
 
+def measure_after(hours: int) -> dict[str, Any]:
+    """Return the medians of 60 more hours after so many."""
+    with tempfile.TemporaryDirectory(prefix="headrace-history-") as name:
+        history = History(Path(name) / "warehouse")
+        history.pretend(hours)
+        for hour in range(hours, hours + 60):
+            history.add(hour)
+        history.maintain()
+        found = {"load_commit_ms": _medians(history.loads), "publish_ms": _medians(history.publishes)}
+        print(f"after {hours} hours: {found}", file=sys.stderr, flush=True)
+        return {**found, "publishes_cpu_ms": [round(cpu, 1) for _, cpu in history.publishes]}
+
+
 def _tenths(found: list[tuple[float, float]]) -> dict[str, list[float]]:
     step = max(1, len(found) // 10)
     parts = [found[at : at + step] for at in range(0, len(found), step)][:10]
@@ -181,7 +231,11 @@ def main() -> int:
     parser.add_argument("--hours", type=int, default=10_000, help="(default %(default)s)")
     parser.add_argument("--every", type=int, default=48, help="hours between two runs of maintenance (default %(default)s)")
     parser.add_argument("--without", action="store_true", help="measure it without maintenance, too")
+    parser.add_argument("--after", default="", help="lengths of history, with commas: see above")
     words = parser.parse_args()
+    if words.after:
+        print(json.dumps({one: measure_after(int(one)) for one in words.after.split(",")}, indent=2))
+        return 0
     result = {"hours": words.hours, "with_maintenance": measure(words.hours, words.every)}
     if words.without:
         result["without"] = measure(words.hours, None)

@@ -25,7 +25,7 @@ from ..source.log_ends import LogEnds, check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange
 from ..source.task_reports import Total
 from ..warehouse.file_rows import in_range, join_rows, read_file
-from ..warehouse.hours import hour_name, hour_of
+from ..warehouse.hours import hour_name
 from ..warehouse.load_record import LoadRecord
 from ..warehouse.proofs import NOT_PUBLISHED, removed_rows
 from ..warehouse.store import StorePath, below, checksum, uri_of
@@ -89,7 +89,7 @@ class ReloadJob:
         if expired and through is not None:
             names = ", ".join(map(hour_name, expired[:5]))
             raise ReloadRefused(topic, f"retention has dropped {names}: all hours through {hour_name(through)} have expired")
-        old = [file for file in table.files(LOADS) if hour_of(file) in self._hours]
+        old = table.files(LOADS, self._hours)
         runs = self._runs(table, old)
         self._refuse_erased(table)
         ends = log_ends(self._settings.bootstrap, topic)
@@ -126,7 +126,7 @@ class ReloadJob:
             self._writer.close()
             for folder in folders:
                 folder.close(discard=is_ours_to_discard, is_decided=is_decided)
-        rows = sum(file.record_count for file in table.files(LOADS) if table.path_of(file) in set(files))
+        rows = sum(file.record_count for file in table.files(LOADS, self._hours) if table.path_of(file) in set(files))
         log.info("reload_committed", topic=topic, rows=rows, files=len(files))
         return ReloadOutcome(
             topic=topic,
@@ -168,8 +168,8 @@ class ReloadJob:
 
     def _refuse_erased(self, table: TopicTable) -> None:
         """Raise ReloadRefused where others removed published rows: the log may still hold them."""
-        history = self._warehouse.proofs(table.topic).read(up_to_publish=table.last_publish)
-        main = table.files_by_hour(MAIN)
+        history = self._warehouse.proofs(table.topic).read(up_to_publish=table.last_publish, hours=self._hours)
+        main = table.files_by_hour(MAIN, self._hours)
         for hour in sorted(self._hours - self._restore):
             proofs = history.get(hour, [])
             removed = removed_rows(proofs)

@@ -21,7 +21,8 @@ from ...runtime.logs import get_logger
 from ..errors import CompactionUnproven, WarehouseError
 from ..load.staging import StagingFolder, sweep
 from ..source.digest import MODULUS
-from ..warehouse.commits.maintenance_commits import Replacement, commit_compaction, merge_manifests
+from ..warehouse.commits.maintenance_commits import Replacement, commit_compaction
+from ..warehouse.commits.manifest_bins import merge_manifests
 from ..warehouse.counted import Facts, read_counted
 from ..warehouse.hours import hour_name
 from ..warehouse.leases import Lease
@@ -94,10 +95,13 @@ class CompactJob:
 
     def _choices(self) -> list[Choice]:
         table = self._warehouse.existing_table(self._topic)
-        loads, main, history = self._standing(table)
+        loads, main = table.files_by_hour(LOADS), table.files_by_hour(MAIN)
+        # An hour whose one file stands on both branches is never merged: its proof is not looked at.
+        several = [hour for hour in loads if len(loads[hour]) > 1 or _paths(loads[hour]) != _paths(main.get(hour, ()))]
+        history = self._proofs(table, several)
         now_ms, asked = self._clock.now_ms(), self._settings
         found = []
-        for hour in sorted(loads):
+        for hour in sorted(several):
             wanted = hour in asked.hours if asked.hours else is_closed(hour, now_ms=now_ms, after_ms=asked.closed_after_ms)
             choice = self._choose(table, hour, loads, main, history) if wanted else None
             if choice is not None:
@@ -117,9 +121,8 @@ class CompactJob:
         of_hour = (loads.get(hour, ()), main.get(hour, ()), history.get(hour, ()))
         return choose(hour, *of_hour, target_bytes=target, min_files=self._settings.min_files)
 
-    def _standing(self, table: TopicTable) -> tuple[dict[int, list[DataFile]], dict[int, list[DataFile]], dict[int, list[Proof]]]:
-        history = self._warehouse.proofs(self._topic).read(up_to_publish=table.last_publish)
-        return table.files_by_hour(LOADS), table.files_by_hour(MAIN), history
+    def _proofs(self, table: TopicTable, hours: Collection[int]) -> dict[int, list[Proof]]:
+        return self._warehouse.proofs(self._topic).read(up_to_publish=table.last_publish, hours=hours)
 
     def _batches(self, choices: Sequence[Choice]) -> Iterator[list[Choice]]:
         batch: list[Choice] = []
@@ -182,7 +185,9 @@ class CompactJob:
 
     def _same_as_before(self, table: TopicTable, hours: Sequence[_Hour]) -> list[_Hour]:
         """Return those of which files and proofs are still what they were."""
-        loads, main, history = self._standing(table)
+        touched = [one.choice.hour for one in hours]
+        loads, main = (table.files_by_hour(branch, touched) for branch in (LOADS, MAIN))
+        history = self._proofs(table, touched)
         found = []
         for one in hours:
             hour, proof = one.choice.hour, one.choice.proof
@@ -306,6 +311,10 @@ def _in_order(table: TopicTable, files: Sequence[DataFile]) -> list[DataFile]:
     """Return the files by the time of their first row, so that the new ones are nearly in order throughout."""
     at = table.iceberg.schema().find_field("_timestamp").field_id
     return sorted(files, key=lambda file: int.from_bytes((file.lower_bounds or {}).get(at, b""), "little", signed=True))
+
+
+def _paths(files: Sequence[DataFile]) -> set[str]:
+    return {file.file_path for file in files}
 
 
 def choice_name(choice: Choice, table: TopicTable) -> str:

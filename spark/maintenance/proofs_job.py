@@ -18,6 +18,7 @@ from ...runtime.logs import get_logger
 from ..errors import CompactionUnproven, WarehouseError
 from ..warehouse.catalogs import reaching_catalog
 from ..warehouse.commits.overwrites import Overwrite
+from ..warehouse.proofs import ROWS_AT_ONCE
 from ..warehouse.store import reaching_store
 from ..warehouse.topic_table import MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
@@ -63,6 +64,8 @@ def _rewrite(table: TopicTable, tasks: Sequence[FileScanTask]) -> int:
     if len(rows) != expected:
         raise CompactionUnproven(NAME, f"its files should hold {expected} rows, not {len(rows)}")
     transaction = iceberg.transaction()
+    if not ROWS_AT_ONCE.items() <= iceberg.properties.items():
+        transaction.set_properties(ROWS_AT_ONCE)
     _replace(transaction, rows.sort_by([("topic", "ascending"), ("hour", "ascending"), ("revision", "ascending")]), tasks)
     transaction.commit_transaction()
     return len(rows)

@@ -22,7 +22,7 @@ from ...runtime.logs import get_logger
 from ..errors import WarehouseError
 from ..warehouse.commits.maintenance_commits import commit_retention
 from ..warehouse.file_rows import Numbers, Rows, in_range, read_file, stretches
-from ..warehouse.hours import hour_name
+from ..warehouse.hours import BEFORE_1970, hour_name
 from ..warehouse.leases import Lease
 from ..warehouse.load_record import LoadRecord, read_records
 from ..warehouse.proofs import EXPIRED, Proof
@@ -107,9 +107,8 @@ class RetentionJob:
         last = (self._clock.now_ms() - keep * HOUR_MS) // HOUR_MS - 1
         found: dict[int, dict[str, DataFile]] = {}
         for branch in (LOADS, MAIN):
-            for hour, files in table.files_by_hour(branch).items():
-                if hour <= last:
-                    found.setdefault(hour, {}).update({file.file_path: file for file in files})
+            for hour, files in table.files_by_hour(branch, range(BEFORE_1970, last + 1)).items():
+                found.setdefault(hour, {}).update({file.file_path: file for file in files})
         return {hour: list(files.values()) for hour, files in found.items()}
 
     def _drop(self, through: int, keep: int) -> None:
@@ -121,10 +120,7 @@ class RetentionJob:
         raise WarehouseError(f"retention of {topic!r}: other commits came first, {ATTEMPTS} times; nothing is lost, run it again")
 
     def _commit(self, table: TopicTable, through: int, keep: int, lease: Lease) -> bool:
-        files = {
-            branch: {hour: some for hour, some in table.files_by_hour(branch).items() if hour <= through}
-            for branch in (LOADS, MAIN)
-        }
+        files = {branch: table.files_by_hour(branch, range(BEFORE_1970, through + 1)) for branch in (LOADS, MAIN)}
         remove = {branch: [file for some in hours.values() for file in some] for branch, hours in files.items()}
         for record in _records(table, remove[LOADS]):
             record.write(table.records_folder)
@@ -155,7 +151,7 @@ class RetentionJob:
         keep: int,
         number: int,
     ) -> list[Proof]:
-        history = self._warehouse.proofs(self._topic).read(up_to_publish=table.last_publish)
+        history = self._warehouse.proofs(self._topic).marks(up_to_publish=table.last_publish)
         published = {hour for hour, some in history.items() if hour <= through and some[-1].verdict != EXPIRED}
         found = []
         for hour in sorted({*loads, *main, *published}):

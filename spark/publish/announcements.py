@@ -61,7 +61,7 @@ def set_announced(warehouse: Warehouse, topic: str, revisions: Mapping[str, int]
 
 def _published(warehouse: Warehouse, table: TopicTable) -> dict[int, int]:
     """Return published hour → the last revision that changed its rows."""
-    history = warehouse.proofs(table.topic).read(up_to_publish=table.last_publish)
+    history = warehouse.proofs(table.topic).marks(up_to_publish=table.last_publish)
     return {
         hour: next(one.revision for one in reversed(revisions) if one.verdict != COMPACTED)
         for hour, revisions in history.items()

@@ -9,22 +9,20 @@ added again. Decision 21.
 
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyiceberg.manifest import DataFile
 
-from ...audit.client import ServiceRefused, ServiceUnreachable, completeness, sequences
 from ...runtime import failpoints
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.layout import Layout
 from ...runtime.logs import get_logger
-from ..errors import AuditUnreachable
 from ..lineage.datasets import HourFact, TableDataset
 from ..lineage.runs import observed_run
 from ..source.digest import MODULUS
-from ..warehouse.counted import Facts, read_counted
+from ..warehouse.counted import Counted, Facts, read_counted
 from ..warehouse.file_rows import FileFacts, read_file
 from ..warehouse.hours import BEFORE_1970, hour_name, hour_of_name
 from ..warehouse.leases import Lease
@@ -34,21 +32,15 @@ from ..warehouse.store import StorePath
 from ..warehouse.topic_table import LOADS, MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
 from . import settings
+from .asking import Ask, AskDays, AskSequences, ask_audit, ask_days_of_audit, ask_for_sequences
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
 from .hour_files import HourFiles, ReadersView, examine
+from .settled import Quiet, Settled, look, read_settled
 
 log = get_logger(__name__)
 
 WAIT_MS = 60_000
 ASK_EVERY_MS = 500
-ASK_TIMEOUT_MS = 20_000
-
-Ask = Callable[[str], Sequence[AuditedWindow]]
-"""Returns the audit's windows of a topic. Raises AuditUnreachable."""
-AskDays = Callable[[str], Collection[int]]
-"""Returns the hours of which the audit has added windows to their days. Raises AuditUnreachable."""
-AskSequences = Callable[[str, int], Mapping[int, Mapping[str, Any]]]
-"""Returns window start → the sequence numbers that producers named, for an hour of a topic. Raises AuditUnreachable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,34 +101,40 @@ class Gate:
             return PublishOutcome(topic=self._topic)
         # Two at once could add what the other has just withdrawn.
         with self._warehouse.locked(f"publish-{self._topic}") as lease:
-            table, hours, decisions = self._decided(wait_ms)
-            return self._apply(table, hours, decisions, lease)
+            return self._apply(self._decided(wait_ms), lease)
 
-    def _decided(self, wait_ms: int) -> tuple[TopicTable, dict[int, HourFiles], list[HourDecision]]:
+    def _decided(self, wait_ms: int) -> "_Decided":
         despite = settings.despite(self._warehouse.folder, self._topic)
         deadline_ms = self._clock.monotonic_ms() + wait_ms
         while True:
             table = self._warehouse.existing_table(self._topic)
-            hours = self._hours(table)
+            table.look()
+            # The audit is asked last: its word is never older than what it is about.
+            counted = read_counted(table.records_folder)
             windows: dict[int, list[AuditedWindow]] = {}
             for window in sorted(self._ask(self._topic), key=lambda one: one.window_start_ms):
                 if not _has_expired(table, window.hour):
                     windows.setdefault(window.hour, []).append(window)
-            decisions = self._decide(table, hours, windows, despite)
-            if not any(one.may_change_soon for one in decisions) or self._clock.monotonic_ms() >= deadline_ms:
-                return table, hours, decisions
+            found = self._look(table, counted, windows)
+            found.decisions = self._decide(found, windows, despite)
+            if not any(one.may_change_soon for one in found.decisions) or self._clock.monotonic_ms() >= deadline_ms:
+                return found
             time.sleep(ASK_EVERY_MS / 1000)
 
-    def _hours(self, table: TopicTable) -> dict[int, HourFiles]:
-        table.look()
-        loads, main = table.files_by_hour(LOADS), table.files_by_hour(MAIN)
-        history = self._warehouse.proofs(self._topic).read(up_to_publish=table.last_publish)
-        counted = read_counted(table.records_folder)
+    def _look(self, table: TopicTable, counted: Counted, windows: Collection[int]) -> "_Decided":
+        proofs = self._warehouse.proofs(self._topic)
+        before, refused = read_settled(table.records_folder), counted.refused_by_hour()
+        marks = proofs.marks(up_to_publish=table.last_publish)
+        seen = look(table, before, marks, asked={*windows, *self._restore})
+        busy = {hour for hour in {*seen.busy, *(refused.keys() - seen.quiet.keys())} if not _has_expired(table, hour)}
+        quiet = {hour: one for hour, one in seen.quiet.items() if not _has_expired(table, hour)}
+        loads, main = (table.files_by_hour(branch, busy) for branch in (LOADS, MAIN))
+        history = proofs.read(up_to_publish=table.last_publish, hours=busy)
         files = counted.files()
         differing = {start // HOUR_MS for starts in counted.differing.values() for start in starts}
-        refused = counted.refused_by_hour()
-        found = {
-            hour: examine(
+        found = _Decided(table, files, before, Settled(seen.manifests, quiet))
+        for hour in sorted(busy):
+            mine = examine(
                 hour,
                 loads.get(hour, ()),
                 main.get(hour, ()),
@@ -146,44 +144,35 @@ class Gate:
                 is_restored=hour in self._restore,
                 path_of=table.path_of,
             )
-            for hour in sorted({*loads, *main, *history, *refused})
-            if not _has_expired(table, hour)
-        }
-        for hour, mine in found.items():
             mine.facts = replace(mine.facts, refused=refused[hour])
+            found.hours[hour] = mine
         return found
 
     def _decide(
-        self,
-        table: TopicTable,
-        hours: dict[int, HourFiles],
-        windows: Mapping[int, Sequence[AuditedWindow]],
-        despite: frozenset[str],
+        self, found: "_Decided", windows: Mapping[int, Sequence[AuditedWindow]], despite: frozenset[str]
     ) -> list[HourDecision]:
-        now_ms = self._clock.now_ms()
+        now_ms, hours = self._clock.now_ms(), found.hours
         decisions = {}
         for hour in sorted({*hours, *windows}):
             mine = hours.setdefault(hour, _no_files(hour))
-            view = ReadersView(mine.main, mine.proof, table.path_of) if mine.proof is not None else None
+            view = ReadersView(mine.main, mine.proof, found.table.path_of) if mine.proof is not None else None
             decisions[hour] = decide(mine.facts, windows.get(hour, ()), view, despite=despite, now_ms=now_ms)
         proven = {hour for hour, one in decisions.items() if one.is_settled and one.windows}
-        empty = empty_hours(decisions, proven)
+        empty = empty_hours({*decisions, *found.settled.hours}, proven)
         in_days = self._ask_days(self._topic) if empty else ()
         for hour in empty:
             hours[hour] = _no_files(hour)
             decisions[hour] = never_proven(hour) if hour in in_days else decide(hours[hour].facts, (), None, now_ms=now_ms)
         return [decisions[hour] for hour in sorted(decisions)]
 
-    def _apply(
-        self, table: TopicTable, hours: Mapping[int, HourFiles], decisions: Sequence[HourDecision], lease: Lease
-    ) -> PublishOutcome:
+    def _apply(self, found: "_Decided", lease: Lease) -> PublishOutcome:
+        table = found.table
         number = table.last_publish + 1
-        counted = read_counted(table.records_folder).files()
         revisions: list[Proof] = []
         add: list[DataFile] = []
         remove: list[DataFile] = []
-        for decision in decisions:
-            mine = hours[decision.hour]
+        for decision in found.decisions:
+            mine = found.hours[decision.hour]
             if decision.action == "publish":
                 add += mine.add
                 remove += mine.remove
@@ -191,7 +180,7 @@ class Gate:
                 remove += mine.main
             elif decision.action == "shut" or not mine.change:
                 continue
-            revisions.append(self._revision(table, mine, decision, number, counted))
+            revisions.append(self._revision(table, mine, decision, number, found.counted))
         if revisions:
             lease.check()
             proofs = self._warehouse.proofs(self._topic)
@@ -200,11 +189,12 @@ class Gate:
             failpoints.reach("publish.before_commit", self._warehouse.home)
             lease.check()
             table.commit_publish(number=number, add=add, remove=remove)
-        return self._outcome(table, decisions, revisions, add)
+        found.note_settled()
+        return self._outcome(found, revisions, add)
 
-    def _outcome(
-        self, table: TopicTable, decisions: Sequence[HourDecision], revisions: Sequence[Proof], added: Sequence[DataFile]
-    ) -> PublishOutcome:
+    def _outcome(self, found: "_Decided", revisions: Sequence[Proof], added: Sequence[DataFile]) -> PublishOutcome:
+        decisions, quiet = found.decisions, found.quiet
+
         def named(action: str) -> list[HourDecision]:
             return [one for one in decisions if one.action == action]
 
@@ -212,8 +202,9 @@ class Gate:
             log.warning("hour_withdrawn", topic=self._topic, hour=hour_name(one.hour), reason=one.reason)
         for one in named("publish"):
             log.info("hour_published", topic=self._topic, hour=hour_name(one.hour), rows=one.row_count)
-        opened = sorted(one.hour for one in decisions if one.action in ("publish", "keep"))
-        through, expired = complete_through({one.hour: one.is_settled for one in decisions}), table.expired_through()
+        opened = sorted({*quiet, *(one.hour for one in decisions if one.action in ("publish", "keep"))})
+        through = complete_through({**dict.fromkeys(quiet, True), **{one.hour: one.is_settled for one in decisions}})
+        expired = found.table.expired_through()
         return PublishOutcome(
             topic=self._topic,
             published=tuple(hour_name(one.hour) for one in named("publish")),
@@ -265,6 +256,35 @@ class Gate:
         return [{**window.words, **named.get(window.window_start_ms, {})} for window in decision.windows]
 
 
+@dataclass(slots=True)
+class _Decided:
+    """One look at the table, and what is decided of the hours that were looked at."""
+
+    table: TopicTable
+    counted: Facts
+    before: Settled
+    settled: Settled
+    """The manifests as they are, and the hours that need no look."""
+    hours: dict[int, HourFiles] = field(default_factory=dict)
+    decisions: list[HourDecision] = field(default_factory=list)
+
+    @property
+    def quiet(self) -> Collection[int]:
+        return self.settled.hours
+
+    def note_settled(self) -> None:
+        """Store which hours the next publish may pass over. What this one has changed is looked at once more."""
+        after = Settled(self.settled.manifests, dict(self.settled.hours))
+        for decision in self.decisions:
+            mine = self.hours[decision.hour]
+            if decision.action == "keep" and decision.is_settled and not decision.windows and not mine.change and mine.proof:
+                quiet = Quiet.of(mine.proof)
+                if quiet.is_untouched(self.table):
+                    after.hours[decision.hour] = quiet
+        if after != self.before:
+            after.write(self.table.records_folder)
+
+
 def _has_expired(table: TopicTable, hour: int) -> bool:
     through = table.expired_through()
     return through is not None and max(hour, BEFORE_1970) <= through
@@ -287,45 +307,6 @@ def _proven_file(path: str, facts: FileFacts) -> ProvenFile:
         row_count=facts.row_count,
         digest=f"{facts.digest:032x}",
     )
-
-
-def ask_audit(url: str) -> Ask:
-    """Return a function that asks the audit service at `url` for a topic's windows."""
-
-    def ask(topic: str) -> Sequence[AuditedWindow]:
-        try:
-            return [AuditedWindow.of(one) for one in completeness(url, topic, timeout_ms=ASK_TIMEOUT_MS)]
-        except (ServiceUnreachable, ServiceRefused) as error:
-            raise AuditUnreachable(str(error)) from error
-
-    return ask
-
-
-def ask_days_of_audit(url: str) -> AskDays:
-    """Return a function that asks the audit service at `url` for the hours of windows that it has added to their days."""
-
-    def ask(topic: str) -> Collection[int]:
-        try:
-            days = completeness(url, topic, by="day", timeout_ms=ASK_TIMEOUT_MS)
-            return {(day["window_start_ms"] + offset) // HOUR_MS for day in days for offset in day["offsets"]}
-        except (ServiceUnreachable, ServiceRefused, KeyError, TypeError) as error:
-            raise AuditUnreachable(f"the audit's days of {topic} cannot be had: {error}") from error
-
-    return ask
-
-
-def ask_for_sequences(url: str) -> AskSequences:
-    """Return a function that asks the audit service at `url` for what producers sent in an hour."""
-
-    def ask(topic: str, hour: int) -> Mapping[int, Mapping[str, Any]]:
-        begin = hour * HOUR_MS
-        try:
-            found = sequences(url, topic, from_ms=begin, to_ms=begin + HOUR_MS, timeout_ms=ASK_TIMEOUT_MS)
-        except (ServiceUnreachable, ServiceRefused) as error:
-            raise AuditUnreachable(str(error)) from error
-        return {one["window_start_ms"]: {"ranges": one["ranges"], "more": one["more"]} for one in found}
-
-    return ask
 
 
 def run_publish(layout: Layout, topic: str, *, wait_ms: int = WAIT_MS, restore: Collection[str] = ()) -> PublishOutcome:

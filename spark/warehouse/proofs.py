@@ -4,14 +4,15 @@ They outlive the snapshots of the topics' tables. A proof whose publish number i
 a publish that did not reach `main`. Layout: docs/FORMATS.md.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.table import Table
 
+from .branch_files import spans_of
 from .catalogs import reaching_catalog
 from .file_rows import FileFacts
 from .hours import hour_name
@@ -28,6 +29,11 @@ COMPACTED = "COMPACTED"
 EXPIRED = "EXPIRED"
 """Retention dropped the hour: no file of it is in the table."""
 NOT_PUBLISHED = (WITHDRAWN, EXPIRED)
+
+ROWS_AT_ONCE = {"write.parquet.row-group-limit": "500"}
+"""Property of the table: who wants some hours reads the groups of rows that may hold them."""
+MOST_SPANS = 50
+"""More runs of hours than this are asked for as one."""
 
 _FILE = pa.struct(
     [
@@ -126,6 +132,13 @@ class Proof:
         return next((one.loaded_to for one in self.offsets if one.partition == partition), 0)
 
 
+class Mark(NamedTuple):
+    """What of a proof is read for all hours at once."""
+
+    revision: int
+    verdict: str
+
+
 class Proofs:
     """The table's rows of one topic."""
 
@@ -140,18 +153,42 @@ class Proofs:
         """Return the pyiceberg table, for readers."""
         return self._table
 
-    def read(self, *, up_to_publish: int) -> dict[int, list[Proof]]:
-        """Return hour → its revisions, oldest first; without leftovers of later publishes, and without the audit's words."""
-        if self._table.current_snapshot() is None:
+    def read(self, *, up_to_publish: int, hours: Collection[int] | None = None) -> dict[int, list[Proof]]:
+        """Return hour → its revisions, oldest first; without leftovers of later publishes, and without the audit's words.
+
+        `hours`: only these, of which then only the row groups are read.
+        """
+        if self._table.current_snapshot() is None or (hours is not None and not hours):
             return {}
         wanted = tuple(name for name in SCHEMA.names if name not in ("hour_name", "windows"))
-        with reaching_store(self._folder):
-            rows = self._table.scan(row_filter=f"topic == '{self._topic}'", selected_fields=wanted).to_arrow().to_pylist()
+        members = hours if hours is None or isinstance(hours, range) else set(hours)
         found: dict[int, list[Proof]] = {}
-        for row in sorted(rows, key=lambda one: (one["hour"], one["revision"])):
-            if row["publish"] <= up_to_publish:
+        for row in sorted(self._rows(hours, wanted), key=lambda one: (one["hour"], one["revision"])):
+            if row["publish"] <= up_to_publish and (members is None or row["hour"] in members):
                 found.setdefault(row["hour"], []).append(_proof(row))
         return found
+
+    def marks(self, *, up_to_publish: int) -> dict[int, list[Mark]]:
+        """Return of every hour what `read` returns, but only what is cheap to read of thousands."""
+        if self._table.current_snapshot() is None:
+            return {}
+        with reaching_store(self._folder):
+            fields = ("hour", "publish", *Mark._fields)
+            rows = self._table.scan(row_filter=self._of_topic(), selected_fields=fields).to_arrow()
+        columns = [rows[name].to_pylist() for name in ("hour", "publish", *Mark._fields)]
+        found: dict[int, list[Mark]] = {}
+        for hour, publish, revision, verdict in sorted(zip(*columns, strict=True), key=lambda one: (one[0], one[2])):
+            if publish <= up_to_publish:
+                found.setdefault(hour, []).append(Mark(revision, verdict))
+        return found
+
+    def _rows(self, hours: Collection[int] | None, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
+        with reaching_store(self._folder):
+            scan = self._table.scan(row_filter=_among(self._of_topic(), hours), selected_fields=wanted)
+            return list(scan.to_arrow().to_pylist())
+
+    def _of_topic(self) -> str:
+        return f"topic == '{self._topic}'"
 
     def discard_leftovers(self, *, after_publish: int) -> None:
         """Delete the proofs of a publish that did not reach `main`."""
@@ -166,6 +203,16 @@ class Proofs:
         rows = [{**asdict(one), "hour_name": hour_name(one.hour)} for one in proofs]
         with reaching_catalog(), reaching_store(self._folder):
             self._table.append(pa.Table.from_pylist(rows, SCHEMA))
+
+
+def _among(topic: str, hours: Collection[int] | None) -> str:
+    """Return a filter that lets all proofs of these hours through, and perhaps others."""
+    if hours is None:
+        return topic
+    spans = spans_of(hours) if not isinstance(hours, range) else ((hours[0], hours[-1]),)
+    if len(spans) > MOST_SPANS:
+        spans = ((spans[0][0], spans[-1][1]),)
+    return f"{topic} and ({' or '.join(f'(hour >= {first} and hour <= {last})' for first, last in spans)})"
 
 
 def removed_rows(history: Sequence[Proof]) -> int:

@@ -30,6 +30,7 @@ from pyiceberg.table.snapshots import Snapshot
 from ..errors import WarehouseError
 from ..source.columns import SYSTEM_COLUMNS, settled
 from ..source.offset_ranges import ranges_to_json
+from .branch_files import BranchFiles
 from .catalogs import reaching_catalog
 from .commits.overwrites import Overwrite
 from .commits.sent_commit import sent
@@ -201,7 +202,7 @@ class TopicTable:
         own = {self.folder_of(path) for path in add}
 
         def still_wanted() -> bool:
-            return not own & self.retired() and gone <= {file.file_path for file in self.files(LOADS)}
+            return not own & self.retired() and gone <= {file.file_path for file in self.files(LOADS, hours)}
 
         if not still_wanted():
             return False
@@ -298,25 +299,19 @@ class TopicTable:
         records = read_records(self.records_folder, sorted({*files, *named, *runs_of_files(self.records_folder, merged)}))
         return [Run(record=one, files=tuple(sorted(files.get(one.run, ())))) for one in records]
 
-    def files(self, branch: str) -> list[DataFile]:
-        """Return the data files that a branch names now. Raises WarehouseError if one has a delete file."""
-        snapshot = self._head(branch)
-        if snapshot is None:
-            return []
-        with reaching_store(self.data_folder):
-            tasks = list(self._table.scan(snapshot_id=snapshot.snapshot_id).plan_files())
-        merged = next((task for task in tasks if task.delete_files), None)
-        if merged is not None:
-            raise WarehouseError(
-                f"table {self.topic!r}, branch {branch!r}: {merged.file.file_path} has a delete file (merge-on-read): rewrite "
-                "its data files first; rows are proven file by file"
-            )
-        return [task.file for task in tasks]
+    def branch_files(self, branch: str) -> BranchFiles:
+        """Return what a branch names now."""
+        return BranchFiles(self._table, self._head(branch), what=f"table {self.topic!r}, branch {branch!r}")
 
-    def files_by_hour(self, branch: str) -> dict[int, list[DataFile]]:
+    def files(self, branch: str, hours: Collection[int] | None = None) -> list[DataFile]:
+        """Return the data files that a branch names now, of all hours or of these. Raises WarehouseError over a delete file."""
+        with reaching_store(self.data_folder):
+            return self.branch_files(branch).files(hours)
+
+    def files_by_hour(self, branch: str, hours: Collection[int] | None = None) -> dict[int, list[DataFile]]:
         """Return hour since the epoch → the branch's files of it; all hours before 1970 are `BEFORE_1970`."""
         found: dict[int, list[DataFile]] = {}
-        for file in self.files(branch):
+        for file in self.files(branch, hours):
             found.setdefault(hour_of(file), []).append(file)
         return found
 

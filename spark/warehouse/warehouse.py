@@ -23,8 +23,8 @@ from ..errors import NoSuchTable, WarehouseError
 from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
 from .catalogs import NAMESPACE, make_namespace, open_catalog, reaching_catalog
 from .leases import Lease, Leases
+from .proofs import ROWS_AT_ONCE, Proofs
 from .proofs import SCHEMA as PROOFS_SCHEMA
-from .proofs import Proofs
 from .settings import WarehouseSettings, sqlite_file
 from .store import StorePath, reaching_store, uri_of
 from .topic_table import TopicTable
@@ -161,7 +161,9 @@ class Warehouse:
             with reaching_catalog(), reaching_store(self.folder):
                 make_namespace(self._catalog(), PROOFS[0])
                 try:
-                    table = self._catalog().create_table(PROOFS, schema=PROOFS_SCHEMA, location=uri_of(folder))
+                    table = self._catalog().create_table(
+                        PROOFS, schema=PROOFS_SCHEMA, location=uri_of(folder), properties=ROWS_AT_ONCE
+                    )
                 except (TableAlreadyExistsError, IntegrityError):
                     table = self._catalog().load_table(PROOFS)
         return Proofs(table, topic, folder=folder)

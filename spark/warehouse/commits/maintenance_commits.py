@@ -1,8 +1,7 @@
-"""Commits that change no row: files merged, manifests merged; and those that take rows or snapshots away by age.
+"""Commits that change no row: files merged (and manifests: `manifest_bins`); and those that take rows or snapshots away by age.
 
     loads and main, one commit   a compaction: the same rows in other files. Operation `replace`, summary headrace.compacted
     loads and main, one commit   retention: hours dropped. Operation `delete`, summary headrace.expired-through on `loads`
-    each branch                  manifests merged
     table                        snapshots expired
 
 Traps of pyiceberg 0.12. A transaction keeps one assertion of each kind: of two branches that it changes only the first one's head
@@ -20,7 +19,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
-from ..hours import hour_name
+from ..hours import BEFORE_1970, hour_name
 from ..store import StorePath, uri_of
 from ..topic_table import LOADS, MAIN, TopicTable
 from .overwrites import Overwrite
@@ -28,7 +27,6 @@ from .overwrites import Overwrite
 COMPACTED = "headrace.compacted"
 EXPIRED_THROUGH = "headrace.expired-through"
 PUBLISH = "headrace.publish"
-MERGED = "headrace.manifests-merged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +46,13 @@ def commit_compaction(table: TopicTable, *, folder: str, hours: Sequence[Replace
     somebody took this compaction for dead.
     """
     gone = {branch: {file.file_path for one in hours for file in _removed(one, branch)} for branch in (LOADS, MAIN)}
+    touched = [one.hour for one in hours]
 
     def still_wanted() -> bool:
         return (
             folder not in table.retired()
             and (number is None or table.last_publish == number - 1)
-            and all(paths <= {file.file_path for file in table.files(branch)} for branch, paths in gone.items() if paths)
+            and all(paths <= {file.file_path for file in table.files(branch, touched)} for branch, paths in gone.items() if paths)
         )
 
     def replace(transaction: Any) -> None:
@@ -79,10 +78,7 @@ def commit_retention(table: TopicTable, *, through: int, number: int, remove: Ma
     seen = {branch: {file.file_path for file in files} for branch, files in remove.items()}
 
     def still_wanted() -> bool:
-        now = {
-            branch: {file.file_path for hour, files in table.files_by_hour(branch).items() if hour <= through for file in files}
-            for branch in seen
-        }
+        now = {branch: {file.file_path for file in table.files(branch, range(BEFORE_1970, through + 1))} for branch in seen}
         return table.last_publish == number - 1 and now == seen
 
     def drop(transaction: Any) -> None:
@@ -95,22 +91,6 @@ def commit_retention(table: TopicTable, *, through: int, number: int, remove: Ma
             _change(transaction, MAIN, Operation.DELETE, {PUBLISH: str(number)}, [], remove[MAIN])
 
     return still_wanted() and table.commit(_with_heads(table, drop), still_wanted=still_wanted)
-
-
-def merge_manifests(table: TopicTable, branch: str, *, at_least: int) -> int:
-    """Write the branch's manifests anew, in few files, if there are so many; return how many there were; 0: nothing was done."""
-    head = table.iceberg.metadata.snapshot_by_name(branch)
-    count = 0 if head is None else len(head.manifests(table.iceberg.io))
-    if count < at_least:
-        return 0
-
-    def merge(transaction: Any) -> None:
-        words = {MERGED: str(count), **(table.carried() if branch == LOADS else {})}
-        with transaction.update_snapshot(snapshot_properties=words, branch=branch).merge_append() as snapshot:
-            snapshot._merge_enabled, snapshot._min_count_to_merge = True, 2
-
-    table.commit(merge, still_wanted=lambda: True)
-    return count
 
 
 def expire_snapshots(table: TopicTable, ids: Collection[int]) -> int:

@@ -11,8 +11,9 @@ import pytest
 
 from headrace.runtime.clock import ManualClock
 from headrace.spark.errors import AuditUnreachable, WarehouseError
+from headrace.spark.publish.asking import ask_audit, ask_for_sequences
 from headrace.spark.publish.gate import AuditedWindow
-from headrace.spark.publish.publish_job import Gate, PublishOutcome, ask_audit, ask_for_sequences
+from headrace.spark.publish.publish_job import Gate, PublishOutcome
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.proofs import Proof
 from headrace.spark.warehouse.query import query
