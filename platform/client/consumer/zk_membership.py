@@ -6,7 +6,7 @@ What `group_membership` is for Kafka's own protocol. Who holds the partitions, a
 from collections.abc import Callable, Collection, Mapping
 
 from ...coordination.brokers import BrokerRegistry
-from ...coordination.consumers import ConsumerRegistry, OffsetRegistry
+from ...coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
 from ...coordination.errors import NotRegistered
 from ...coordination.session import Session
 from ...coordination.topics import TopicRegistry
@@ -89,7 +89,7 @@ class ZooKeeperMembership:
             recheck_ms=recheck_ms,
         )
         session.on_change(rebalancer.trigger)
-        registry.watch(self._group, rebalancer.trigger)
+        registry.watch(self._group, rebalancer.trigger, rest_ms=rebalancer.rest_ms)
         topics.watch(rebalancer.trigger)
 
         def brokers_changed() -> None:
@@ -137,7 +137,13 @@ class ZooKeeperMembership:
     def _refuse_kafka_clients(self) -> None:
         """Raise GroupOfKafkaClients if the group has Kafka clients as members. This member is registered already, so later ones
         are refused.
+
+        Who owns partitions has asked before, and is not asked behind: to describe a group, a broker reads every member and every
+        claim, which a hundred members that join at once would make it do a hundred times.
         """
+        owners = OwnerRegistry(self.session)
+        if any(owners.has_owners(self._group, topic) for topic in self._subscription):
+            return
         try:
             protocol, client_ids = control_plane.ask_group_members(self._cluster.coordinator(self._group), self._group)
         except ClientError as error:
