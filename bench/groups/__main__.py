@@ -29,6 +29,7 @@ from headrace.client.admin import create_topic
 from headrace.client.connection.cluster import Cluster
 from headrace.coordination import paths
 from headrace.coordination.consumers import OwnerRegistry
+from headrace.coordination.node import Listing
 from headrace.coordination.session import Session
 from tests.support.hand_outs import Journal, out_of_order, owned_twice
 
@@ -101,11 +102,12 @@ def _measure(chosen: argparse.Namespace, bootstrap: str, zookeeper: str, journal
 
 
 def _until(session: Session, members: set[str], partitions: int, since: float, most_s: float) -> float | None:
-    owners = OwnerRegistry(session)
+    owners, seen = OwnerRegistry(session), Listing(names=frozenset())
     while time.monotonic() < since + most_s:
-        # The claims are counted before they are read: a thousand reads each time would take the members' processor.
-        if len(session.tree.listing(paths.owners(GROUP, TOPIC)).names) == partitions:
-            found = Counter(owners.owners(GROUP, TOPIC).values())
+        # Claims are read when all are there and have changed: a thousand reads each time would take the members' processor.
+        listing = session.tree.listing(paths.owners(GROUP, TOPIC))
+        if len(listing.names) == partitions and listing != seen:
+            seen, found = listing, Counter(owners.owners(GROUP, TOPIC).values())
             even = max(found.values(), default=0) - min((found[member] for member in members), default=0) <= 1
             if found.keys() <= members and found.total() == partitions and even:
                 return round(time.monotonic() - since, 2)

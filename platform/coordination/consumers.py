@@ -159,9 +159,10 @@ class OwnerRegistry:
             return set()
         return {wanted[path] for path in tree.delete_unchanged(own)}
 
-    def has_owners(self, group: str, topic: str) -> bool:
-        """Return whether any partition of the topic has an owner."""
-        return bool(self._session.tree.listing(paths.owners(group, topic)).names)
+    def has_owners(self, group: str) -> bool:
+        """Return whether any partition has an owner in the group."""
+        tree, root = self._session.tree, paths.group_owners(group)
+        return any(tree.children_many(f"{root}/{topic}" for topic in tree.children(root)).values())
 
     def owners(self, group: str, topic: str) -> dict[int, str]:
         """Return partition -> consumer id, for the partitions that have an owner."""

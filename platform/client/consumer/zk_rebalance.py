@@ -65,6 +65,8 @@ class _Adopted(NamedTuple):
 
 GATHER_MS = 20
 """A member gives back several partitions at once: so long after the first, what became free is claimed together."""
+ASK_AGAIN_MS = 200
+"""How often a member looks whether it may share, before it has its first partition."""
 
 
 class Rebalancer:
@@ -83,6 +85,7 @@ class Rebalancer:
         patience_ms: int,
         handover_ms: int,
         recheck_ms: int,
+        may_share: Callable[[Collection[str]], bool] = lambda _members: True,
     ) -> None:
         """`starts` returns where partitions without a registered offset begin.
 
@@ -94,7 +97,7 @@ class Rebalancer:
         self._consumers, self._owners, self._offsets = ConsumerRegistry(session), OwnerRegistry(session), OffsetRegistry(session)
         self._group, self._consumer_id = group, consumer_id
         self._backoff, self._patience_ms = backoff, patience_ms
-        self._handover_ms, self._recheck_ms = handover_ms, recheck_ms
+        self._handover_ms, self._recheck_ms, self._may_share = handover_ms, recheck_ms, may_share
         self._generation = session.generation
         self._held: set[TopicPartition] = set()
         self._adopted: dict[TopicPartition, _Adopted] = {}
@@ -191,6 +194,9 @@ class Rebalancer:
         if not self._is_time(members, len(todo.give_back) + len(todo.claim)):
             return
         if not todo.give_back and not todo.claim:
+            return
+        if not self._may_share(members):
+            self._act_at = time.monotonic() + ASK_AGAIN_MS / 1000
             return
         self._give_back(todo.give_back)
         if not self._state.await_quiet(0):
