@@ -10,7 +10,7 @@ class NumberedRecords:
     """Writes to a topic's partitions in turn while entered; on leaving, all are acknowledged."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, *, per_s: int) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})
+        self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 2})
         self._topic, self._partitions, self._per_s = topic, partitions, per_s
         self.written: set[str] = set()
         """The values that were acknowledged."""
