@@ -13,6 +13,7 @@ from .. import __version__
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
+from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
 from ..coordination.producer_ids import ProducerIdBlocks, cluster_id
 from ..coordination.session import Session
@@ -35,6 +36,7 @@ from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
 from .handlers.router import Router
 from .metrics import UNKNOWN_API
+from .monitoring.group_lag import GroupLag
 from .monitoring.monitoring_pages import MonitoringPages, Parts
 from .network.descriptors import share_out
 from .network.memory_return import MemoryReturn
@@ -199,6 +201,7 @@ class BrokerProcess:
             flushes=lambda: (maintenance.flush_durations, maintenance.failed_flush_count),
             cold_reads=lambda: (cold_reads.count, cold_reads.bytes),
             groups=lambda: [(group.state.value, len(group.members)) for group in groups.all()],
+            group_lag=GroupLag(loop, zookeeper, GroupProgress(session), table).take,
             session=session,
             api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in TABLE.items()}},
         )

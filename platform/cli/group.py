@@ -2,21 +2,26 @@
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..client.cluster_kind import counts_records
 from ..client.connection.cluster import Cluster
 from ..client.groups import group_admin, record_steps
 from ..client.groups.group_admin import Group, Lag, UnknownGroup
+from ..client.groups.group_registry import BrokersGroups, GroupRegistry
 from ..client.groups.reset_targets import targets
+from ..client.groups.zookeeper_groups import NoRegistry, ZooKeeperGroups
+from ..coordination.errors import InvalidName
 from .chosen_cluster import action, connected, options
 from .errors import AskedWrongly
 from .group_reset import add_options, chosen, export, scope
 
 HELP = """List and describe consumer groups, show how far they are behind, and move their committed offsets.
 
-Both kinds: groups of Kafka's own protocol, and those of the paper's consumers, which coordinate through ZooKeeper.
+Both kinds: groups of Kafka's own protocol, and those of the paper's consumers, which coordinate through ZooKeeper. Brokers of
+this platform know both. Where the paper's consumers read from Apache Kafka, --zookeeper says where they coordinate.
 On this platform's clusters offsets are positions in bytes, and so is LAG; --records counts records.
 
 exit codes: 0 done, 1 the cluster could not do it, or the group has members, 2 asked wrongly
@@ -26,6 +31,11 @@ example: headrace group reset billing --topic clicks --to-datetime 2026-11-23T08
 
 def configure(parser: argparse.ArgumentParser) -> None:
     common = options()
+    common.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT[,…][/CHROOT]",
+        help="the paper's consumers' own registry, where the cluster's brokers do not know it (Apache Kafka)",
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar="list|describe|lag|reset")
     action(actions, common, "list", "list the groups", example="headrace group list --json")
     describe = action(actions, common, "describe", "show a group's members", example="headrace group describe billing")
@@ -47,15 +57,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     cluster = connected(arguments, "group")
     try:
-        return _ACTIONS[arguments.action](cluster, arguments)
-    except UnknownGroup as error:
+        with _registry(cluster, arguments.zookeeper) as groups:
+            return _ACTIONS[arguments.action](cluster, groups, arguments)
+    except (UnknownGroup, NoRegistry, InvalidName) as error:
         raise AskedWrongly(str(error)) from error
     finally:
         cluster.close()
 
 
-def _list(cluster: Cluster, arguments: argparse.Namespace) -> int:
-    found = group_admin.list_groups(cluster)
+@contextmanager
+def _registry(cluster: Cluster, zookeeper: str | None) -> Iterator[GroupRegistry]:
+    if zookeeper is None:
+        yield BrokersGroups(cluster)
+        return
+    groups = ZooKeeperGroups(zookeeper)
+    try:
+        yield groups
+    finally:
+        groups.close()
+
+
+def _list(_cluster: Cluster, groups: GroupRegistry, arguments: argparse.Namespace) -> int:
+    found = groups.groups()
     if arguments.json:
         print(json.dumps([{"group": name, "kind": kind} for name, kind in found.items()]))
     else:
@@ -63,8 +86,8 @@ def _list(cluster: Cluster, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _describe(cluster: Cluster, arguments: argparse.Namespace) -> int:
-    group = group_admin.describe_group(cluster, arguments.group)
+def _describe(_cluster: Cluster, groups: GroupRegistry, arguments: argparse.Namespace) -> int:
+    group = groups.describe(arguments.group)
     rows = [
         {
             "member": one.member_id,
@@ -86,8 +109,8 @@ def _describe(cluster: Cluster, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _lag(cluster: Cluster, arguments: argparse.Namespace) -> int:
-    group = group_admin.describe_group(cluster, arguments.group)
+def _lag(cluster: Cluster, groups: GroupRegistry, arguments: argparse.Namespace) -> int:
+    group = groups.describe(arguments.group)
     found = group_admin.lag_of(cluster, group)
     unit = "records" if counts_records(cluster) else "bytes"
     readers = _readers(group)
@@ -114,11 +137,11 @@ def _records(cluster: Cluster, one: Lag) -> int | None:
     return record_steps.count(cluster, one.partition, max(one.committed, one.log_start or 0), one.log_end)
 
 
-def _reset(cluster: Cluster, arguments: argparse.Namespace) -> int:
+def _reset(cluster: Cluster, groups: GroupRegistry, arguments: argparse.Namespace) -> int:
     reset = chosen(arguments)
-    group_admin.check_without_members(cluster, arguments.group)
+    groups.check_without_members(arguments.group)
     try:
-        committed = dict(group_admin.describe_group(cluster, arguments.group).committed)
+        committed = dict(groups.describe(arguments.group).committed)
     except UnknownGroup:
         if not arguments.topic and reset.each is None:
             raise
@@ -126,7 +149,7 @@ def _reset(cluster: Cluster, arguments: argparse.Namespace) -> int:
     partitions = scope(cluster, arguments, committed, reset)
     new = targets(cluster, partitions, committed, reset)
     if arguments.execute:
-        group_admin.move_offsets(cluster, arguments.group, new)
+        groups.move(arguments.group, new)
     if arguments.export:
         print(export(new), end="")
     elif arguments.json:
@@ -144,7 +167,12 @@ def _reset(cluster: Cluster, arguments: argparse.Namespace) -> int:
     return 0
 
 
-_ACTIONS: dict[str, Callable[[Cluster, Any], int]] = {"list": _list, "describe": _describe, "lag": _lag, "reset": _reset}
+_ACTIONS: dict[str, Callable[[Cluster, GroupRegistry, Any], int]] = {
+    "list": _list,
+    "describe": _describe,
+    "lag": _lag,
+    "reset": _reset,
+}
 
 
 def _readers(group: Group) -> dict[Any, str]:

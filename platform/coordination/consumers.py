@@ -7,11 +7,13 @@ Kafka 0.7.2's ZkUtils, under today's names of topic and partition.
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from . import paths
 from .committed_offset import CommittedOffset
 from .ephemeral import EphemeralNode
 from .errors import ConsumerIdTaken, CoordinationError, NotRegistered, UnreadableNode, VersionConflict
+from .node import Listing
 from .operations import Check, Create, Operation, Write
 from .session import Session
 from .values import decimal, json_bytes, read_json
@@ -71,26 +73,37 @@ class ConsumerRegistry:
         if node is not None:
             node.withdraw()
 
-    def members(self, group: str, known: Mapping[str, Mapping[str, int]] | None = None) -> dict[str, dict[str, int]]:
-        """Return the group's registered consumers: id -> topic -> number of streams, by sorted id.
+    def members(self, group: str) -> dict[str, dict[str, int]]:
+        """Return the group's registered consumers: id -> topic -> number of streams, by sorted id."""
+        return self.roll(group).members
 
-        Those in `known` are not read again, only listed: a registration changes where another process takes over its id, at most.
+    def roll(self, group: str, before: "Roll | None" = None) -> "Roll":
+        """Return the group's members. Of those that were there in the roll `before` and are the same, nothing is read again.
+
+        Where a hundred join at once, each of them would otherwise read each other's registration a hundred times.
         """
-        known = known or {}
-        ids = self._session.tree.children(paths.consumer_ids(group))
-        found = self._session.tree.read_many(f"{paths.consumer_ids(group)}/{member}" for member in ids if member not in known)
-        subscriptions: dict[str, dict[str, int]] = {}
-        for member in ids:
-            path = f"{paths.consumer_ids(group)}/{member}"
-            if member in known:
-                subscriptions[member] = dict(known[member])
-            elif path in found:
-                subscriptions[member] = _subscription(path, found[path].data)
-        return subscriptions
+        root = paths.consumer_ids(group)
+        listing = self._session.tree.listing(root)
+        known = before.members if before is not None and listing.same_names_are_same_nodes(before.listing) else {}
+        found = self._session.tree.read_many(f"{root}/{member}" for member in sorted(listing.names - known.keys()))
+        read = {path.rpartition("/")[2]: _subscription(path, node.data) for path, node in found.items()}
+        together = {**{member: known[member] for member in known if member in listing.names}, **read}
+        return Roll(listing=listing, members=dict(sorted(together.items())))
 
-    def watch(self, group: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` on the session's thread, now and after each change of the list. Return what ends the watch."""
-        return self._session.watch_children(paths.consumer_ids(group), callback)
+    def watch(self, group: str, callback: Callable[[], None], *, rest_ms: Callable[[], int] | None = None) -> Callable[[], None]:
+        """Call `callback` on the session's thread, now and after each change of the list. Return what ends the watch.
+
+        `rest_ms`: as in `Session.watch_children`.
+        """
+        return self._session.watch_children(paths.consumer_ids(group), callback, rest_ms=rest_ms)
+
+
+class Roll(NamedTuple):
+    """Who was in a group when its list was read."""
+
+    listing: Listing
+    members: dict[str, dict[str, int]]
+    """Consumer id -> topic -> number of streams, by sorted id."""
 
 
 class OwnerRegistry:
@@ -101,26 +114,55 @@ class OwnerRegistry:
 
     def claim(self, group: str, topic: str, partition: int, consumer_id: str) -> bool:
         """Return whether this session owns the partition now; False when another one does. Raises ConnectionUnsure."""
-        path, tree = paths.owner(group, topic, partition), self._session.tree
+        return bool(self.claim_many(group, [(topic, partition)], consumer_id))
+
+    def claim_many(
+        self,
+        group: str,
+        partitions: Collection[tuple[str, int]],
+        consumer_id: str,
+        freed: Callable[[object], None] | None = None,
+    ) -> set[tuple[str, int]]:
+        """Return those of the partitions that this session owns now. The calls are pipelined.
+
+        Raises ConnectionUnsure: then any of them may be owned.
+
+        Where another session owns one, kazoo's thread calls `freed` once when that changes, and when the connection breaks. It
+        must only set a flag.
+        """
+        tree, owned = self._session.tree, set[tuple[str, int]]()
+        wanted = {paths.owner(group, topic, partition): (topic, partition) for topic, partition in partitions}
         for _ in range(ATTEMPTS):
-            if tree.create(path, consumer_id.encode(), ephemeral=True):
-                return True
-            node = tree.read(path)
-            if node is not None:
-                return node.owner_session == tree.session_id
-        return False
+            outcomes = tree.create_many(dict.fromkeys(wanted, consumer_id.encode()), ephemeral=True)
+            for error in outcomes.values():
+                if isinstance(error, CoordinationError):
+                    raise error
+            owned |= {wanted[path] for path, node in outcomes.items() if node is not None}
+            there = [path for path, node in outcomes.items() if node is None]
+            found = tree.read_many(there, fired=freed)
+            owned |= {wanted[path] for path, node in found.items() if node.owner_session == tree.session_id}
+            wanted = {path: wanted[path] for path in there if path not in found}  # gone between the two calls
+            if not wanted:
+                break
+        return owned
 
     def release(self, group: str, topic: str, partition: int) -> bool:
         """Give the partition up. Return False, and change nothing, when this session does not own it."""
-        path, tree = paths.owner(group, topic, partition), self._session.tree
-        generation = self._session.generation
-        node = tree.read(path)
-        if node is None or node.owner_session != tree.session_id or self._session.generation != generation:
-            return False
-        try:
-            return tree.delete(path, version=node.version)
-        except VersionConflict:
-            return False
+        return bool(self.release_many(group, [(topic, partition)]))
+
+    def release_many(self, group: str, partitions: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
+        """Give up those of the partitions that this session owns, and return them. The calls are pipelined."""
+        wanted = {paths.owner(group, topic, partition): (topic, partition) for topic, partition in partitions}
+        tree, generation = self._session.tree, self._session.generation
+        own = {path: node.version for path, node in tree.read_many(wanted).items() if node.owner_session == tree.session_id}
+        if self._session.generation != generation:
+            return set()
+        return {wanted[path] for path in tree.delete_unchanged(own)}
+
+    def has_owners(self, group: str) -> bool:
+        """Return whether any partition has an owner in the group."""
+        tree, root = self._session.tree, paths.group_owners(group)
+        return any(tree.children_many(f"{root}/{topic}" for topic in tree.children(root)).values())
 
     def owners(self, group: str, topic: str) -> dict[int, str]:
         """Return partition -> consumer id, for the partitions that have an owner."""

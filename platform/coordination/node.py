@@ -19,6 +19,22 @@ class Node:
     created_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """The names below one node, and what tells whether they are the nodes of an earlier listing."""
+
+    names: frozenset[str]
+    created_zxid: int = 0
+    """Of the node itself; 0 where it does not exist."""
+    change_count: int = 0
+    """How many nodes were ever made or removed below it (ZooKeeper's `cversion`)."""
+
+    def same_names_are_same_nodes(self, before: "Listing") -> bool:
+        """Return whether no node was replaced by another one of its name since `before`: each change is seen in the names."""
+        changes = len(self.names ^ before.names)
+        return self.created_zxid == before.created_zxid and self.change_count - before.change_count == changes
+
+
 def node_of(found: Any) -> Node:
     """Return the node of kazoo's pair (value, standing)."""
     data, stat = found

@@ -38,13 +38,23 @@ class Renewable(Protocol):
 
 
 class _Watch:
-    def __init__(self, path: str, kind: str, callback: Callable[[], None], wake: threading.Event) -> None:
-        self.path, self.kind, self.callback, self._wake = path, kind, callback, wake
+    def __init__(
+        self,
+        path: str,
+        kind: str,
+        callback: Callable[[], None],
+        wake: threading.Event,
+        rest_ms: Callable[[], int] | None = None,
+    ) -> None:
+        self.path, self.kind, self.callback, self._wake, self._rest_ms = path, kind, callback, wake, rest_ms
         self.armed = False
         self.owes_call = False
+        self.rests_until_ms = 0
 
     def fired(self, _event: object = None) -> None:
         """Note a change or a broken connection (kazoo reports both). Called on kazoo's thread."""
+        if self._rest_ms is not None:
+            self.rests_until_ms = _now_ms() + self._rest_ms()
         self.armed = False
         self._wake.set()
 
@@ -168,13 +178,16 @@ class Session:
         with self._lock:
             self._listeners.append(callback)
 
-    def watch_children(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
+    def watch_children(
+        self, path: str, callback: Callable[[], None], *, rest_ms: Callable[[], int] | None = None
+    ) -> Callable[[], None]:
         """Call `callback` once now, and after the list below `path` may have changed. Return a function that ends the watch.
 
         Level-triggered: several changes may be one call, so the callback reads the list again. The watch outlives reconnections
-        and sessions.
+        and sessions. With `rest_ms` a change is told so much later, together with all changes until then: a list that a hundred
+        change at once costs a few calls. It is asked on kazoo's thread and must only compute.
         """
-        return self._add_watch(_Watch(path, "children", callback, self._wake))
+        return self._add_watch(_Watch(path, "children", callback, self._wake, rest_ms))
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Watch as `watch_children` does, for the node's data and for its creation and removal."""
@@ -219,10 +232,13 @@ class Session:
         while not self._stopping.is_set():
             self._wake.clear()
             self._tell_changes()
+            wait_ms = self.session_timeout_ms // 4
             if self.is_sure():
                 self._renew()
-                self._run_watches()
-            self._wake.wait(self.session_timeout_ms / 4000)
+                resting_until_ms = self._run_watches()
+                if resting_until_ms is not None:
+                    wait_ms = min(wait_ms, max(0, resting_until_ms - _now_ms()))
+            self._wake.wait(wait_ms / 1000)
 
     def _run_lease(self) -> None:
         while not self._stopping.is_set():
@@ -282,13 +298,18 @@ class Session:
                     if thing in self._renewables:
                         self._renewables[thing] = generation
 
-    def _run_watches(self) -> None:
+    def _run_watches(self) -> int | None:
+        """Arm what has fired, and make the calls that are due. Return until when the first of those that rest does so."""
+        resting: list[int] = []
         try:
             # Lists first: their callbacks end the watches of removed nodes, so that these are not armed.
             for kind in ("children", "data"):
                 with self._lock:
                     watches = [watch for watch in self._watches if watch.kind == kind]
-                self._arm([watch for watch in watches if not watch.armed])
+                now_ms = _now_ms()
+                idle = [watch for watch in watches if not watch.armed]
+                resting += [watch.rests_until_ms for watch in idle if watch.rests_until_ms > now_ms]
+                self._arm([watch for watch in idle if watch.rests_until_ms <= now_ms])
                 # A watch is armed before its callback reads, so no change is missed. Watches with the same callback share a call.
                 owing: dict[Callable[[], None], list[_Watch]] = {}
                 for watch in watches:
@@ -296,11 +317,12 @@ class Session:
                         owing.setdefault(watch.callback, []).append(watch)
                 for callback, owed in owing.items():
                     if self._stopping.is_set():
-                        return
+                        return None
                     self._call(callback, owed)
         except (ConnectionUnsure, SessionClosed) as error:
             # The next turn arms the rest and makes the owed calls.
             log.info("watches_postponed", extra={"fields": {"session": self.name, "error": str(error)}})
+        return min(resting, default=None)
 
     def _arm(self, watches: Sequence[_Watch]) -> None:
         """Have each watch fire at the next change. The calls for nodes' data are pipelined."""

@@ -27,7 +27,7 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 
 from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ValueTooLarge, VersionConflict
-from .node import Node, node_of
+from .node import Listing, Node, node_of
 from .operations import Check, Create, Delete, Operation, Write
 
 VALUE_LIMIT_BYTES = 900_000
@@ -64,24 +64,27 @@ class Tree:
         identity = self._client.client_id
         return None if identity is None else identity[0]
 
-    def read(self, path: str) -> Node | None:
-        """Return the node, or None when it does not exist."""
-        found = self._repeatable("read", path, lambda: self._client.get_async(path), absent=None)
+    def read(self, path: str, *, fired: Callable[[object], None] | None = None) -> Node | None:
+        """Return the node, or None when it does not exist. `fired` watches it, as in `read_many`."""
+        found = self._repeatable("read", path, lambda: self._client.get_async(path, watch=fired), absent=None)
         return None if found is None else node_of(found)
 
-    def read_many(self, paths: Iterable[str]) -> dict[str, Node]:
-        """Return the nodes that exist, by path. The calls are pipelined."""
+    def read_many(self, paths: Iterable[str], *, fired: Callable[[object], None] | None = None) -> dict[str, Node]:
+        """Return the nodes that exist, by path. The calls are pipelined.
+
+        `fired` is called once when one of those that exist changes or disappears, as in `watch`.
+        """
         found: dict[str, Node] = {}
         for some in _runs_of(list(paths)):
             self._open("read", some[0])
-            sent = [(path, self._client.get_async(path)) for path in some]
+            sent = [(path, self._client.get_async(path, watch=fired)) for path in some]
             for path, answer in sent:
                 try:
                     found[path] = node_of(self._await("read", path, answer))
                 except NoNodeError:
                     continue
                 except _UNSURE:
-                    node = self.read(path)
+                    node = self.read(path, fired=fired)
                     if node is not None:
                         found[path] = node
         return found
@@ -89,6 +92,14 @@ class Tree:
     def children(self, path: str) -> list[str]:
         """Return the names below `path`, sorted; an empty list when the node does not exist."""
         return sorted(self._repeatable("list", path, lambda: self._client.get_children_async(path), absent=()))
+
+    def listing(self, path: str) -> Listing:
+        """Return the names below `path` and how often that list has changed; an empty one when the node does not exist."""
+        found = self._repeatable("list", path, lambda: self._client.get_children_async(path, include_data=True), absent=None)
+        if found is None:
+            return Listing(names=frozenset())
+        names, stat = found
+        return Listing(names=frozenset(names), created_zxid=stat.czxid, change_count=stat.cversion)
 
     def children_many(self, paths: Iterable[str]) -> dict[str, list[str]]:
         """Return the sorted names below each path; an empty list where the node does not exist. The calls are pipelined."""
@@ -140,7 +151,7 @@ class Tree:
             return False
         return True
 
-    def create_many(self, values: Mapping[str, bytes]) -> dict[str, Node | CoordinationError | None]:
+    def create_many(self, values: Mapping[str, bytes], *, ephemeral: bool = False) -> dict[str, Node | CoordinationError | None]:
         """Make the nodes and their missing parents, which are persistent. The calls are pipelined, they are no transaction.
 
         Return for each path the new node, None where the node existed, or the error where the call failed or its outcome is
@@ -156,7 +167,10 @@ class Tree:
                 outcomes[path] = error
         for some in _runs_of(list(fitting)):
             self._open("create", some[0])
-            sent = [(path, self._client.create_async(path, fitting[path], makepath=True, include_data=True)) for path in some]
+            sent = [
+                (path, self._client.create_async(path, fitting[path], ephemeral=ephemeral, makepath=True, include_data=True))
+                for path in some
+            ]
             for path, (answer, why_not) in self._answers("create", sent, already=NodeExistsError).items():
                 # The response holds the path and the new node's standing.
                 outcomes[path] = why_not if answer is None else node_of((fitting[path], answer[1]))

@@ -14,6 +14,7 @@ from ... import __version__
 from ...runtime.monitoring.http_server import Page
 from ...wire.errors import ErrorCode
 from ..metrics import BrokerMetrics, Durations
+from .group_lag import LagSnapshot
 from .metrics_snapshot import PartitionReading, Snapshot
 
 if TYPE_CHECKING:
@@ -84,6 +85,10 @@ TABLE: Mapping[str, Family] = {
     "response_bytes_in_flight": Family("gauge", (), "Response bytes that clients have not read, including file data."),
     "groups": Family("gauge", ("state",), "Consumer groups by state."),
     "group_members": Family("gauge", (), "Members of all groups."),
+    "group_lag_bytes": Family(
+        "gauge", ("group", "topic", "partition"), "Bytes between a group's committed offset and the end of what consumers see."
+    ),
+    "group_lag_left_out": Family("gauge", (), "Committed offsets that are not read for the lag, because there are too many."),
     "zookeeper_session": Family("gauge", ("state",), "1 for the state of the session: sure, unsure or lost."),
     "zookeeper_sessions_lost_total": Family("counter", (), "Sessions that ended unexpectedly."),
 }
@@ -108,6 +113,7 @@ class Source(NamedTuple):
     """The ZooKeeper session's state, and how many were lost."""
     is_ready: Callable[[], bool]
     snapshot: Callable[[], Snapshot | None]
+    group_lag: Callable[[], LagSnapshot]
 
 
 Samples = Mapping[str, list[tuple[tuple[str, ...], float | Durations]]]
@@ -140,7 +146,11 @@ class MetricsPage:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         source = self._source
-        samples = {**of_process(source), **of_snapshot(source.snapshot(), source.partitions_max)}
+        samples = {
+            **of_process(source),
+            **of_snapshot(source.snapshot(), source.partitions_max),
+            **of_groups(source.group_lag(), source.partitions_max),
+        }
         for name, (kind, labels, doc) in TABLE.items():
             if name not in samples:
                 continue
@@ -232,6 +242,18 @@ def of_snapshot(snapshot: Snapshot | None, partitions_max: int) -> Samples:
         "groups": [((state,), count) for state, count in sorted(states.items())],
         "group_members": [((), sum(members for _, members in snapshot.groups))],
     }
+
+
+def of_groups(taken: LagSnapshot, series_max: int) -> Samples:
+    """Return how far groups are behind: at most `series_max` series by partition, else by topic, else the rest in one. Pure."""
+    lags: dict[tuple[str, ...], float] = {(one.group, one.topic, str(one.partition)): one.lag_bytes for one in taken.lags}
+    if len(lags) > series_max:
+        lags = {}
+        for one in taken.lags:
+            key = (one.group, one.topic, "")
+            key = key if key in lags or len(lags) < series_max else ("", "", "")
+            lags[key] = lags.get(key, 0) + one.lag_bytes
+    return {"group_lag_bytes": list(lags.items()), "group_lag_left_out": [((), taken.left_out)]}
 
 
 def grouped(partitions: Iterable[PartitionReading], topics_max: int) -> dict[str, list[PartitionReading]]:

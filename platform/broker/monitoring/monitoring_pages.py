@@ -20,6 +20,7 @@ from ..partitions import disk_room
 from ..partitions.partition import PartitionTable
 from ..settings.broker_settings import BrokerSettings
 from . import health, metrics_snapshot
+from .group_lag import LagSnapshot
 from .metrics_page import MetricsPage, Source
 
 ANSWER_MS = 1_000
@@ -60,6 +61,8 @@ class Parts:
     cold_reads: Callable[[], tuple[int, int]]
     """Fetches that waited for the disk, and the bytes read for them."""
     groups: metrics_snapshot.Groups
+    group_lag: Callable[[int], LagSnapshot]
+    """How far groups are behind, waited for at most so many ms. Not on the loop thread."""
     session: WatchedSession
     api_names: Mapping[int, str]
 
@@ -104,6 +107,7 @@ class MonitoringPages:
             snapshot=lambda: metrics_snapshot.take(
                 self._loop, parts.partitions, parts.connections, parts.groups, within_ms=ANSWER_MS
             ),
+            group_lag=lambda: parts.group_lag(ANSWER_MS),
         )
         self._metrics = MetricsPage(source)
         parts.session.on_change(self._session_changed)

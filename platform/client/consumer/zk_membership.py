@@ -3,10 +3,11 @@
 What `group_membership` is for Kafka's own protocol. Who holds the partitions, and hands out messages, is the caller's business.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping
 
 from ...coordination.brokers import BrokerRegistry
-from ...coordination.consumers import ConsumerRegistry, OffsetRegistry
+from ...coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
 from ...coordination.errors import NotRegistered
 from ...coordination.session import Session
 from ...coordination.topics import TopicRegistry
@@ -25,6 +26,8 @@ log = get_logger(__name__)
 
 OWN_PROTOCOL = "zookeeper"
 """The protocol type under which a broker lists these consumers."""
+ADMISSION_MS = 5_000
+"""So long a member waits for another one to have asked whether the group has Kafka clients."""
 
 
 class ZooKeeperMembership:
@@ -49,6 +52,8 @@ class ZooKeeperMembership:
         self._limits = (rebalance_patience_ms, handover_ms, recheck_ms)
         self.session = Session(zookeeper, session_timeout_ms=session_timeout_ms, name=f"{group}.{consumer_id}")
         self.rebalancer: Rebalancer | None = None
+        self._is_admitted = False
+        self._admission_due: float | None = None
 
     def join(
         self,
@@ -62,7 +67,7 @@ class ZooKeeperMembership:
 
         `on_brokers` is called after each change of the list of brokers, on the session's thread. The id of a member that was just
         killed becomes free when its session times out, which is waited for. Raises ZooKeeperUnreachable, ConsumerIdTaken,
-        InvalidName, GroupOfKafkaClients.
+        InvalidName, GroupOfKafkaClients. Where other members are registered, the last is raised by the stream instead.
         """
         patience_ms, handover_ms, recheck_ms = self._limits
         session = self.session.start(timeout_ms)
@@ -74,7 +79,8 @@ class ZooKeeperMembership:
             wait_ms=self._session_timeout_ms * 2,
             on_refused=holder.fail,
         )
-        self._refuse_kafka_clients()
+        if self._consumer_id == min(registry.members(self._group), default=self._consumer_id):
+            self._refuse_kafka_clients()
         topics = TopicRegistry(session)
         self.rebalancer = rebalancer = Rebalancer(
             session,
@@ -87,9 +93,10 @@ class ZooKeeperMembership:
             patience_ms=patience_ms,
             handover_ms=handover_ms,
             recheck_ms=recheck_ms,
+            may_share=self._may_share,
         )
         session.on_change(rebalancer.trigger)
-        registry.watch(self._group, rebalancer.trigger)
+        registry.watch(self._group, rebalancer.trigger, rest_ms=rebalancer.rest_ms)
         topics.watch(rebalancer.trigger)
 
         def brokers_changed() -> None:
@@ -134,10 +141,26 @@ class ZooKeeperMembership:
         except NotRegistered as error:
             raise PartitionsLost(self._group, self._consumer_id) from error
 
+    def _may_share(self, members: Collection[str]) -> bool:
+        """Return whether it is known that the group has no Kafka clients. Raises GroupOfKafkaClients.
+
+        To describe a group, a broker reads every member and every claim. So one member asks, the first by name, and whoever sees
+        that partitions are owned knows that their owner's question was answered well. If nobody takes any, each asks for itself.
+        """
+        if not self._is_admitted:
+            now = time.monotonic()
+            self._admission_due = self._admission_due or now + ADMISSION_MS / 1000
+            if OwnerRegistry(self.session).has_owners(self._group):
+                self._is_admitted = True
+            elif self._consumer_id == min(members, default="") or now >= self._admission_due:
+                self._refuse_kafka_clients()
+        return self._is_admitted
+
     def _refuse_kafka_clients(self) -> None:
         """Raise GroupOfKafkaClients if the group has Kafka clients as members. This member is registered already, so later ones
         are refused.
         """
+        self._is_admitted = True
         try:
             protocol, client_ids = control_plane.ask_group_members(self._cluster.coordinator(self._group), self._group)
         except ClientError as error:

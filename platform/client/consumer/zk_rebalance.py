@@ -2,21 +2,26 @@
 
 The steps are those of the paper's section 3.2 and Kafka 0.7.2. (1) Read the group's members and the topics' partitions. (2) Give
 back each partition that is no longer assigned: stop handing out, drop queued batches, let the application commit, delete the
-owner node. (3) Claim new partitions with ephemeral owner nodes. If another member still holds one, delete the nodes just made,
-wait and begin again. (4) When all are claimed, begin at the registered offset or where `auto_offset_reset` says. One difference
-from Kafka 0.7.2: a partition that stays with its owner is neither given back nor interrupted.
+owner node. (3) Claim new partitions with ephemeral owner nodes. (4) Begin at the registered offset or where `auto_offset_reset`
+says.
+
+Differences from Kafka 0.7.2: a partition that stays with its owner is neither given back nor interrupted. Where another member
+still holds some, the free ones are kept and read, and the owners' nodes are watched. Nobody waits for anybody in a circle: to
+give back never waits for a claim. Joins in quick succession are acted on together (`JoinBurst`).
 """
 
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
 from ...coordination.assignment import assigned_to
-from ...coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
+from ...coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry, Roll
 from ...coordination.errors import CoordinationError
+from ...coordination.join_burst import JoinBurst, rest_ms
 from ...coordination.session import Session
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
@@ -58,14 +63,10 @@ class _Adopted(NamedTuple):
     topic_id: UUID | None
 
 
-class Conflict(CoordinationError):
-    """Another member still owns a partition."""
-
-    retriable = True
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.topic, self.partition = partition
-        super().__init__(f"{partition.topic}-{partition.partition} is still another member's")
+GATHER_MS = 20
+"""A member gives back several partitions at once: so long after the first, what became free is claimed together."""
+ASK_AGAIN_MS = 200
+"""How often a member looks whether it may share, before it has its first partition."""
 
 
 class Rebalancer:
@@ -84,97 +85,126 @@ class Rebalancer:
         patience_ms: int,
         handover_ms: int,
         recheck_ms: int,
+        may_share: Callable[[Collection[str]], bool] = lambda _members: True,
     ) -> None:
         """`starts` returns where partitions without a registered offset begin.
 
-        A conflict that lasts for `patience_ms` fails the stream. If the application does not return within `handover_ms`, it
-        loses the partitions being taken back. The lists are read again at least every `recheck_ms`, whatever the watches report.
+        A partition that another member holds for `patience_ms` fails the stream. If the application does not return within
+        `handover_ms`, it loses the partitions being taken back. The lists are read again at least every `recheck_ms`, whatever
+        the watches report.
         """
         self._session, self._state, self._partitions, self._starts = session, state, partitions, starts
         self._consumers, self._owners, self._offsets = ConsumerRegistry(session), OwnerRegistry(session), OffsetRegistry(session)
         self._group, self._consumer_id = group, consumer_id
         self._backoff, self._patience_ms = backoff, patience_ms
-        self._handover_ms, self._recheck_ms = handover_ms, recheck_ms
+        self._handover_ms, self._recheck_ms, self._may_share = handover_ms, recheck_ms, may_share
         self._generation = session.generation
         self._held: set[TopicPartition] = set()
         self._adopted: dict[TopicPartition, _Adopted] = {}
-        self._members: dict[str, dict[str, int]] = {}
-        self._read_again_at = 0.0
-        self._due = threading.Event()
+        self._waits_for: dict[TopicPartition, tuple[_Adopted, float]] = {}  # its own, since when others hold them
+        self._roll: Roll | None = None
+        self._joins = JoinBurst()
+        self._act_at = float("inf")
+        self._lists_due = True
+        self._woken = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"rebalance-{consumer_id}", daemon=True)
         self.rebalance_count = 0
-        """How often this member gave back or took partitions."""
+        """How often this member set out to give back or take partitions."""
 
     def start(self) -> None:
-        self._due.set()
+        self._woken.set()
         self._thread.start()
 
     def trigger(self, _reason: object = None) -> None:
         """Read the lists again soon; several calls may lead to one reading."""
-        self._due.set()
+        self._lists_due = True
+        self._woken.set()
+
+    def rest_ms(self) -> int:
+        """Return how long changes of the group's list may gather before they are told."""
+        return rest_ms(0 if self._roll is None else len(self._roll.members))
 
     def stop(self, timeout_ms: int = 10_000) -> None:
         """End the thread; claims remain until the session ends."""
         self._stop.set()
-        self._due.set()
+        self._woken.set()
         if self._thread.is_alive():
             self._thread.join(timeout_ms / 1000)
 
+    def _freed(self, _event: object) -> None:
+        """Claim again what others held. Called on kazoo's thread."""
+        self._woken.set()
+
     def _run(self) -> None:
-        attempt, struggling_since = 0, 0.0
+        attempt = 0
         while not self._stop.is_set():
-            self._due.wait((self._backoff.wait_ms(attempt - 1) if attempt else self._recheck_ms) / 1000)
-            self._due.clear()
+            is_woken = self._woken.wait(self._wait_s(attempt))
+            self._woken.clear()
             if self._stop.is_set():
                 return
             try:
-                self._rebalance()
+                if is_woken and not self._lists_due and not attempt:
+                    self._claim_freed()
+                else:
+                    self._lists_due = False
+                    self._rebalance()
                 attempt = 0
+                self._check_patience()
             except HeadraceError as error:
                 if not error.retriable:
                     self._state.fail(error)
                     return
-                is_new = not attempt
                 attempt += 1
-                if is_new:
-                    struggling_since = time.monotonic()
+                if attempt == 1:
                     log.info("rebalance_postponed", group=self._group, consumer=self._consumer_id, reason=str(error))
-                waited_ms = int((time.monotonic() - struggling_since) * 1000)
-                if isinstance(error, Conflict) and waited_ms > self._patience_ms:
-                    self._state.fail(RebalanceFailed(self._group, self._consumer_id, waited_ms, str(error)))
-                    return
             except Exception as error:  # a fault of ours must reach the application, not end in a silent thread
                 log.error("rebalance_failed", group=self._group, consumer=self._consumer_id, exc_info=True)
                 self._state.fail(error)
                 return
 
+    def _wait_s(self, attempt: int) -> float:
+        if attempt:
+            return self._backoff.wait_ms(attempt - 1) / 1000
+        now = time.monotonic()
+        ends = [self._act_at, *(since + self._patience_ms / 1000 for _, since in self._waits_for.values())]
+        return max(0.0, min(self._recheck_ms / 1000, min(ends) - now))
+
     def _rebalance(self) -> None:
         generation = self._session.generation
         if generation != self._generation:
-            # Consumer and owner nodes were deleted with the session: there is nothing to give back.
+            # Consumer and owner nodes were deleted with the session. What is held stays noted: a claim that was on its way may
+            # have been made in the new session.
             self._state.lose_all()
-            self._held.clear()
             self._adopted.clear()
             self._generation = generation
+        self._act_at = float("inf")
         if not self._session.is_sure():
+            self._waits_for.clear()
             return  # the session triggers again when it is sure
-        members = self._members_now()
+        self._roll = self._consumers.roll(self._group, self._roll)
+        members = self._roll.members
         existing = self._partitions.read()
         # A member that is not in the list (its registration is not renewed yet) owns nothing; the watch on the list triggers.
         placed = self._state.place({TopicPartition(*name) for name in assigned_to(self._consumer_id, members, existing)})
         now = {name: _Adopted(stream, self._partitions.topic_ids.get(name.topic)) for name, stream in placed.items()}
         self._drop_gone(existing)
         todo = moves(self._held, self._adopted, now, [name for name, was in self._adopted.items() if now.get(name) != was])
+        self._waits_for = {name: waits for name, waits in self._waits_for.items() if now.get(name) == waits[0]}
+        if not self._is_time(members, len(todo.give_back) + len(todo.claim)):
+            return
         if not todo.give_back and not todo.claim:
+            return
+        if not self._may_share(members):
+            self._act_at = time.monotonic() + ASK_AGAIN_MS / 1000
             return
         self._give_back(todo.give_back)
         if not self._state.await_quiet(0):
             # The application has not processed earlier notices: it gets no new partition before it asks for its next message.
             self._state.await_quiet(self._handover_ms)
-            self._due.set()
+            self.trigger()
             return
-        self._claim({name: now[name] for name in todo.claim}, generation)
+        self._claim({name: now[name] for name in todo.claim})
         self.rebalance_count += 1
         log.info(
             "rebalanced",
@@ -182,21 +212,29 @@ class Rebalancer:
             consumer=self._consumer_id,
             members=len(members),
             given_back=_names(todo.give_back),
-            taken=_names(todo.claim),
+            taken=_names([name for name in todo.claim if name in self._adopted]),
+            waits_for=_names(self._waits_for),
             owned=len(self._adopted),
         )
 
-    def _members_now(self) -> dict[str, dict[str, int]]:
-        """Return the group's members. Between two rechecks, only the new ones are read.
+    def _is_time(self, members: Collection[str], moving: int) -> bool:
+        """Return whether to act now; else `_act_at` says when the lists are read again."""
+        now_ms = time.monotonic_ns() // 1_000_000
+        due_ms = self._joins.act_at_ms(members, moving, now_ms)
+        self._act_at = due_ms / 1000 if due_ms > now_ms else float("inf")
+        return due_ms <= now_ms
 
-        Where a hundred join at once, each of them would read each other's registration a hundred times.
-        """
+    def _check_patience(self) -> None:
+        """Raise RebalanceFailed if others hold this member's partitions for too long. Then it gives back what it has."""
         now = time.monotonic()
-        is_due = now >= self._read_again_at
-        self._members = self._consumers.members(self._group, None if is_due else self._members)
-        if is_due:
-            self._read_again_at = now + self._recheck_ms / 1000
-        return self._members
+        waited = {name: int((now - since) * 1000) for name, (_, since) in self._waits_for.items()}
+        longest = max(waited, key=waited.__getitem__, default=None)
+        if longest is None or waited[longest] < self._patience_ms:
+            return
+        with suppress(CoordinationError):
+            self._give_back(sorted(self._held))
+        why = f"{longest.topic}-{longest.partition} is still another member's"
+        raise RebalanceFailed(self._group, self._consumer_id, waited[longest], why)
 
     def _drop_gone(self, existing: Mapping[str, Collection[int]]) -> None:
         """Take away what is read of topics that were deleted, or deleted and made anew. Nothing of it is committed: the next
@@ -221,34 +259,38 @@ class Rebalancer:
                 log.warning("handover_timed_out", group=self._group, partitions=_names(adopted), after_ms=self._handover_ms)
             for partition in adopted:
                 del self._adopted[partition]
-        for partition in partitions:
-            self._owners.release(self._group, *partition)
-            self._held.discard(partition)
+        if partitions:
+            self._owners.release_many(self._group, partitions)
+            self._held.difference_update(partitions)
 
-    def _claim(self, partitions: "Mapping[TopicPartition, _Adopted]", generation: int) -> None:
-        if not partitions:
+    def _claim_freed(self) -> None:
+        if self._waits_for and not self._stop.wait(GATHER_MS / 1000):
+            self._claim({name: wanted for name, (wanted, _) in self._waits_for.items()})
+
+    def _claim(self, wanted: "Mapping[TopicPartition, _Adopted]") -> None:
+        """Claim partitions and read those that are free; the others are waited for. After an error they are claimed again."""
+        if not wanted:
             return
-        try:
-            for partition in partitions:
-                self._held.add(partition)  # before the call: if the response is lost, the node may be ours
-                if not self._owners.claim(self._group, *partition, self._consumer_id):
-                    self._held.discard(partition)
-                    raise Conflict(partition)
-            registered = {
-                TopicPartition(*name): offset for name, offset in self._offsets.get_many(self._group, partitions).items()
-            }
-            missing = [name for name in partitions if name not in registered]
-            starts = {**registered, **(self._starts(missing) if missing else {})}
-            if self._session.generation != generation:
-                raise Conflict(next(iter(partitions)))  # claimed in a session that is gone
-        except HeadraceError:
-            for partition in partitions:
-                if partition in self._held:
-                    self._owners.release(self._group, *partition)
-                    self._held.discard(partition)
-            raise
-        self._adopted.update(partitions)
-        self._state.assign(starts, committed=registered, generation=generation)
+        self._held.update(wanted)  # before the calls: if a response is lost, the node may be ours
+        owned = self._owners.claim_many(self._group, wanted, self._consumer_id, self._freed)
+        mine = {name: adopted for name, adopted in wanted.items() if name in owned}
+        self._held.difference_update(wanted.keys() - mine.keys())
+        if mine:
+            self._begin_reading(mine)
+        now = time.monotonic()
+        self._waits_for = {
+            name: (adopted, self._waits_for.get(name, (adopted, now))[1]) for name, adopted in wanted.items() if name not in mine
+        }
+
+    def _begin_reading(self, mine: "Mapping[TopicPartition, _Adopted]") -> None:
+        registered = {TopicPartition(*name): offset for name, offset in self._offsets.get_many(self._group, mine).items()}
+        missing = [name for name in mine if name not in registered]
+        starts = {**registered, **(self._starts(missing) if missing else {})}
+        if self._session.generation != self._generation:
+            self.trigger()  # claimed in a session that is gone: claim them again
+            return
+        self._adopted.update(mine)
+        self._state.assign(starts, committed=registered, generation=self._generation)
 
 
 def _names(partitions: Collection[TopicPartition]) -> list[str]:

@@ -6,10 +6,12 @@ import uuid
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.broker.monitoring.metrics_page import PREFIX, TABLE
+from headrace.coordination.consumers import OffsetRegistry
+from headrace.coordination.session import Session
 from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, accepts, eventually, free_port
@@ -58,8 +60,8 @@ def consumed(broker: BrokerProcess, topic: str, count: int) -> None:
         consumer.close()
 
 
-def bytes_on_disk(broker: BrokerProcess, topic: str) -> int:
-    return sum(file.stat().st_size for file in broker.data.glob(f"{topic}-*/*.log"))
+def bytes_on_disk(broker: BrokerProcess, topic: str, partition: str = "*") -> int:
+    return sum(file.stat().st_size for file in broker.data.glob(f"{topic}-{partition}/*.log"))
 
 
 def test_messages_and_bytes_are_those_that_a_client_sent_and_the_disk_holds(
@@ -77,6 +79,31 @@ def test_messages_and_bytes_are_those_that_a_client_sent_and_the_disk_holds(
     assert seen.sum("bytes_out_total", topic=topic) == 0
     consumed(broker, topic, 1_234)
     assert Scrape(http_port).sum("bytes_out_total", topic=topic) >= size
+
+
+def test_groups_of_both_kinds_are_behind_by_what_the_disk_holds_behind_their_offsets(
+    broker: BrokerProcess, http_port: int, topic: str, zookeeper: str
+) -> None:
+    produced(broker, topic, 500)
+    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": f"kafka-{topic}"})
+    places = [TopicPartition(topic, partition, 100) for partition in range(2)]
+    consumer.commit(offsets=places, asynchronous=False)
+    consumer.close()
+    session = Session(zookeeper, name="reader").start()
+    try:
+        OffsetRegistry(session).put_many(f"paper-{topic}", {(topic, 0): 0, ("gone", 0): 5})
+    finally:
+        session.close()
+    size, first = bytes_on_disk(broker, topic), bytes_on_disk(broker, topic, partition="0")
+
+    def seen(group: str) -> float:
+        return sum(Scrape(http_port).all("group_lag_bytes", group=group))
+
+    eventually(lambda: seen(f"kafka-{topic}") == size - 200, what="read anew, after the last reading is not fresh any more")
+    assert seen(f"paper-{topic}") == first
+    assert Scrape(http_port).sum("group_lag_left_out") == 0
+    produced(broker, topic, 100)
+    eventually(lambda: seen(f"kafka-{topic}") == bytes_on_disk(broker, topic) - 200, what="more is written")
 
 
 def test_requests_are_counted_once_with_their_time_and_their_errors(broker: BrokerProcess, http_port: int, topic: str) -> None:

@@ -6,12 +6,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.broker.metrics import LARGEST_BUCKET, UNKNOWN_API, BrokerMetrics, Durations
+from headrace.broker.monitoring.group_lag import LagReading, LagSnapshot
 from headrace.broker.monitoring.metrics_page import PREFIX, TABLE, MetricsPage, Source, buckets, error_name, grouped, of_snapshot
 from headrace.broker.monitoring.metrics_snapshot import PartitionReading, Snapshot
 from headrace.runtime.logs import get_logger
 from headrace.runtime.rate_limited_log import RateLimitedLog
 from headrace.wire.messages import control
 from headrace.wire.messages.answer_bytes import AnswerBytes
+
+NO_LAG = LagSnapshot([], 0)
 
 
 def reading(topic: str, partition: int, messages: int = 1) -> PartitionReading:
@@ -22,7 +25,9 @@ def snapshot(*partitions: PartitionReading) -> Snapshot:
     return Snapshot(list(partitions), 3, 11, 12, [("Stable", 2), ("Empty", 0), ("Stable", 1)], 0)
 
 
-def source(taken: Snapshot | None, metrics: BrokerMetrics | None = None, *, partitions_max: int = 100) -> Source:
+def source(
+    taken: Snapshot | None, metrics: BrokerMetrics | None = None, *, partitions_max: int = 100, lags: LagSnapshot = NO_LAG
+) -> Source:
     return Source(
         broker_id=7,
         data=Path("/"),
@@ -36,6 +41,7 @@ def source(taken: Snapshot | None, metrics: BrokerMetrics | None = None, *, part
         session=lambda: ("unsure", 3),
         is_ready=lambda: False,
         snapshot=lambda: taken,
+        group_lag=lambda: lags,
     )
 
 
@@ -142,6 +148,20 @@ def test_the_bound_is_reached_by_one_partition_too_many() -> None:
     three = [reading("t", number) for number in range(3)]
     assert len(of_snapshot(snapshot(*three), 3)["log_size_bytes"]) == 3
     assert len(of_snapshot(snapshot(*three), 2)["log_size_bytes"]) == 1
+
+
+def test_groups_are_shown_by_partition_up_to_the_bound_then_by_topic_then_together() -> None:
+    lags = LagSnapshot([LagReading(f"g{n}", "t", partition, 10) for n in range(5) for partition in range(2)], 7)
+    name = PREFIX + "group_lag_bytes"
+    shown = scraped(source(None, partitions_max=10, lags=lags))
+    assert shown[name, labels(group="g4", topic="t", partition="1")] == 10
+    assert shown[PREFIX + "group_lag_left_out", labels()] == 7
+    shown = scraped(source(None, partitions_max=9, lags=lags))
+    assert shown[name, labels(group="g4", topic="t", partition="")] == 20
+    shown = scraped(source(None, partitions_max=3, lags=lags))
+    assert shown[name, labels(group="g2", topic="t", partition="")] == 20
+    assert shown[name, labels(group="", topic="", partition="")] == 40
+    assert sum(value for (one, _), value in shown.items() if one == name) == 100, "every byte is in one series"
 
 
 def test_names_follow_prometheus_rules() -> None:

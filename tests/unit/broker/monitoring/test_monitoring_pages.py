@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.monitoring import monitoring_pages as observing
+from headrace.broker.monitoring.group_lag import LagSnapshot
 from headrace.broker.monitoring.monitoring_pages import MonitoringPages, Parts
 from headrace.coordination.standing import SessionState
 from headrace.runtime.monitoring.http_server import Page
@@ -48,6 +49,7 @@ def watched(broker: ServingBroker, session: PlayedSession) -> MonitoringPages:
         flushes=lambda: (broker.maintenance.flush_durations, broker.maintenance.failed_flush_count),
         cold_reads=lambda: (0, 0),
         groups=lambda: [],
+        group_lag=lambda within_ms: LagSnapshot([], 0),
         session=session,
         api_names={0: "Produce"},
     )
