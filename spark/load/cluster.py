@@ -77,13 +77,13 @@ def _watch(context: "SparkContext", wait_s: int, is_over: threading.Event, reaso
             # The driver counts as one of them.
             others = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
             without_s = 0.0 if others > 0 else without_s + _EVERY_S
-            if without_s >= wait_s:
+            if without_s >= wait_s and not reasons:
                 reasons.append(
                     f"the cluster {context.master} gave it no executor for {wait_s} s: look at its master whether workers are "
                     f"alive and have memory and cores free (--conf {_WAIT}=600 waits longer)"
                 )
-                context.cancelAllJobs()
-                return
+            if reasons:
+                context.cancelAllJobs()  # until the block ends: a job that was only planned when others were cancelled comes later
 
 
 def unfit(words: str) -> str:
