@@ -83,7 +83,7 @@ def _watch(context: "SparkContext", wait_s: int, is_over: threading.Event, reaso
                     f"alive and have memory and cores free (--conf {_WAIT}=600 waits longer)"
                 )
             if reasons:
-                context.cancelAllJobs()  # until the block ends: a job that was only planned when others were cancelled comes later
+                context.cancelAllJobs()  # and again, until the block ends: the job may only have been planned the first time
 
 
 def unfit(words: str) -> str:

@@ -153,8 +153,8 @@ def test_executors_whose_python_lacks_packages_are_told_by_name(
 def test_a_cluster_without_workers_is_not_waited_for_for_ever(
     stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault: Spark waits without end, and says so only in its log, while Airflow's slot is taken. Fault: the job was cancelled once,
-    before Spark had it, and then waited without end.
+    """Fault: Spark waits without end, and says so only in its log, while Airflow's slot is taken. Fault: the job was cancelled
+    once, before Spark had it, and then waited without end.
     """
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--conf spark.headrace.executors.wait=1 pyspark-shell")
     with SparkCluster(tmp_path / "empty", workers=0) as empty, pytest.raises(ClusterUnfit, match=r"no executor for 1 s"):
