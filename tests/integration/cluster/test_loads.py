@@ -183,7 +183,8 @@ def test_a_warehouse_in_a_folder_of_another_machine_is_told_before_the_commit(
 def test_a_worker_that_dies_while_its_tasks_run_costs_nothing(
     cluster: SparkCluster, stage: Stage, worlds: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    for name, value in {**worlds[0].environment, "PYSPARK_PYTHON": sys.executable}.items():
+        monkeypatch.setenv(name, value)
     killed: list[int] = []
     load = stage.load_process("--master", cluster.url)
     try:
