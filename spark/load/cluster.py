@@ -77,13 +77,13 @@ def _watch(context: "SparkContext", wait_s: int, is_over: threading.Event, reaso
             # The driver counts as one of them.
             others = int(context._jsc.sc().getExecutorMemoryStatus().size()) - 1
             without_s = 0.0 if others > 0 else without_s + _EVERY_S
-            if without_s >= wait_s:
+            if without_s >= wait_s and not reasons:
                 reasons.append(
                     f"the cluster {context.master} gave it no executor for {wait_s} s: look at its master whether workers are "
                     f"alive and have memory and cores free (--conf {_WAIT}=600 waits longer)"
                 )
-                context.cancelAllJobs()
-                return
+            if reasons:
+                context.cancelAllJobs()  # and again, until the block ends: the job may only have been planned the first time
 
 
 def unfit(words: str) -> str:
