@@ -64,7 +64,7 @@ def test_towards_kafka_whoever_sees_a_record_finds_its_schema_though_the_mirror_
                 for number in range(KILLS):
                     copying.launch()
                     reached = len(arrived(there, topic))
-                    eventually(lambda least=reached: check(there, topic) > least, what="further data", within_ms=90_000)
+                    await_more(copying, topic, reached)
                     eventually(
                         lambda least=15 * (number + 1): len(load.ids) >= least, what="schemas under load", within_ms=60_000
                     )
@@ -116,6 +116,17 @@ class Load:
             self._is_over.wait(0.1)  # a slow machine must not make it a long topic
 
 
+class BeforeItsSchema(Exception):
+    """No AssertionError, which `eventually` takes for 'not yet'."""
+
+
+def await_more(copying: Copying, topic: str, reached: int) -> None:
+    try:
+        eventually(lambda: check(copying.destination, topic) > reached, what="further data", within_ms=120_000)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {copying.trace()}") from None
+
+
 def arrived(cluster: Cluster, topic: str) -> list[int]:
     """Return the schema ids of the records that a reader of committed data sees now."""
     return [struct.unpack(">bI", value[:5])[1] for value in read_all(cluster.address, [(topic, 0)])[topic, 0]]
@@ -129,5 +140,6 @@ def check(cluster: Cluster, topic: str) -> int:
         for value in read_all(cluster.address, [(SCHEMAS_TOPIC, 0)])[SCHEMAS_TOPIC, 0]
         if value is not None and "id" in json.loads(value)
     }
-    assert set(ids) <= known, f"records before their schemas: {sorted(set(ids) - known)}"
+    if not set(ids) <= known:
+        raise BeforeItsSchema(f"records with the ids {sorted(set(ids) - known)}")
     return len(ids)
