@@ -12,7 +12,7 @@ from tests.support.audit_world.truth import truth_of
 from tests.support.audit_world.world import GROUP, World, hear
 
 SINK = "sink:rates"
-HISTORIES = 100 if os.environ.get("HEADRACE_TEST_FAST") else 600
+HISTORIES = 100 if os.environ.get("HEADRACE_TEST_FAST") else 400
 
 
 def alone(verdict: Verdict | None) -> Verdict | None:
