@@ -91,12 +91,13 @@ class Copying:
         for name, values in expected.items():
             got = found[name]
             doubled, missing, strange = len(got) - len(set(got)), len(set(values) - set(got)), len(set(got) - set(values))
-            assert not doubled, f"{name}: {doubled} records twice; {self._trace()}"
-            assert not missing, f"{name}: {missing} of {len(values)} missing, {strange} strange; {self._trace()}"
-            assert not strange, f"{name}: {strange} strange records; {self._trace()}"
+            assert not doubled, f"{name}: {doubled} records twice; {self.trace()}"
+            assert not missing, f"{name}: {missing} of {len(values)} missing, {strange} strange; {self.trace()}"
+            assert not strange, f"{name}: {strange} strange records; {self.trace()}"
             assert got == values, f"{name}: all there, the order is another"
 
-    def _trace(self) -> str:
+    def trace(self) -> str:
+        """Return the mirror's status and the end of its log."""
         return f"status {self.status()}\n{self.mirror.output()[-3000:]}"
 
     def reports(self) -> list[RangeReport]:

@@ -168,3 +168,8 @@ def _drop(index: dict[Any, Any], name: object, one: object) -> None:
         index[name].remove(one)
         if not index[name]:
             del index[name]
+
+
+def has_lost_reports(run: Run) -> bool:
+    """Return whether a report that the run has numbered never arrived."""
+    return bool(run.gaps)

@@ -16,7 +16,7 @@ from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow,
 from .packed_rows import common
 from .runs import Run, RunKey, Runs
 from .tier_log import TierLog
-from .tiers import LIVE, READ_BACK
+from .tiers import LIVE, READ_BACK, is_sink
 from .windows import WINDOW_MS
 
 MOST_SPANS = 100
@@ -109,6 +109,8 @@ class News:
     """Which windows of a topic may have another verdict now."""
 
     windows: set[int] = field(default_factory=set)
+    of_sinks: set[int] = field(default_factory=set)
+    """Windows of which only the rows of sinks may have changed."""
     spans: list[tuple[int, int] | None] = field(default_factory=list)
     """Event times of which every window may be touched; None: all there are."""
 
@@ -336,7 +338,8 @@ class TierReports:
                 book.window(start).redelivered += count
                 journal.put_redelivered(key.topic, start, book.window(start).redelivered)
                 changed.add(start)
-        self._news(key.topic).windows.update(changed)
+        news = self._news(key.topic)
+        (news.of_sinks if is_sink(key.tier) else news.windows).update(changed)
         if is_replaced:
             return Outcome.REPLACED
         return Outcome.ADDED if grew or not was_known else Outcome.REDELIVERED
@@ -347,7 +350,9 @@ class TierReports:
 
     def _log(self, key: LogKey, begins_at: int, now_ms: int) -> TierLog:
         logs = self.book(key.topic).logs
-        if key.tier not in logs:
+        if key.tier not in logs and is_sink(key.tier):
+            self._news(key.topic).of_sinks.update(self.book(key.topic).windows)
+        elif key.tier not in logs:
             self._news(key.topic).add_span(None)
         of_tier = logs.setdefault(key.tier, {})
         if key.partition not in of_tier:

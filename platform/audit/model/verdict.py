@@ -18,7 +18,7 @@ from .differences import MOST_RECORDS, Findings, compare_producers, compare_tier
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
 from .reasons import accepted_by, some, without_address
-from .runs import Run
+from .runs import Run, has_lost_reports
 from .tier_log import TierLog, accounts_for
 from .tiers import LIVE, MIRROR, PRODUCER, TierRule, is_sink
 
@@ -142,7 +142,7 @@ class _Judgement:
             if self._lacks_a_word_of(run):
                 self.retired[run.key.instance] = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
             return
-        if run.gaps:
+        if has_lost_reports(run):
             lost = sum(end - start for start, end in run.gaps)
             self.silent.setdefault(name, f"{lost} of the reports of {name} never arrived")
             return

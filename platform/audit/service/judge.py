@@ -6,7 +6,7 @@ said last is in the store; nothing of a window is kept in memory here. Decides n
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,7 +111,7 @@ class Judge:
     def _judge(self, topic: str) -> None:
         with self._ledger.judging(topic) as (books, news):
             changes, undecided = self._judge_windows(topic, books, news)
-        self._note_look(topic, undecided=undecided, is_news=bool(news.windows or news.spans))
+        self._note_look(topic, undecided=undecided, is_news=bool(news.windows or news.of_sinks or news.spans))
         if changes:
             self._tell(topic, changes)
 
@@ -120,18 +120,17 @@ class Judge:
         book = self._ledger.book(topic)
         window_ms = books.window_ms
         candidates = set(news.windows) | set(stored.undecided(topic))
-        if any(map(is_sink, book.logs)):
-            candidates |= set(stored.with_undecided_sinks(topic))
         if news.spans:
             known = set(book.windows) | set(stored.starts(topic))
             candidates |= {start for start in known if news.touches(start, start + window_ms)}
-        if not candidates:
+        rows_alone = self._with_rows_alone(topic, book.logs, news) - candidates
+        if not candidates and not rows_alone:
             return [], False
         facts = self._ledger.topic_facts(topic)
         now_ms = self._clock.now_ms()
         changes: list[VerdictChange] = []
         undecided = False
-        for start in candidates:
+        for start in (*candidates, *rows_alone):
             before = stored.window(topic, start)
             if start not in book.windows or not book.windows[start].is_mentioned:
                 if before is not None:
@@ -143,7 +142,9 @@ class Judge:
             after = as_json(topic, start, start + window_ms, verdict)
             after["late"] = _late(before, after)
             after["sinks"] = steady(before["sinks"] if before is not None else {}, after["sinks"])
-            undecided |= not verdict.kind.is_final or is_undecided(after)
+            if before is not None and start in rows_alone and before["verdict"] not in UNDECIDED:
+                after = {**before, "redelivered": after["redelivered"], "sinks": after["sinks"]}
+            undecided |= after["verdict"] in UNDECIDED or is_undecided(after)
             if after == before:
                 continue
             stored.put(after, before, now_ms)
@@ -155,6 +156,12 @@ class Judge:
                     self._ledger.settle(topic, start)
         self._ledger.notes.note_changes(changes)
         return changes, undecided
+
+    def _with_rows_alone(self, topic: str, tiers: Collection[str], news: News) -> set[int]:
+        """Return the windows in which the rows of sinks may be others now. Nothing was said that their verdict could hang on."""
+        if not any(map(is_sink, tiers)):
+            return set()
+        return news.of_sinks | set(self._ledger.verdicts.with_undecided_sinks(topic))
 
     def _note_look(self, topic: str, *, undecided: bool, is_news: bool) -> None:
         """Choose when the topic is looked at next though nothing may be new of it."""

@@ -134,6 +134,8 @@ class OpenBooks:
                 news.add_span(None)
             elif to_ms == from_ms:
                 news.windows.add(from_ms)
+            elif to_ms < from_ms:
+                news.of_sinks.add(from_ms)
             else:
                 news.add_span((from_ms, to_ms))
         self._is_loaded = True
@@ -221,6 +223,7 @@ class OpenBooks:
         for topic, news in self._books.news.items():
             self._topics.add(topic)
             rows += [(topic, start, start) for start in news.windows]
+            rows += [(topic, start, start - 1) for start in news.of_sinks]
             rows += [(topic, *(_ALL if span is None else span)) for span in news.spans]
         self._database.put("to_judge", *rows)
 

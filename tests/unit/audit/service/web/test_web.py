@@ -43,6 +43,7 @@ def test_completeness_is_one_object_a_window_with_the_names_that_scripts_rely_on
         "retired": [],
         "reason": "every tier accounts for what the one before it holds",
         "differences": [],
+        "sinks": {},
     }
     assert http.get("/api/completeness").json() == found
     assert http.get("/api/completeness", params={"topic": "nobody"}).json() == []
