@@ -37,17 +37,16 @@ class Quiet:
         return cls(proof.revision, proof.at_ms, {file.path: file.size_bytes for file in proof.files})
 
     def is_untouched(self, table: TopicTable) -> bool:
-        """Return whether every file is there as it was proven, as far as its size and time say."""
-        return all(is_as_proven(table.path_of(path), size, self.at_ms) for path, size in self.files.items())
+        """Return whether every file is there as it was proven, as far as its size and time say. Raises StoreUnreachable."""
+        try:
+            return all(_is_as_proven(table.stat(path), size, self.at_ms) for path, size in self.files.items())
+        except OSError:
+            return False
 
 
-def is_as_proven(path: StorePath, size_bytes: int, at_ms: int) -> bool:
-    """Return whether the file has this size and is older than its proof: then nobody wrote to it. Raises StoreUnreachable."""
-    try:
-        now = path.stat()
-    except OSError:
-        return False
-    return now.st_size == size_bytes and now.st_mtime_ns < at_ms * 1_000_000
+def _is_as_proven(now: Any, size_bytes: int, at_ms: int) -> bool:
+    """Return whether a file has this size and is older than its proof: then nobody wrote to it."""
+    return bool(now.st_size == size_bytes and now.st_mtime_ns < at_ms * 1_000_000)
 
 
 @dataclass(slots=True)

@@ -5,8 +5,9 @@ Bookkeeping, not truth: without it everything is read and reported again, which 
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .file_rows import FileFacts
 from .hours import hour_of_window
@@ -42,14 +43,6 @@ class Counted:
             found.update(facts)
         return found
 
-    def refused_by_hour(self) -> Counter[int]:
-        """Return hour since the epoch → records with a schema that the table cannot hold."""
-        found = Counter[int]()
-        for windows in self.refused.values():
-            for start, count in windows.items():
-                found[hour_of_window(start)] += count
-        return found
-
     def write(self, folder: StorePath) -> None:
         words = {
             "v": VERSION,
@@ -60,6 +53,47 @@ class Counted:
             "refused": self.refused,
         }
         replace(folder / NAME, json.dumps(words).encode())
+
+
+@dataclass(slots=True)
+class CountedView:
+    """What a publish asks of the state: facts are made of those files only that it looks at."""
+
+    files: Mapping[str, FileFacts]
+    differing: Mapping[str, Sequence[int]]
+    refused: Counter[int]
+    """Hour since the epoch → records with a schema that the table cannot hold."""
+
+
+class _Lazily(Mapping[str, FileFacts]):
+    def __init__(self, parts: Iterable[Mapping[str, Any]]) -> None:
+        self._words: dict[str, Any] = {}
+        for one in parts:
+            self._words.update(one)
+
+    def __getitem__(self, path: str) -> FileFacts:
+        return FileFacts.of_json(self._words[path])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._words)
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+
+def view_counted(folder: StorePath) -> CountedView:
+    """Return the state of the table in this folder; an empty one if there is none, or none that can be read."""
+    try:
+        words = json.loads((folder / NAME).read_text())
+        if words["v"] == VERSION:
+            refused = Counter[int]()
+            for windows in words.get("refused", {}).values():
+                for start, count in windows.items():
+                    refused[hour_of_window(int(start))] += count
+            return CountedView(_Lazily([words["others"], *words["runs"].values()]), words["differing"], refused)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return CountedView({}, {}, Counter())
 
 
 def read_counted(folder: StorePath) -> Counted:
