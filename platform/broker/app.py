@@ -14,7 +14,7 @@ from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
 from ..coordination.offset_expiry import OffsetExpiry
-from ..coordination.producer_ids import ProducerIdBlocks, cluster_id
+from ..coordination.producer_ids import ProducerIdBlocks, check_cluster_id, cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock, SystemClock
@@ -139,11 +139,12 @@ class BrokerProcess:
         disk = Worker("disk", loop.post)
         maintenance = Maintenance(loop, disk, choose_flusher(loop), settings, self._clock.now_ms)
         table = PartitionTable()
+        cluster = cluster_id(session)
         topics = Topics(
             data=settings.data,
             broker_id=settings.broker_id,
             defaults=settings.topic_defaults,
-            cluster_id=cluster_id(session).cluster_id,
+            cluster_id=cluster.cluster_id,
             topics=registry,
             brokers=brokers,
             table=table,
@@ -151,6 +152,7 @@ class BrokerProcess:
             now_ms=self._clock.now_ms,
             ask_flush=maintenance.flush,
             dispose=maintenance.dispose,
+            check_cluster=lambda: check_cluster_id(session, cluster),
         )
         pages.doing = "opening logs"
         topics.load()
