@@ -14,7 +14,7 @@ from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
 from ..coordination.offset_expiry import OffsetExpiry
-from ..coordination.producer_ids import ProducerIdBlocks, check_cluster_id, cluster_id
+from ..coordination.producer_ids import ProducerIdBlocks, check_cluster_id, cluster_id, known_cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock, SystemClock
@@ -42,7 +42,7 @@ from .network.server import Server
 from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
-from .partitions.identity import FolderLock, identify
+from .partitions.identity import FolderLock, check_cluster, identify, note_cluster
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
 from .partitions.partition import PartitionTable
@@ -133,13 +133,16 @@ class BrokerProcess:
         )
         session.start(settings.zookeeper_connection_timeout_ms)
         started("ZooKeeper session", session.close)
+        known = known_cluster_id(session)
+        check_cluster(settings.data, None if known is None else known.cluster_id)
+        cluster = cluster_id(session)
+        note_cluster(settings.data, cluster.cluster_id)
         registry, brokers = TopicRegistry(session), BrokerRegistry(session)
 
         zookeeper = Worker("zookeeper", loop.post)
         disk = Worker("disk", loop.post)
         maintenance = Maintenance(loop, disk, choose_flusher(loop), settings, self._clock.now_ms)
         table = PartitionTable()
-        cluster = cluster_id(session)
         topics = Topics(
             data=settings.data,
             broker_id=settings.broker_id,

@@ -125,7 +125,7 @@ class Gate:
     def _look(self, table: TopicTable, counted: CountedView, windows: Collection[int]) -> "_Decided":
         proofs = self._warehouse.proofs(self._topic)
         before, refused, expired = read_settled(table.records_folder), counted.refused, table.expired_through()
-        marks = proofs.marks(up_to_publish=table.last_publish)
+        marks = proofs.last_marks(up_to_publish=table.last_publish)
         seen = look(table, before, marks, asked={*windows, *self._restore})
         busy = {hour for hour in {*seen.busy, *(refused.keys() - seen.quiet.keys())} if not _has_expired(expired, hour)}
         quiet = {hour: one for hour, one in seen.quiet.items() if not _has_expired(expired, hour)}

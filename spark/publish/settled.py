@@ -95,7 +95,7 @@ class Seen:
     """Every other hour of which there is a file or a proof."""
 
 
-def look(table: TopicTable, before: Settled, marks: Mapping[int, list[Mark]], *, asked: Collection[int]) -> Seen:
+def look(table: TopicTable, before: Settled, marks: Mapping[int, Mark], *, asked: Collection[int]) -> Seen:
     """Return what has changed since `before`. `asked`: hours to be looked at whatever has changed."""
     manifests = {branch: table.branch_files(branch).spans(before.manifests[branch]) for branch in BRANCHES}
     known: set[int] = set(marks)
@@ -107,11 +107,10 @@ def look(table: TopicTable, before: Settled, marks: Mapping[int, list[Mark]], *,
     quiet = {
         hour: one
         for hour, one in before.hours.items()
-        if hour not in changed and _is_last(one, marks.get(hour, ())) and one.is_untouched(table)
+        if hour not in changed and _is_last(one, marks.get(hour)) and one.is_untouched(table)
     }
     return Seen(manifests, quiet, known - quiet.keys())
 
 
-def _is_last(quiet: Quiet, marks: Iterable[Mark]) -> bool:
-    last = max(marks, default=None)
+def _is_last(quiet: Quiet, last: Mark | None) -> bool:
     return last is not None and last.revision == quiet.revision and last.verdict not in NOT_PUBLISHED
