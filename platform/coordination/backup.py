@@ -11,13 +11,13 @@ a node.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import paths
 from .errors import CoordinationError
-from .producer_ids import ClusterId, known_cluster_id
+from .producer_ids import ClusterId, drawn_cluster_id, known_cluster_id
 from .session import Session
 from .values import decimal, json_bytes, read_decimal
 
@@ -67,11 +67,38 @@ class Backup:
         return cls(cluster=cluster, next_producer_id=None if following is None else int(following), nodes=nodes)
 
 
-class NotLost(CoordinationError):
-    """The tree is not one that has forgotten its topics."""
+KEPT_FOR_EVER = {"retention.ms": "-1"}
+"""What a topic is set to of which only the folders are known: nothing expires before somebody has said what it was."""
+
+
+def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Mapping[str, Collection[int]]) -> Backup:
+    """Return the copy with the topics of a broker's folders that it lacks. `held`: topic → partitions that have a folder.
+
+    Raises ValueError where another broker has the same partition, or the copy is of another cluster. Pure, but for the prefix of
+    producer ids, which is drawn where no copy has one.
+    """
+    if copy is None:
+        copy = Backup(cluster=drawn_cluster_id(cluster_id), next_producer_id=None)
+    if copy.cluster.cluster_id != cluster_id:
+        raise ValueError(f"the folder is of the cluster {cluster_id}, the file of {copy.cluster.cluster_id}")
+    nodes = dict(copy.nodes)
+    for topic, partitions in held.items():
+        path = paths.topic(topic)
+        new: dict[str, Any] = {"version": 1, "partitions": {}, "config": KEPT_FOR_EVER}
+        words = json.loads(nodes[path]) if path in nodes else new
+        for partition in sorted(partitions):
+            known = words["partitions"].setdefault(str(partition), [broker_id])
+            if known[0] != broker_id:
+                raise ValueError(f"{topic}-{partition} is broker {known[0]}'s, and broker {broker_id} has a folder of it, too")
+        nodes[path] = json_bytes(words).decode()
+    return replace(copy, nodes=nodes)
+
+
+class NotRestored(CoordinationError):
+    """The tree is not one that has forgotten its topics, or the file does not know them all."""
 
     def __init__(self, found: str) -> None:
-        super().__init__(f"this ensemble has not lost its tree: {found}; nothing was written")
+        super().__init__(f"nothing was written: {found}")
 
 
 def export(session: Session) -> Backup:
@@ -85,19 +112,23 @@ def export(session: Session) -> Backup:
 
 
 def restore(session: Session, copy: Backup) -> int:
-    """Write the copy into a tree that has forgotten its topics; return how many nodes were written. Raises NotLost, and
+    """Write the copy into a tree that has forgotten its topics; return how many nodes were written. Raises NotRestored, and
     CoordinationError: then run it once more.
 
     What groups have committed and others have noted since the loss stays: it is newer. Topics of the copy that are there already
     are of an import that was cut off.
     """
+    for topic in copy.topics:
+        found = sorted(map(int, json.loads(copy.nodes[paths.topic(topic)])["partitions"]))
+        if found != list(range(len(found))):
+            raise NotRestored(f"the file has the partitions {found} of {topic}: `headrace zookeeper rebuild` on every broker")
     present = dict(_nodes(session))
     for path, text in present.items():
         if path.startswith(f"{paths.BROKER_TOPICS}/") and copy.nodes.get(path) != text:
-            raise NotLost(f"{path} is not as in the copy, which has {copy.nodes.get(path, 'no such topic')!r}")
+            raise NotRestored(f"{path} is not as in the copy, which has {copy.nodes.get(path, 'no such topic')!r}")
     known = known_cluster_id(session)
     if known == copy.cluster:
-        raise NotLost(f"it is of the cluster {known.cluster_id}, as the copy is")
+        raise NotRestored(f"the ensemble has not lost its tree: it is of the cluster {known.cluster_id}, as the copy is")
     missing = {path: text for path, text in copy.nodes.items() if path not in present}
     session.tree.put_many({path: _later(path, text) for path, text in missing.items()})
     session.tree.put(paths.NEXT_PRODUCER_ID, decimal((copy.next_producer_id or 0) + BEYOND))

@@ -11,7 +11,7 @@ block whose allocation was not confirmed is skipped, never used.
 
 import secrets
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from . import paths
 from .errors import ConnectionUnsure, CoordinationError, UnreadableNode, VersionConflict
@@ -63,15 +63,19 @@ def check_cluster_id(session: Session, mine: ClusterId) -> None:
         raise TreeLost(session.hosts, known)
 
 
+def drawn_cluster_id(name: str | None = None) -> ClusterId:
+    """Return an identity with a prefix of producer ids drawn at random, and a new name unless one is given."""
+    return ClusterId(cluster_id=name or uuid.uuid4().hex, producer_id_prefix=1 + secrets.randbelow((1 << PREFIX_BITS) - 1))
+
+
 def cluster_id(session: Session) -> ClusterId:
     """Return the identity of the chroot's cluster. The first caller draws and writes it."""
     while True:
         known = known_cluster_id(session)
         if known is not None:
             return known
-        drawn = {"cluster_id": uuid.uuid4().hex, "producer_id_prefix": 1 + secrets.randbelow((1 << PREFIX_BITS) - 1)}
         try:
-            session.tree.create(paths.CLUSTER_ID, json_bytes(drawn))
+            session.tree.create(paths.CLUSTER_ID, json_bytes(asdict(drawn_cluster_id())))
         except ConnectionUnsure:
             continue  # read again: the node counts, whoever wrote it; `read` bounds the wait
 

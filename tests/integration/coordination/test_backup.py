@@ -6,7 +6,7 @@ import pytest
 
 from headrace.cli.main import main
 from headrace.coordination import paths
-from headrace.coordination.backup import Backup, NotLost, export, restore
+from headrace.coordination.backup import Backup, NotRestored, export, restore
 from headrace.coordination.errors import CoordinationError
 from headrace.coordination.producer_ids import ProducerIdBlocks, TreeLost
 from headrace.coordination.session import Session
@@ -46,7 +46,7 @@ def test_a_lost_tree_comes_back_and_what_was_issued_since_the_copy_is_not_issued
         assert main(["zookeeper", "export", "--zookeeper", session.hosts, str(file)]) == 0
         copy = Backup.of_json(file.read_text())
         assert (copy, copy.topics) == (export(session), ["clicks", "owners"])
-        with pytest.raises(NotLost, match="as the copy is"):
+        with pytest.raises(NotRestored, match="as the copy is"):
             restore(session, copy)
         issued |= {blocks.next_block().start for _ in range(3)}
         lose(session)
@@ -78,7 +78,7 @@ def test_an_import_that_was_cut_off_is_repeated_and_another_topic_of_the_name_is
         assert topics.list() == ["t0", "t1", "t2"]
         lose(session)
         topics.create("t1", {0: [2]}, {})
-        with pytest.raises(NotLost, match="/brokers/topics/t1 is not as in the copy"):
+        with pytest.raises(NotRestored, match="/brokers/topics/t1 is not as in the copy"):
             restore(session, copy)
         assert topics.list() == ["t1"]
     finally:

@@ -3,6 +3,9 @@
 Clients go on meanwhile; what was sent is known by the ids in the values, what is there is read by confluent-kafka.
 """
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
+from tests.support.zookeeper import ZooKeeperProcess
 from tests.support.zookeeper_ensemble import ZooKeeperEnsemble
 
 from .test_runbooks import PARTITIONS, Sending, headrace, make_topic, values_in
@@ -98,6 +102,38 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
         finally:
             for broker in brokers:
                 broker.kill()
+
+
+def test_without_a_copy_the_topics_are_found_in_the_brokers_folders(tmp_path: Path) -> None:
+    folder, tree = tmp_path / "zookeeper", str(tmp_path / "tree.json")
+    brokers: list[BrokerProcess] = []
+    try:
+        with ZooKeeperProcess(folder) as zookeeper:
+            chroot = f"{zookeeper.address}/live"
+            brokers += [BrokerProcess(tmp_path / f"broker-{one}", chroot, broker_id=one).start() for one in (1, 2)]
+            both = ",".join(broker.address for broker in brokers)
+            make_topic(both, "clicks")
+            sending = Sending(both, "clicks")
+            sending.goes_on()
+            sent = sending.stop()
+            for broker in brokers:
+                assert broker.stop() == 0
+            zookeeper.kill()
+            shutil.rmtree(folder / "data")
+            zookeeper.start()
+            headrace("zookeeper", "rebuild", "--data", str(brokers[0].data), tree)
+            half = [sys.executable, "-m", "headrace.cli.main", "zookeeper", "import", "--zookeeper", chroot, tree]
+            refused = subprocess.run(half, capture_output=True, text=True, timeout=120, check=False)
+            assert (refused.returncode, "the partitions [0, 2] of clicks" in refused.stderr) == (1, True)
+            headrace("zookeeper", "rebuild", "--data", str(brokers[1].data), tree)
+            headrace("zookeeper", "import", "--zookeeper", chroot, tree)
+            for broker in brokers:
+                broker.start()
+            assert values_in(both, "clicks") == sent
+            assert "retention.ms" in headrace("topic", "describe", "clicks", "--bootstrap", both)
+    finally:
+        for broker in brokers:
+            broker.kill()
 
 
 def _starts(broker: BrokerProcess) -> bool:
