@@ -11,7 +11,7 @@ Bookkeeping, not truth: without it every hour is looked at, as a first publish d
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..warehouse.branch_files import Spans, hours_of
 from ..warehouse.proofs import NOT_PUBLISHED, Mark, Proof
@@ -23,9 +23,8 @@ VERSION = 1
 BRANCHES = (LOADS, MAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class Quiet:
-    """A settled hour: its last proof, and its published files by size."""
+class Quiet(NamedTuple):
+    """A settled hour: its last proof, and its published files by size. (A tuple: there are ten thousand of them.)"""
 
     revision: int
     at_ms: int
@@ -37,16 +36,19 @@ class Quiet:
         return cls(proof.revision, proof.at_ms, {file.path: file.size_bytes for file in proof.files})
 
     def is_untouched(self, table: TopicTable) -> bool:
-        """Return whether every file is there as it was proven, as far as its size and time say. Raises StoreUnreachable."""
+        """Return whether every file has the size that was proven and is older than its proof: then nobody wrote to it.
+
+        Raises StoreUnreachable.
+        """
+        at_ns = self.at_ms * 1_000_000
         try:
-            return all(_is_as_proven(table.stat(path), size, self.at_ms) for path, size in self.files.items())
+            for path, size_bytes in self.files.items():
+                now = table.stat(path)
+                if now.st_size != size_bytes or now.st_mtime_ns >= at_ns:
+                    return False
         except OSError:
             return False
-
-
-def _is_as_proven(now: Any, size_bytes: int, at_ms: int) -> bool:
-    """Return whether a file has this size and is older than its proof: then nobody wrote to it."""
-    return bool(now.st_size == size_bytes and now.st_mtime_ns < at_ms * 1_000_000)
+        return True
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class Settled:
         words = {
             "v": VERSION,
             "manifests": self.manifests,
-            "hours": {str(hour): [one.revision, one.at_ms, dict(one.files)] for hour, one in self.hours.items()},
+            "hours": self.hours,
         }
         replace(folder / NAME, json.dumps(words).encode())
 
@@ -74,10 +76,16 @@ def read_settled(folder: StorePath) -> Settled:
             return Settled()
         return Settled(
             manifests={branch: {path: _spans(one) for path, one in words["manifests"][branch].items()} for branch in BRANCHES},
-            hours={int(hour): Quiet(revision, at_ms, dict(files)) for hour, (revision, at_ms, files) in words["hours"].items()},
+            hours={int(hour): _quiet(*one) for hour, one in words["hours"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Settled()
+
+
+def _quiet(revision: int, at_ms: int, files: dict[str, int]) -> Quiet:
+    if type(files) is not dict:
+        raise TypeError(f"{files!r} are no files")
+    return Quiet(revision, at_ms, files)
 
 
 def _spans(words: Iterable[Any]) -> Spans:

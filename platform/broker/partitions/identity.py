@@ -121,7 +121,7 @@ def note_cluster(folder: Path, cluster_id: str) -> None:
     path = folder / CLUSTER
     try:
         if not path.exists():
-            replace_file(path, json.dumps({"cluster_id": cluster_id}).encode())
+            replace_file(path, json.dumps({"cluster_id": cluster_id}).encode(), is_durable=True)
     except OSError as error:
         raise FolderUnusable(folder, error) from error
 
