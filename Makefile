@@ -79,6 +79,9 @@ test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (
 test-stores: install ## Loads into a folder, an object store and a REST catalog, killed on the way (needs Java, PostgreSQL, Go, Maven; ten minutes)
 	$(BIN)/pytest -rs tests/integration/stores
 
+test-runbooks: install ## Runbooks of docs/OPERATIONS.md: upgrade, lost disks, an ensemble of three that loses one disk and all (needs Java; two minutes)
+	$(BIN)/pytest -rs tests/integration/deploy/test_runbooks.py tests/integration/deploy/test_lost_ensemble.py
+
 test-cluster: install ## Loads on a Spark cluster of this machine, by spark-submit, with workers that die (needs Java, PostgreSQL, Go; ten minutes)
 	$(BIN)/pytest -rs tests/integration/cluster
 

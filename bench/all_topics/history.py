@@ -56,6 +56,7 @@ class History:
         self.loads: list[tuple[float, float]] = []
         self.publishes: list[tuple[float, float]] = []
         self.maintenance_s = 0.0
+        self._counted_to = -1
         self._waiting: dict[int, Facts] = {}
 
     def add(self, hour: int) -> None:
@@ -87,12 +88,14 @@ class History:
     def _count(self) -> None:
         records = self.warehouse.existing_table(TOPIC).records_folder
         counted = read_counted(records)
-        counted.runs |= {f"run-{hour:06}": facts for hour, facts in self._waiting.items()}
+        counted.runs |= {f"run-{hour:06}": facts for hour, facts in self._waiting.items() if hour > self._counted_to}
+        self._counted_to = max(self._counted_to, *self._waiting, -1)
         counted.write(records)
 
     def _publish(self) -> None:
         gate = Gate(self.warehouse, TOPIC, lambda topic: [_window(hour) for hour in self._waiting])
-        assert len(gate.publish(wait_ms=0).published) == len(self._waiting)
+        done = gate.publish(wait_ms=0)
+        assert len(done.published) == len(self._waiting), done
         self._waiting = {}
 
     def pretend(self, hours: int) -> None:
@@ -118,6 +121,7 @@ class History:
         Gate(self.warehouse, TOPIC, lambda topic: ()).publish(wait_ms=0)
 
     def maintain(self) -> None:
+        self._count()
         began = time.perf_counter()
         settings = ExpirySettings(max_age_ms=0, min_snapshots=10, grace_ms=0)
         CompactJob(self.warehouse, TOPIC).run()

@@ -15,7 +15,7 @@ from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
-from ..coordination.producer_ids import ProducerIdBlocks, cluster_id
+from ..coordination.producer_ids import ProducerIdBlocks, check_cluster_id, cluster_id, known_cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock, SystemClock
@@ -44,7 +44,7 @@ from .network.server import Server
 from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
-from .partitions.identity import FolderLock, identify
+from .partitions.identity import FolderLock, check_cluster, identify, note_cluster
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
 from .partitions.partition import PartitionTable
@@ -135,6 +135,10 @@ class BrokerProcess:
         )
         session.start(settings.zookeeper_connection_timeout_ms)
         started("ZooKeeper session", session.close)
+        known = known_cluster_id(session)
+        check_cluster(settings.data, None if known is None else known.cluster_id)
+        cluster = cluster_id(session)
+        note_cluster(settings.data, cluster.cluster_id)
         registry, brokers = TopicRegistry(session), BrokerRegistry(session)
 
         zookeeper = Worker("zookeeper", loop.post)
@@ -145,7 +149,7 @@ class BrokerProcess:
             data=settings.data,
             broker_id=settings.broker_id,
             defaults=settings.topic_defaults,
-            cluster_id=cluster_id(session).cluster_id,
+            cluster_id=cluster.cluster_id,
             topics=registry,
             brokers=brokers,
             table=table,
@@ -153,6 +157,7 @@ class BrokerProcess:
             now_ms=self._clock.now_ms,
             ask_flush=maintenance.flush,
             dispose=maintenance.dispose,
+            check_cluster=lambda: check_cluster_id(session, cluster),
         )
         pages.doing = "opening logs"
         topics.load()

@@ -61,6 +61,19 @@ class FolderOfAnotherBroker(BrokerError):
         )
 
 
+class FolderOfAnotherCluster(BrokerError):
+    """The data folder is of a cluster that ZooKeeper does not know: it has lost its tree, or it is another one."""
+
+    def __init__(self, folder: Path, found: str, there: str | None) -> None:
+        self.folder, self.found, self.there = folder, found, there
+        knows = "knows no cluster" if there is None else f"is of the cluster {there}"
+        super().__init__(
+            f"data folder {folder} is of the cluster {found}, and ZooKeeper {knows}: its topics would be made anew, beside the "
+            "logs: `headrace zookeeper import` brings a lost tree back (docs/OPERATIONS.md); delete cluster.json from the folder "
+            "if the logs are to be left aside"
+        )
+
+
 class FolderOfOldFormat(BrokerError):
     """The data folder was written by a release with another log format."""
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "restart": "restart one process of the running platform",
     "demo": "send real events through the pipeline and print the audited result",
     "broker": "run one broker alone",
+    "zookeeper": "copy what ZooKeeper knows into a file, and back after a loss",
     "log": "check, show and repair logs on disk",
     "registry": "run the schema registry",
     "topic": "list, create, describe, configure and delete topics",

@@ -11,7 +11,7 @@ block whose allocation was not confirmed is skipped, never used.
 
 import secrets
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from . import paths
 from .errors import ConnectionUnsure, CoordinationError, UnreadableNode, VersionConflict
@@ -34,19 +34,48 @@ class ClusterId:
     producer_id_prefix: int
 
 
+class TreeLost(CoordinationError):
+    """ZooKeeper has forgotten the cluster, or another one stands there."""
+
+    def __init__(self, hosts: str, known: ClusterId | None) -> None:
+        found = "knows no cluster" if known is None else f"is of the cluster {known.cluster_id}"
+        super().__init__(
+            f"ZooKeeper at {hosts} {found}: it has lost what it knew; this process goes on with what it knows itself: "
+            "`headrace zookeeper import` brings a copy back (docs/OPERATIONS.md)"
+        )
+
+
+def known_cluster_id(session: Session) -> ClusterId | None:
+    """Return the identity of the chroot's cluster, None where none is written. Raises UnreadableNode."""
+    node = session.tree.read(paths.CLUSTER_ID)
+    if node is None:
+        return None
+    match read_json(paths.CLUSTER_ID, node.data):
+        case {"cluster_id": str(name), "producer_id_prefix": int(prefix)} if 0 < prefix < 1 << PREFIX_BITS:
+            return ClusterId(cluster_id=name, producer_id_prefix=prefix)
+    raise UnreadableNode(paths.CLUSTER_ID, node.data, "cluster_id and producer_id_prefix are expected")
+
+
+def check_cluster_id(session: Session, mine: ClusterId) -> None:
+    """Raises TreeLost unless the chroot's cluster is still this one."""
+    known = known_cluster_id(session)
+    if known != mine:
+        raise TreeLost(session.hosts, known)
+
+
+def drawn_cluster_id(name: str | None = None) -> ClusterId:
+    """Return an identity with a prefix of producer ids drawn at random, and a new name unless one is given."""
+    return ClusterId(cluster_id=name or uuid.uuid4().hex, producer_id_prefix=1 + secrets.randbelow((1 << PREFIX_BITS) - 1))
+
+
 def cluster_id(session: Session) -> ClusterId:
     """Return the identity of the chroot's cluster. The first caller draws and writes it."""
     while True:
-        node = session.tree.read(paths.CLUSTER_ID)
-        if node is not None:
-            value = read_json(paths.CLUSTER_ID, node.data)
-            match value:
-                case {"cluster_id": str(name), "producer_id_prefix": int(prefix)} if 0 < prefix < 1 << PREFIX_BITS:
-                    return ClusterId(cluster_id=name, producer_id_prefix=prefix)
-            raise UnreadableNode(paths.CLUSTER_ID, node.data, "cluster_id and producer_id_prefix are expected")
-        drawn = {"cluster_id": uuid.uuid4().hex, "producer_id_prefix": 1 + secrets.randbelow((1 << PREFIX_BITS) - 1)}
+        known = known_cluster_id(session)
+        if known is not None:
+            return known
         try:
-            session.tree.create(paths.CLUSTER_ID, json_bytes(drawn))
+            session.tree.create(paths.CLUSTER_ID, json_bytes(asdict(drawn_cluster_id())))
         except ConnectionUnsure:
             continue  # read again: the node counts, whoever wrote it; `read` bounds the wait
 
@@ -59,11 +88,17 @@ class ProducerIdBlocks:
         if prefix is not None and not 0 < prefix < 1 << PREFIX_BITS:
             raise ValueError(f"producer id prefix {prefix}: 1 to {(1 << PREFIX_BITS) - 1}")
         self._session, self._prefix = session, prefix
+        self._cluster: ClusterId | None = None
 
     def next_block(self) -> range:
-        """Return `BLOCK` ids that no other broker gets. Raises ConnectionUnsure and VersionConflict: call again after either."""
+        """Return `BLOCK` ids that no other broker gets. Raises ConnectionUnsure and VersionConflict: call again after either;
+        TreeLost: a counter that has been lost would issue its ids once more.
+        """
         if self._prefix is None:
-            self._prefix = cluster_id(self._session).producer_id_prefix
+            self._cluster = cluster_id(self._session)
+            self._prefix = self._cluster.producer_id_prefix
+        elif self._cluster is not None:
+            check_cluster_id(self._session, self._cluster)
         tree, path = self._session.tree, paths.NEXT_PRODUCER_ID
         for _ in range(ATTEMPTS):
             node = tree.read(path)

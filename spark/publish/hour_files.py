@@ -1,6 +1,6 @@
 """What one hour's files are on both branches, against its proofs: what is late, what somebody removed, what is spoiled."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,13 +8,14 @@ from pyiceberg.manifest import DataFile
 
 from ..errors import WarehouseError
 from ..source.digest import MODULUS
-from ..warehouse.counted import Facts
-from ..warehouse.file_rows import Rows, join_rows, read_file
+from ..warehouse.file_rows import FileFacts, Rows, join_rows, read_file
 from ..warehouse.proofs import COMPACTED, NOT_PUBLISHED, REMOVED, Proof, ProvenFile, removed_rows
 from ..warehouse.store import StorePath, checksum
 from ..warehouse.topic_table import is_reloaded
 from .gate import HourFacts
 
+Facts = Mapping[str, FileFacts]
+"""Path of a file → what the count has read of it."""
 PathOf = Callable[[DataFile | str], StorePath]
 """Returns the file that a table names."""
 Record = tuple[int, int]

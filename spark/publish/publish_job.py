@@ -22,9 +22,9 @@ from ...runtime.logs import get_logger
 from ..lineage.datasets import HourFact, TableDataset
 from ..lineage.runs import observed_run
 from ..source.digest import MODULUS
-from ..warehouse.counted import Counted, Facts, read_counted
+from ..warehouse.counted import CountedView, view_counted
 from ..warehouse.file_rows import FileFacts, read_file
-from ..warehouse.hours import BEFORE_1970, hour_name, hour_of_name
+from ..warehouse.hours import BEFORE_1970, hour_name, hour_names, hour_of_name
 from ..warehouse.leases import Lease
 from ..warehouse.proofs import ERASED, WITHDRAWN, Proof, ProvenFile, proven_offsets
 from ..warehouse.settings import WarehouseSettings
@@ -34,7 +34,7 @@ from ..warehouse.warehouse import Warehouse
 from . import settings
 from .asking import Ask, AskDays, AskSequences, ask_audit, ask_days_of_audit, ask_for_sequences
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
-from .hour_files import HourFiles, ReadersView, examine
+from .hour_files import Facts, HourFiles, ReadersView, examine
 from .settled import Quiet, Settled, look, read_settled
 
 log = get_logger(__name__)
@@ -110,10 +110,11 @@ class Gate:
             table = self._warehouse.existing_table(self._topic)
             table.look()
             # The audit is asked last: its word is never older than what it is about.
-            counted = read_counted(table.records_folder)
+            expired = table.expired_through()
+            counted = view_counted(table.records_folder)
             windows: dict[int, list[AuditedWindow]] = {}
             for window in sorted(self._ask(self._topic), key=lambda one: one.window_start_ms):
-                if not _has_expired(table, window.hour):
+                if not _has_expired(expired, window.hour):
                     windows.setdefault(window.hour, []).append(window)
             found = self._look(table, counted, windows)
             found.decisions = self._decide(found, windows, despite)
@@ -121,16 +122,16 @@ class Gate:
                 return found
             time.sleep(ASK_EVERY_MS / 1000)
 
-    def _look(self, table: TopicTable, counted: Counted, windows: Collection[int]) -> "_Decided":
+    def _look(self, table: TopicTable, counted: CountedView, windows: Collection[int]) -> "_Decided":
         proofs = self._warehouse.proofs(self._topic)
-        before, refused = read_settled(table.records_folder), counted.refused_by_hour()
-        marks = proofs.marks(up_to_publish=table.last_publish)
+        before, refused, expired = read_settled(table.records_folder), counted.refused, table.expired_through()
+        marks = proofs.last_marks(up_to_publish=table.last_publish)
         seen = look(table, before, marks, asked={*windows, *self._restore})
-        busy = {hour for hour in {*seen.busy, *(refused.keys() - seen.quiet.keys())} if not _has_expired(table, hour)}
-        quiet = {hour: one for hour, one in seen.quiet.items() if not _has_expired(table, hour)}
+        busy = {hour for hour in {*seen.busy, *(refused.keys() - seen.quiet.keys())} if not _has_expired(expired, hour)}
+        quiet = {hour: one for hour, one in seen.quiet.items() if not _has_expired(expired, hour)}
         loads, main = (table.files_by_hour(branch, busy) for branch in (LOADS, MAIN))
         history = proofs.read(up_to_publish=table.last_publish, hours=busy)
-        files = counted.files()
+        files = counted.files
         differing = {start // HOUR_MS for starts in counted.differing.values() for start in starts}
         found = _Decided(table, files, before, Settled(seen.manifests, quiet))
         for hour in sorted(busy):
@@ -209,7 +210,7 @@ class Gate:
             topic=self._topic,
             published=tuple(hour_name(one.hour) for one in named("publish")),
             withdrawn=tuple((hour_name(one.hour), one.reason) for one in named("withdraw")),
-            open_hours=tuple(map(hour_name, opened)),
+            open_hours=hour_names(opened),
             pending=tuple((hour_name(one.hour), one.reason) for one in named("keep") if not one.is_settled),
             shut=tuple((hour_name(one.hour), one.reason) for one in named("shut")),
             complete_through=None if through is None else hour_name(through),
@@ -285,8 +286,7 @@ class _Decided:
             after.write(self.table.records_folder)
 
 
-def _has_expired(table: TopicTable, hour: int) -> bool:
-    through = table.expired_through()
+def _has_expired(through: int | None, hour: int) -> bool:
     return through is not None and max(hour, BEFORE_1970) <= through
 
 

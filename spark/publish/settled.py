@@ -11,7 +11,7 @@ Bookkeeping, not truth: without it every hour is looked at, as a first publish d
 import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..warehouse.branch_files import Spans, hours_of
 from ..warehouse.proofs import NOT_PUBLISHED, Mark, Proof
@@ -23,9 +23,8 @@ VERSION = 1
 BRANCHES = (LOADS, MAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class Quiet:
-    """A settled hour: its last proof, and its published files by size."""
+class Quiet(NamedTuple):
+    """A settled hour: its last proof, and its published files by size. (A tuple: there are ten thousand of them.)"""
 
     revision: int
     at_ms: int
@@ -37,17 +36,19 @@ class Quiet:
         return cls(proof.revision, proof.at_ms, {file.path: file.size_bytes for file in proof.files})
 
     def is_untouched(self, table: TopicTable) -> bool:
-        """Return whether every file is there as it was proven, as far as its size and time say."""
-        return all(is_as_proven(table.path_of(path), size, self.at_ms) for path, size in self.files.items())
+        """Return whether every file has the size that was proven and is older than its proof: then nobody wrote to it.
 
-
-def is_as_proven(path: StorePath, size_bytes: int, at_ms: int) -> bool:
-    """Return whether the file has this size and is older than its proof: then nobody wrote to it. Raises StoreUnreachable."""
-    try:
-        now = path.stat()
-    except OSError:
-        return False
-    return now.st_size == size_bytes and now.st_mtime_ns < at_ms * 1_000_000
+        Raises StoreUnreachable.
+        """
+        at_ns = self.at_ms * 1_000_000
+        try:
+            for path, size_bytes in self.files.items():
+                now = table.stat(path)
+                if now.st_size != size_bytes or now.st_mtime_ns >= at_ns:
+                    return False
+        except OSError:
+            return False
+        return True
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ class Settled:
         words = {
             "v": VERSION,
             "manifests": self.manifests,
-            "hours": {str(hour): [one.revision, one.at_ms, dict(one.files)] for hour, one in self.hours.items()},
+            "hours": self.hours,
         }
         replace(folder / NAME, json.dumps(words).encode())
 
@@ -75,10 +76,16 @@ def read_settled(folder: StorePath) -> Settled:
             return Settled()
         return Settled(
             manifests={branch: {path: _spans(one) for path, one in words["manifests"][branch].items()} for branch in BRANCHES},
-            hours={int(hour): Quiet(revision, at_ms, dict(files)) for hour, (revision, at_ms, files) in words["hours"].items()},
+            hours={int(hour): _quiet(*one) for hour, one in words["hours"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Settled()
+
+
+def _quiet(revision: int, at_ms: int, files: dict[str, int]) -> Quiet:
+    if type(files) is not dict:
+        raise TypeError(f"{files!r} are no files")
+    return Quiet(revision, at_ms, files)
 
 
 def _spans(words: Iterable[Any]) -> Spans:
@@ -96,7 +103,7 @@ class Seen:
     """Every other hour of which there is a file or a proof."""
 
 
-def look(table: TopicTable, before: Settled, marks: Mapping[int, list[Mark]], *, asked: Collection[int]) -> Seen:
+def look(table: TopicTable, before: Settled, marks: Mapping[int, Mark], *, asked: Collection[int]) -> Seen:
     """Return what has changed since `before`. `asked`: hours to be looked at whatever has changed."""
     manifests = {branch: table.branch_files(branch).spans(before.manifests[branch]) for branch in BRANCHES}
     known: set[int] = set(marks)
@@ -108,11 +115,10 @@ def look(table: TopicTable, before: Settled, marks: Mapping[int, list[Mark]], *,
     quiet = {
         hour: one
         for hour, one in before.hours.items()
-        if hour not in changed and _is_last(one, marks.get(hour, ())) and one.is_untouched(table)
+        if hour not in changed and _is_last(one, marks.get(hour)) and one.is_untouched(table)
     }
     return Seen(manifests, quiet, known - quiet.keys())
 
 
-def _is_last(quiet: Quiet, marks: Iterable[Mark]) -> bool:
-    last = max(marks, default=None)
+def _is_last(quiet: Quiet, last: Mark | None) -> bool:
     return last is not None and last.revision == quiet.revision and last.verdict not in NOT_PUBLISHED

@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.table import Table
 
 from .branch_files import spans_of
@@ -181,6 +183,20 @@ class Proofs:
             if publish <= up_to_publish:
                 found.setdefault(hour, []).append(Mark(revision, verdict))
         return found
+
+    def last_marks(self, *, up_to_publish: int) -> dict[int, Mark]:
+        """Return hour → its last revision, fast: ten thousand hours are no loop."""
+        if self._table.current_snapshot() is None:
+            return {}
+        with reaching_store(self._folder):
+            rows = self._table.scan(row_filter=self._of_topic(), selected_fields=("hour", "publish", *Mark._fields)).to_arrow()
+        rows = rows.filter(pc.less_equal(rows["publish"], up_to_publish)).sort_by(
+            [("hour", "ascending"), ("revision", "ascending")]
+        )
+        hours = np.asarray(rows["hour"])
+        last = rows.take(np.flatnonzero(np.append(hours[1:] != hours[:-1], np.ones(min(1, len(hours)), np.bool_))))
+        columns = [last[name].to_pylist() for name in ("hour", *Mark._fields)]
+        return {hour: Mark(revision, verdict) for hour, revision, verdict in zip(*columns, strict=True)}
 
     def _rows(self, hours: Collection[int] | None, wanted: tuple[str, ...]) -> list[dict[str, Any]]:
         with reaching_store(self._folder):

@@ -39,7 +39,12 @@ def path_of(uri: str, s3: S3Settings) -> StorePath:
 
 def local_path(uri: str) -> Path:
     """Return the path of a file's URI on this machine."""
-    return Path("/" + uri.removeprefix("file:").lstrip("/"))
+    return Path(local_name(uri))
+
+
+def local_name(uri: str) -> str:
+    """Return the same as text: for a look at ten thousand files."""
+    return "/" + uri.removeprefix("file:").lstrip("/")
 
 
 def uri_of(path: StorePath) -> str:

@@ -16,6 +16,7 @@ conflicting append, which would load twice; so commits are not retried here, and
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +37,8 @@ from .commits.overwrites import Overwrite
 from .commits.sent_commit import sent
 from .hours import hour_name, hour_of, hour_of_name
 from .load_record import LoadRecord, is_compaction, read_records, runs_of_files
-from .object_path import ObjectPath, S3Settings
-from .store import StorePath, below, path_of, reaching_store, uri_of
+from .object_path import SCHEMES, ObjectPath, S3Settings
+from .store import StorePath, below, local_name, path_of, reaching_store, uri_of
 from .table_columns import widen
 
 LOADS = "loads"
@@ -144,6 +145,10 @@ class TopicTable:
         """Return the file that the table names."""
         found = path_of(file if isinstance(file, str) else file.file_path, self._s3)
         return self._listed.get(str(found), found) if self._listed else found
+
+    def stat(self, uri: str) -> Any:
+        """Return size and time of change of a file that the table names. Raises OSError, StoreUnreachable."""
+        return self.path_of(uri).stat() if uri.startswith(SCHEMES) else os.stat(local_name(uri))
 
     def look(self) -> None:
         """Ask an object store once for all files of the table, so that sizes and times of each need no request of their own."""

@@ -1,5 +1,6 @@
 """Three real ZooKeeper processes as one ensemble, on free loopback ports, their data kept over kills."""
 
+import shutil
 import socket
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ class ZooKeeperEnsemble:
 
     def __init__(self, folder: Path) -> None:
         peers = [(free_port(), free_port()) for _ in range(SERVERS)]
+        self._folder = folder
         self._ports = [free_port() for _ in range(SERVERS)]
         self.address = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         self._servers = [
@@ -26,7 +28,7 @@ class ZooKeeperEnsemble:
         try:
             for server in self._servers:
                 server.start()
-            eventually(lambda: sorted(self.modes()) == ["follower", "follower", "leader"], within_ms=40_000, what="an ensemble")
+            eventually(self._is_whole, within_ms=40_000, what="an ensemble")
         except BaseException:
             self.__exit__()
             raise
@@ -45,6 +47,25 @@ class ZooKeeperEnsemble:
         number = eventually(lambda: self.modes().index("leader") + 1 if "leader" in self.modes() else 0, what="a leader")
         self._servers[number - 1].kill()
         return number
+
+    def lose_disk(self, number: int) -> None:
+        """`kill -9` a server, and leave nothing of what it had stored but who it is."""
+        self._servers[number - 1].kill()
+        data = self._folder / str(number) / "data"
+        shutil.rmtree(data)
+        data.mkdir()
+        (data / "myid").write_text(str(number))
+
+    def lose_all_disks(self) -> None:
+        """Do so with all of them, and return when they serve again, with an empty tree."""
+        for number in range(1, SERVERS + 1):
+            self.lose_disk(number)
+        for server in self._servers:
+            server.start()
+        eventually(self._is_whole, within_ms=40_000, what="an empty ensemble")
+
+    def _is_whole(self) -> bool:
+        return sorted(self.modes()) == ["follower", "follower", "leader"]
 
     def restart(self, number: int) -> None:
         self._servers[number - 1].start()

@@ -1,7 +1,8 @@
 """Which broker and process own a data folder: a lock that one process holds, and a small file with the folder's and broker's ids.
 
 `<data>/broker.json`: {"version": 2, "folder_id": uuid, "broker_id": n}. `<data>/.lock`: held with flock(2) while the process
-lives, so a kill -9 frees it. By the folder id a restarted broker recognises the ZooKeeper node that it left behind."""
+lives, so a kill -9 frees it. By the folder id a restarted broker recognises the ZooKeeper node that it left behind.
+`<data>/cluster.json`: {"cluster_id"}: on an ensemble that has lost its tree no topic is made beside the logs of the same name."""
 
 import fcntl
 import json
@@ -10,8 +11,18 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import FolderDamaged, FolderInUse, FolderOfAnotherBroker, FolderOfOldFormat, FolderUnusable
+from ...runtime.whole_file import replace_file
+from ..errors import (
+    FolderDamaged,
+    FolderInUse,
+    FolderOfAnotherBroker,
+    FolderOfAnotherCluster,
+    FolderOfOldFormat,
+    FolderUnusable,
+)
 from ..log import LOG_FORMAT
+
+CLUSTER = "cluster.json"
 
 
 class FolderLock:
@@ -85,6 +96,34 @@ def identify(folder: Path, broker_id: int) -> FolderIdentity:
     if found.broker_id != broker_id:
         raise FolderOfAnotherBroker(folder, found.broker_id, broker_id)
     return found
+
+
+def check_cluster(folder: Path, there: str | None) -> None:
+    """Return if the folder is of the cluster `there` (None: ZooKeeper knows none), or of none yet.
+
+    Raises: FolderOfAnotherCluster, FolderDamaged; FolderUnusable when it cannot be read.
+    """
+    path = folder / CLUSTER
+    try:
+        found = str(json.loads(path.read_text())["cluster_id"])
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise FolderUnusable(folder, error) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise FolderDamaged(f"{path} cannot be read ({error}): delete it if this folder is of the cluster {there}") from error
+    if found != there:
+        raise FolderOfAnotherCluster(folder, found, there)
+
+
+def note_cluster(folder: Path, cluster_id: str) -> None:
+    """Store of which cluster the folder is. Raises FolderUnusable."""
+    path = folder / CLUSTER
+    try:
+        if not path.exists():
+            replace_file(path, json.dumps({"cluster_id": cluster_id}).encode(), is_durable=True)
+    except OSError as error:
+        raise FolderUnusable(folder, error) from error
 
 
 def _written(path: Path, identity: FolderIdentity) -> FolderIdentity:

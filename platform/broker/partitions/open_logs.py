@@ -76,7 +76,10 @@ class OpenLogs:
         topics: TopicRegistry,
         brokers: BrokerRegistry,
         now_ms: Callable[[], int],
+        check_cluster: Callable[[], None] = lambda: None,
     ) -> None:
+        """`check_cluster` raises CoordinationError if ZooKeeper has lost the tree: then no topic has gone, its node has."""
+        self._check_cluster = check_cluster
         self._data = data
         self._broker_id = broker_id
         self._defaults = defaults
@@ -104,13 +107,16 @@ class OpenLogs:
         names = {name for name in self._topics.list() if name not in self._retiring}
         unread = [name for name in names if name in stale or name not in self._known]
         read = self._topics.read_many(unread)
+        lost = (self._known.keys() - names) | (set(unread) - read.keys())
+        if lost and not is_start:
+            self._check_cluster()
         brokers = {
             broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
             for broker in self._brokers.list()
         }
         for info in read.values():
             self._know(info)
-        for gone in (self._known.keys() - names) | (set(unread) - read.keys()):
+        for gone in lost:
             self._known.pop(gone, None)
         known = self._known
         self._retiring |= {topic for topic, _ in self._open} - known.keys()

@@ -45,8 +45,9 @@ class Topics:
         now_ms: Callable[[], int],
         ask_flush: AskFlush,
         dispose: Callable[[Callable[[], None]], None],
+        check_cluster: Callable[[], None] = lambda: None,
     ) -> None:
-        """`dispose` runs slow work that nothing waits for (deleting files) off the loop."""
+        """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`: see `OpenLogs`."""
         self.catalog = Catalog(cluster_id=cluster_id)
         self._broker_id = broker_id
         self._table = table
@@ -54,7 +55,15 @@ class Topics:
         self._ask_flush = ask_flush
         self._dispose = dispose
         self._jobs = BatchedJobs(worker)
-        self._logs = OpenLogs(data=data, broker_id=broker_id, defaults=defaults, topics=topics, brokers=brokers, now_ms=now_ms)
+        self._logs = OpenLogs(
+            data=data,
+            broker_id=broker_id,
+            defaults=defaults,
+            topics=topics,
+            brokers=brokers,
+            now_ms=now_ms,
+            check_cluster=check_cluster,
+        )
         self._creating: dict[str, list[Done]] = {}
         self._creation = Kind(self._create, self._created, self._not_created)
         self._deletion = Kind(self._unregister, self._unregistered, self._not_unregistered)

@@ -12,10 +12,11 @@ from headrace.broker.errors import (
     FolderDamaged,
     FolderInUse,
     FolderOfAnotherBroker,
+    FolderOfAnotherCluster,
     FolderOfOldFormat,
     FolderUnusable,
 )
-from headrace.broker.partitions.identity import FolderLock, identify
+from headrace.broker.partitions.identity import FolderLock, check_cluster, identify, note_cluster
 
 
 def test_a_folder_keeps_its_id_over_restarts(tmp_path: Path) -> None:
@@ -64,6 +65,21 @@ def test_a_description_that_cannot_be_opened_is_refused_with_its_reason(tmp_path
     (tmp_path / "broker.json").mkdir()
     with pytest.raises(FolderUnusable, match=r"cannot be used: .*Is a directory.*broker.json"):
         identify(tmp_path, 1)
+
+
+def test_a_folder_of_one_cluster_is_not_served_under_another_or_none(tmp_path: Path) -> None:
+    """Fault: on an ensemble that had lost its tree, a client's first record made the topic anew and set its log aside."""
+    check_cluster(tmp_path, None)
+    note_cluster(tmp_path, "one")
+    note_cluster(tmp_path, "two")
+    check_cluster(tmp_path, "one")
+    with pytest.raises(FolderOfAnotherCluster, match="is of the cluster one, and ZooKeeper is of the cluster two"):
+        check_cluster(tmp_path, "two")
+    with pytest.raises(FolderOfAnotherCluster, match=r"ZooKeeper knows no cluster.*headrace zookeeper import"):
+        check_cluster(tmp_path, None)
+    (tmp_path / "cluster.json").write_text("{}")
+    with pytest.raises(FolderDamaged, match="delete it if this folder is of the cluster two"):
+        check_cluster(tmp_path, "two")
 
 
 def test_a_new_folder_on_a_full_disk_is_refused_with_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

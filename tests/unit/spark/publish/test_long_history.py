@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
-from bench.all_topics.history import HOUR_MS, TOGETHER, TOPIC, History
+from bench.all_topics.history import TOGETHER, TOPIC, History
 from headrace.spark.maintenance.compact_job import CompactJob
 from headrace.spark.publish import publish_job
 from headrace.spark.publish.publish_job import Gate
@@ -13,7 +13,7 @@ from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.opened_files import opened_files
 
 FEW = 20
-MANY = FEW + 4 * BIN_HOURS
+MANY = FEW + 5 * BIN_HOURS
 """The same place in its bin."""
 
 
@@ -43,9 +43,10 @@ def test_a_load_and_a_publish_open_the_same_files_whatever_lies_behind(tmp_path:
         assert {kind: many[kind] for kind in ("metadata", "list", "manifest", "data")} == {
             kind: few[kind] for kind in ("metadata", "list", "manifest", "data")
         }
-        assert many["manifest"] > 0
-        assert many["manifest bytes"] < 1.1 * few["manifest bytes"]
-        assert many["data bytes"] < 1.1 * few["data bytes"] + len(histories) * 40 * MANY, "proofs: their numbers only"
+        assert many["manifest bytes"] <= 1.1 * few["manifest bytes"]
+        assert many["data bytes"] <= 1.1 * few["data bytes"] + 1_000 * MANY, "the merged proofs are one file of any length"
+    of_load, of_publish = found[MANY]
+    assert (of_load["manifest"], of_publish["manifest"] > 0) == (0, True)
     # The check that finds them: without the notes everything is opened.
     table = histories[MANY].warehouse.existing_table(TOPIC)
     (table.records_folder / "settled.json").unlink()
@@ -82,10 +83,9 @@ def test_a_compaction_leaves_the_manifests_of_other_bins_as_they_are(tmp_path: P
         return {one.manifest_path for one in history.warehouse.existing_table(TOPIC).branch_files(branch).manifests()}
 
     before = {branch: manifests(branch) for branch in (LOADS, MAIN)}
-    assert [len(some) for some in before.values()] == [5, 5]
+    assert [len(some) for some in before.values()] == [6, 6]
     for hour in range(MANY, MANY + TOGETHER):
         history.add(hour)
     assert len(CompactJob(history.warehouse, TOPIC).run().hours) == TOGETHER
     for branch, some in before.items():
-        assert len(some & manifests(branch)) >= 4
-    assert HOUR_MS == 3_600_000
+        assert len(some & manifests(branch)) >= 5

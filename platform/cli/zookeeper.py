@@ -1,0 +1,101 @@
+"""`headrace zookeeper export` and `import`: a copy of a datacenter's tree, for an ensemble that has lost all its disks."""
+
+import argparse
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..coordination.backup import Backup, export, restore, with_folders
+from ..coordination.session import Session
+from ..runtime.layout import Layout
+from ..runtime.whole_file import replace_file
+from .errors import AskedWrongly
+
+HELP = """Copy what ZooKeeper knows of a datacenter into a file, and back into an ensemble that has lost it: topics with their
+settings and brokers, committed offsets, what audit and mirrors have noted. The records are in the brokers' folders, not here.
+
+example: headrace zookeeper export --zookeeper 127.0.0.1:2181/live tree.json"""
+
+TIMEOUT_MS = 20_000
+_PARTITION = re.compile(r"([A-Za-z0-9._-]+)-(\d+)")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    zookeeper = Layout.from_environment().live_zookeeper
+    actions = parser.add_subparsers(dest="action", required=True, metavar="export|import|rebuild")
+    for name, what in (
+        ("export", "write the tree to a file; run it daily, beside the brokers' own backups"),
+        ("import", "write a file's tree into an ensemble that has lost its own; brokers may live on meanwhile"),
+    ):
+        action = actions.add_parser(
+            name,
+            help=what,
+            description=what,
+            epilog=f"example: headrace zookeeper {name} --zookeeper 127.0.0.1:2181/live tree.json",
+        )
+        action.add_argument("--zookeeper", default=zookeeper, metavar="HOSTS/CHROOT", help="(default %(default)s)")
+        action.add_argument("file", type=Path, help="JSON")
+    what = "add to a file, which need not exist, the topics of a broker's data folder; run it on each broker's machine in turn"
+    example = "example: headrace zookeeper rebuild --data /var/lib/headrace/broker tree.json"
+    rebuild = actions.add_parser("rebuild", help=what, description=what, epilog=example)
+    rebuild.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="a broker's data folder")
+    rebuild.add_argument("file", type=Path, help="JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.action == "rebuild":
+        return _rebuild(arguments.data, arguments.file)
+    session = Session(arguments.zookeeper, name="headrace-zookeeper")
+    if arguments.action == "export":
+        with _open(session):
+            copy = export(session)
+        replace_file(arguments.file, copy.to_json().encode())
+        print(f"{len(copy.nodes)} nodes of cluster {copy.cluster.cluster_id}, {len(copy.topics)} topics, are in {arguments.file}")
+        return 0
+    copy = _read(arguments.file)
+    with _open(session):
+        count = restore(session, copy)
+    print(f"{count} of {len(copy.nodes)} nodes, {len(copy.topics)} topics, are at {arguments.zookeeper} again")
+    print("offsets are those of the copy: groups that were stopped read on from there, and handle what they did since once more")
+    return 0
+
+
+def _rebuild(folder: Path, file: Path) -> int:
+    try:
+        broker_id = int(json.loads((folder / "broker.json").read_text())["broker_id"])
+        cluster_id = str(json.loads((folder / "cluster.json").read_text())["cluster_id"])
+        held: dict[str, list[int]] = {}
+        for found in (_PARTITION.fullmatch(path.name) for path in folder.iterdir() if path.is_dir()):
+            if found is not None:
+                held.setdefault(found[1], []).append(int(found[2]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AskedWrongly(f"{folder} is no data folder of a broker ({type(error).__name__}: {error})") from None
+    before = _read(file) if file.exists() else None
+    try:
+        copy = with_folders(before, cluster_id, broker_id, held)
+    except ValueError as error:
+        raise AskedWrongly(f"{folder}: {error}") from None
+    replace_file(file, copy.to_json().encode())
+    new = ", ".join(sorted(set(copy.topics) - set(before.topics if before is not None else ()))) or "none"
+    print(f"{file} has {len(copy.topics)} topics; new, with settings unknown and `retention.ms=-1`: {new}")
+    return 0
+
+
+def _read(file: Path) -> Backup:
+    try:
+        return Backup.of_json(file.read_text())
+    except FileNotFoundError:
+        raise AskedWrongly(f"there is no file {file}") from None
+    except (OSError, ValueError) as error:
+        raise AskedWrongly(f"{file} is no copy that `headrace zookeeper export` wrote: {error}") from None
+
+
+@contextmanager
+def _open(session: Session) -> Iterator[None]:
+    session.start(TIMEOUT_MS)
+    try:
+        yield
+    finally:
+        session.close()

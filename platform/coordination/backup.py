@@ -1,0 +1,156 @@
+"""A datacenter's tree as one file, for an ensemble that has lost all its disks.
+
+    {"v": 1, "cluster": {"cluster_id", "producer_id_prefix"}, "next_producer_id": n | null, "nodes": {path: text}}
+
+The nodes are the persistent ones that hold something: topics, committed offsets, what audit and mirrors have noted. What lives as
+long as a process (brokers, consumers, owners) registers itself again. The cluster's id is written last: brokers that go on
+without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and leaders'
+epochs go on far behind those of the copy: what was issued since is never issued again. Topics get new ids: these are no part of
+a node.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import paths
+from .errors import CoordinationError
+from .producer_ids import ClusterId, drawn_cluster_id, known_cluster_id
+from .session import Session
+from .values import decimal, json_bytes, read_decimal
+
+VERSION = 1
+ROOTS = (paths.BROKER_TOPICS, paths.CONSUMERS, "/audit", "/mirror", "/leaders")
+PASSED_OVER = re.compile(r"/consumers/[^/]+/(ids|owners)|/leaders/[^/]+/holder")
+"""Below these everything lives as long as a process."""
+LATER_EPOCHS = 1_000_000
+BEYOND = 1_000_000_000_000
+"""More producer ids than are issued between a copy and the loss; the counter has room for 280 losses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """What is copied of a tree."""
+
+    cluster: ClusterId
+    next_producer_id: int | None
+    nodes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> list[str]:
+        begin = f"{paths.BROKER_TOPICS}/"
+        return sorted(path.removeprefix(begin) for path in self.nodes if path.startswith(begin))
+
+    def to_json(self) -> str:
+        cluster = {"cluster_id": self.cluster.cluster_id, "producer_id_prefix": self.cluster.producer_id_prefix}
+        words = {"v": VERSION, "cluster": cluster, "next_producer_id": self.next_producer_id, "nodes": dict(self.nodes)}
+        return json.dumps(words, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> "Backup":
+        """Return what `to_json` wrote. Raises ValueError for anything else."""
+        try:
+            words = json.loads(text)
+            if words["v"] != VERSION:
+                raise ValueError(f"version {words['v']}, {VERSION} is known")
+            cluster = ClusterId(
+                cluster_id=str(words["cluster"]["cluster_id"]), producer_id_prefix=int(words["cluster"]["producer_id_prefix"])
+            )
+            following = words["next_producer_id"]
+            nodes = {str(path): str(value) for path, value in words["nodes"].items()}
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from None
+        if wrong := [path for path in nodes if not path.startswith(tuple(f"{root}/" for root in ROOTS))]:
+            raise ValueError(f"{wrong[0]!r} is no path of the tree that is copied")
+        return cls(cluster=cluster, next_producer_id=None if following is None else int(following), nodes=nodes)
+
+
+KEPT_FOR_EVER = {"retention.ms": "-1"}
+"""What a topic is set to of which only the folders are known: nothing expires before somebody has said what it was."""
+
+
+def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Mapping[str, Collection[int]]) -> Backup:
+    """Return the copy with the topics of a broker's folders that it lacks. `held`: topic → partitions that have a folder.
+
+    Raises ValueError where another broker has the same partition, or the copy is of another cluster. Pure, but for the prefix of
+    producer ids, which is drawn where no copy has one.
+    """
+    if copy is None:
+        copy = Backup(cluster=drawn_cluster_id(cluster_id), next_producer_id=None)
+    if copy.cluster.cluster_id != cluster_id:
+        raise ValueError(f"the folder is of the cluster {cluster_id}, the file of {copy.cluster.cluster_id}")
+    nodes = dict(copy.nodes)
+    for topic, partitions in held.items():
+        path = paths.topic(topic)
+        new: dict[str, Any] = {"version": 1, "partitions": {}, "config": KEPT_FOR_EVER}
+        words = json.loads(nodes[path]) if path in nodes else new
+        for partition in sorted(partitions):
+            known = words["partitions"].setdefault(str(partition), [broker_id])
+            if known[0] != broker_id:
+                raise ValueError(f"{topic}-{partition} is broker {known[0]}'s, and broker {broker_id} has a folder of it, too")
+        nodes[path] = json_bytes(words).decode()
+    return replace(copy, nodes=nodes)
+
+
+class NotRestored(CoordinationError):
+    """The tree is not one that has forgotten its topics, or the file does not know them all."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"nothing was written: {found}")
+
+
+def export(session: Session) -> Backup:
+    """Return the tree's copy. Raises CoordinationError, also where there is no cluster."""
+    cluster = known_cluster_id(session)
+    if cluster is None:
+        raise CoordinationError(f"there is no cluster at {session.hosts}: {paths.CLUSTER_ID} is not there; is the chroot right?")
+    node = session.tree.read(paths.NEXT_PRODUCER_ID)
+    following = None if node is None else read_decimal(paths.NEXT_PRODUCER_ID, node.data)
+    return Backup(cluster=cluster, next_producer_id=following, nodes=dict(_nodes(session)))
+
+
+def restore(session: Session, copy: Backup) -> int:
+    """Write the copy into a tree that has forgotten its topics; return how many nodes were written. Raises NotRestored, and
+    CoordinationError: then run it once more.
+
+    What groups have committed and others have noted since the loss stays: it is newer. Topics of the copy that are there already
+    are of an import that was cut off.
+    """
+    for topic in copy.topics:
+        found = sorted(map(int, json.loads(copy.nodes[paths.topic(topic)])["partitions"]))
+        if found != list(range(len(found))):
+            raise NotRestored(f"the file has the partitions {found} of {topic}: `headrace zookeeper rebuild` on every broker")
+    present = dict(_nodes(session))
+    for path, text in present.items():
+        if path.startswith(f"{paths.BROKER_TOPICS}/") and copy.nodes.get(path) != text:
+            raise NotRestored(f"{path} is not as in the copy, which has {copy.nodes.get(path, 'no such topic')!r}")
+    known = known_cluster_id(session)
+    if known == copy.cluster:
+        raise NotRestored(f"the ensemble has not lost its tree: it is of the cluster {known.cluster_id}, as the copy is")
+    missing = {path: text for path, text in copy.nodes.items() if path not in present}
+    session.tree.put_many({path: _later(path, text) for path, text in missing.items()})
+    session.tree.put(paths.NEXT_PRODUCER_ID, decimal((copy.next_producer_id or 0) + BEYOND))
+    cluster: dict[str, Any] = {
+        "cluster_id": copy.cluster.cluster_id,
+        "producer_id_prefix": copy.cluster.producer_id_prefix,
+    }
+    session.tree.put(paths.CLUSTER_ID, json_bytes(cluster))
+    return len(missing)
+
+
+def _later(path: str, text: str) -> bytes:
+    """Return what a node is to hold: an epoch is none that was in use since the copy was made."""
+    return decimal(int(text) + LATER_EPOCHS) if path.startswith("/leaders/") and text.isdigit() else text.encode()
+
+
+def _nodes(session: Session) -> Iterator[tuple[str, str]]:
+    """Yield path and text of every node that holds something, level by level."""
+    level = list(ROOTS)
+    while level:
+        found = session.tree.read_many(level)
+        yield from ((path, one.data.decode()) for path, one in sorted(found.items()) if one.data)
+        below = session.tree.children_many(level)
+        level = [f"{path}/{name}" for path in level for name in below[path]]
+        level = [path for path in level if not PASSED_OVER.fullmatch(path)]
