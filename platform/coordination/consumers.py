@@ -162,7 +162,7 @@ class OwnerRegistry:
     def has_owners(self, group: str) -> bool:
         """Return whether any partition has an owner in the group."""
         tree, root = self._session.tree, paths.group_owners(group)
-        return any(tree.children_many(f"{root}/{topic}" for topic in tree.children(root)).values())
+        return any(tree.child_count(f"{root}/{topic}") for topic in tree.children(root))
 
     def owners(self, group: str, topic: str) -> dict[int, str]:
         """Return partition -> consumer id, for the partitions that have an owner."""

@@ -97,12 +97,12 @@ class ZooKeeperMembership:
         )
         session.on_change(rebalancer.trigger)
         registry.watch(self._group, rebalancer.trigger, rest_ms=rebalancer.rest_ms)
-        topics.watch(rebalancer.trigger)
+        topics.watch(rebalancer.topics_changed)
 
         def brokers_changed() -> None:
             if on_brokers is not None:
                 on_brokers()
-            rebalancer.trigger()
+            rebalancer.topics_changed()
 
         BrokerRegistry(session).watch(brokers_changed)
 

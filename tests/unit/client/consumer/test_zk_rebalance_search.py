@@ -154,27 +154,31 @@ class Holder:
 class Topics:
     def __init__(self) -> None:
         self.topic_ids: dict[str, Any] = {}
+        self.reads = 0
+        self.during: Callable[[], None] = lambda: None
 
     def read(self) -> dict[str, list[int]]:
+        self.reads += 1
+        self.during()
         return {TOPIC: list(range(PARTITIONS))}
 
 
 class Member:
-    def __init__(self, server: Server, name: str) -> None:
+    def __init__(self, server: Server, name: str, recheck_ms: int = 0) -> None:
         self.name, self.server = name, server
-        self.session, self.holder = PlayedSession(server), Holder()
+        self.session, self.holder, self.topics = PlayedSession(server), Holder(), Topics()
         self.session.tree.expire = self.expire
         self.rebalancer = Rebalancer(
             self.session,  # type: ignore[arg-type]
             self.holder,
-            Topics(),  # type: ignore[arg-type]
+            self.topics,  # type: ignore[arg-type]
             lambda names: dict.fromkeys(names, 0),
             group=GROUP,
             consumer_id=name,
             backoff=Backoff(),
             patience_ms=1 << 40,
             handover_ms=0,
-            recheck_ms=0,
+            recheck_ms=recheck_ms,
         )
 
     def register(self) -> None:
@@ -270,3 +274,29 @@ def check(server: Server, members: list[Member]) -> None:
             node = server.nodes.get(paths.owner(GROUP, *name))
             assert node is not None, f"{member.name} reads {name} without its node"
             assert node.owner_session == member.session.tree.session_id, f"{member.name} reads what another owns"
+
+
+def test_a_change_of_the_group_does_not_read_the_topics_again_and_one_of_the_topics_does_even_while_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, server = Clock(), Server()
+    monkeypatch.setattr(zk_rebalance, "time", clock)
+    member, other = Member(server, "m0", recheck_ms=60_000), Member(server, "m1")
+    member.register()
+    for _ in range(10):
+        clock.now_s += 2
+        other.register()
+        member.rebalancer._rebalance()
+        server.remove(paths.consumer(GROUP, "m1"))
+        member.rebalancer._rebalance()
+    assert (member.topics.reads, len(member.reading())) == (1, PARTITIONS)
+    member.topics.during = member.rebalancer.topics_changed
+    member.rebalancer.topics_changed()
+    member.rebalancer._rebalance()
+    member.topics.during = lambda: None
+    member.rebalancer._rebalance()
+    member.rebalancer._rebalance()
+    assert member.topics.reads == 3
+    clock.now_s += 60
+    member.rebalancer._rebalance()
+    assert member.topics.reads == 4
