@@ -77,6 +77,10 @@ class ConsumerRegistry:
         """Return the group's registered consumers: id -> topic -> number of streams, by sorted id."""
         return self.roll(group).members
 
+    def ids(self, group: str) -> list[str]:
+        """Return the ids of the group's registered consumers, sorted."""
+        return self._session.tree.children(paths.consumer_ids(group))
+
     def roll(self, group: str, before: "Roll | None" = None) -> "Roll":
         """Return the group's members. Of those that were there in the roll `before` and are the same, nothing is read again.
 

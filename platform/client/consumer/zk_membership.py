@@ -79,7 +79,7 @@ class ZooKeeperMembership:
             wait_ms=self._session_timeout_ms * 2,
             on_refused=holder.fail,
         )
-        if self._consumer_id == min(registry.members(self._group), default=self._consumer_id):
+        if self._consumer_id == min(registry.ids(self._group), default=self._consumer_id):
             self._refuse_kafka_clients()
         topics = TopicRegistry(session)
         self.rebalancer = rebalancer = Rebalancer(
