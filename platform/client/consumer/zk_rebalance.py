@@ -281,9 +281,11 @@ class Rebalancer:
                 log.warning("handover_timed_out", group=self._group, partitions=_names(adopted), after_ms=self._handover_ms)
             for partition in adopted:
                 del self._adopted[partition]
-        if partitions:
-            self._owners.release_many(self._group, partitions)
-            self._held.difference_update(partitions)
+            self._owners.release_many(self._group, adopted, claimed_in=self._generation)
+            self._held.difference_update(adopted)
+        if others := [name for name in partitions if name in self._held]:
+            self._owners.release_many(self._group, others)
+            self._held.difference_update(others)
 
     def _claim_freed(self) -> None:
         if self._waits_for and not self._stop.wait(GATHER_MS / 1000):

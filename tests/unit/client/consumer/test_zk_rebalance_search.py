@@ -2,7 +2,7 @@
 dictionary whose answers get lost and whose sessions end, and the clock is a number.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from headrace.coordination import paths
 from headrace.coordination.assignment import assigned_to
 from headrace.coordination.errors import ConnectionUnsure
 from headrace.coordination.node import Listing, Node
+from headrace.coordination.operations import Create, Delete, Operation
 from headrace.coordination.values import json_bytes
 from headrace.errors import HeadraceError
 from headrace.runtime.backoff import Backoff
@@ -104,6 +105,23 @@ class Tree:
             except ConnectionUnsure as error:
                 outcomes[path] = error
         return outcomes
+
+    def transact(self, acts: Sequence[Operation]) -> int | None:
+        def carry_out() -> int | None:
+            for index, act in enumerate(acts):
+                if isinstance(act, Create) == (act.path in self.server.nodes):
+                    return index
+            for act in acts:
+                if isinstance(act, Create):
+                    assert act.ephemeral
+                    self.server.make(act.path, act.data, self.session_id)
+                else:
+                    assert isinstance(act, Delete)
+                    self.server.remove(act.path)
+            return None
+
+        refused: int | None = self._send(carry_out)
+        return refused
 
     def delete_unchanged(self, versions: Mapping[str, int]) -> set[str]:
         return {path for path in versions if self._send(lambda path=path: self.server.remove(path))}  # type: ignore[misc]
