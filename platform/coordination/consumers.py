@@ -6,7 +6,7 @@ Kafka 0.7.2's ZkUtils, under today's names of topic and partition.
 
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from . import paths
@@ -14,12 +14,12 @@ from .committed_offset import CommittedOffset
 from .ephemeral import EphemeralNode
 from .errors import ConsumerIdTaken, CoordinationError, NotRegistered, UnreadableNode, VersionConflict
 from .node import Listing
-from .operations import Check, Create, Operation, Write
+from .operations import Check, Create, Delete, Operation, Write
 from .session import Session
 from .values import decimal, json_bytes, read_json
 
 CHUNK = 500
-"""Offsets of one transaction. The request stays far below the server's limit on its size."""
+"""Offsets, or claims, of one transaction. The request stays far below the server's limit on its size."""
 ATTEMPTS = 5
 
 
@@ -77,6 +77,10 @@ class ConsumerRegistry:
         """Return the group's registered consumers: id -> topic -> number of streams, by sorted id."""
         return self.roll(group).members
 
+    def ids(self, group: str) -> list[str]:
+        """Return the ids of the group's registered consumers, sorted."""
+        return self._session.tree.children(paths.consumer_ids(group))
+
     def roll(self, group: str, before: "Roll | None" = None) -> "Roll":
         """Return the group's members. Of those that were there in the roll `before` and are the same, nothing is read again.
 
@@ -123,7 +127,8 @@ class OwnerRegistry:
         consumer_id: str,
         freed: Callable[[object], None] | None = None,
     ) -> set[tuple[str, int]]:
-        """Return those of the partitions that this session owns now. The calls are pipelined.
+        """Return those of the partitions that this session owns now. They are claimed in one act where all are free, else in
+        pipelined calls.
 
         Raises ConnectionUnsure: then any of them may be owned.
 
@@ -132,6 +137,8 @@ class OwnerRegistry:
         """
         tree, owned = self._session.tree, set[tuple[str, int]]()
         wanted = {paths.owner(group, topic, partition): (topic, partition) for topic, partition in partitions}
+        if len(wanted) > 1 and self._at_once([Create(path=path, data=consumer_id.encode(), ephemeral=True) for path in wanted]):
+            return set(wanted.values())
         for _ in range(ATTEMPTS):
             outcomes = tree.create_many(dict.fromkeys(wanted, consumer_id.encode()), ephemeral=True)
             for error in outcomes.values():
@@ -150,19 +157,30 @@ class OwnerRegistry:
         """Give the partition up. Return False, and change nothing, when this session does not own it."""
         return bool(self.release_many(group, [(topic, partition)]))
 
-    def release_many(self, group: str, partitions: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
-        """Give up those of the partitions that this session owns, and return them. The calls are pipelined."""
+    def release_many(
+        self, group: str, partitions: Collection[tuple[str, int]], *, claimed_in: int | None = None
+    ) -> set[tuple[str, int]]:
+        """Give up those of the partitions that this session owns, and return them. The calls are pipelined.
+
+        `claimed_in`: all were claimed, for certain, under this generation of the session; while it lasts they are given up in one
+        act, without a look at whose they are.
+        """
         wanted = {paths.owner(group, topic, partition): (topic, partition) for topic, partition in partitions}
         tree, generation = self._session.tree, self._session.generation
+        if claimed_in == generation and self._at_once([Delete(path=path) for path in wanted]):
+            return set(wanted.values())
         own = {path: node.version for path, node in tree.read_many(wanted).items() if node.owner_session == tree.session_id}
         if self._session.generation != generation:
             return set()
         return {wanted[path] for path in tree.delete_unchanged(own)}
 
+    def _at_once(self, acts: Sequence[Operation]) -> bool:
+        return 0 < len(acts) <= CHUNK and self._session.tree.transact(acts) is None
+
     def has_owners(self, group: str) -> bool:
         """Return whether any partition has an owner in the group."""
         tree, root = self._session.tree, paths.group_owners(group)
-        return any(tree.children_many(f"{root}/{topic}" for topic in tree.children(root)).values())
+        return any(tree.child_count(f"{root}/{topic}") for topic in tree.children(root))
 
     def owners(self, group: str, topic: str) -> dict[int, str]:
         """Return partition -> consumer id, for the partitions that have an owner."""

@@ -11,7 +11,7 @@ LONGEST_QUIET_MS = 1_000
 """So long after the last join, at most, the partitions are shared out."""
 LONGEST_WAIT_MS = 3_000
 """Joins that never end are acted on so often."""
-LONGEST_REST_MS = 200
+LONGEST_REST_MS = 100
 
 
 def quiet_ms(members: int, moves: int) -> int:
@@ -21,7 +21,7 @@ def quiet_ms(members: int, moves: int) -> int:
 
 def rest_ms(members: int) -> int:
     """Return how long a member lets changes of its group's list gather before it reads the list."""
-    return min(LONGEST_REST_MS, 2 * members)
+    return min(LONGEST_REST_MS, members)
 
 
 class JoinBurst:

@@ -101,6 +101,11 @@ class Tree:
         names, stat = found
         return Listing(names=frozenset(names), created_zxid=stat.czxid, change_count=stat.cversion)
 
+    def child_count(self, path: str) -> int:
+        """Return how many nodes are right below `path`; 0 when it does not exist."""
+        found = self._repeatable("look at", path, lambda: self._client.exists_async(path), absent=None)
+        return 0 if found is None else int(found.numChildren)
+
     def children_many(self, paths: Iterable[str]) -> dict[str, list[str]]:
         """Return the sorted names below each path; an empty list where the node does not exist. The calls are pipelined."""
         found: dict[str, list[str]] = {}

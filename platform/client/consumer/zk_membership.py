@@ -79,7 +79,7 @@ class ZooKeeperMembership:
             wait_ms=self._session_timeout_ms * 2,
             on_refused=holder.fail,
         )
-        if self._consumer_id == min(registry.members(self._group), default=self._consumer_id):
+        if self._consumer_id == min(registry.ids(self._group), default=self._consumer_id):
             self._refuse_kafka_clients()
         topics = TopicRegistry(session)
         self.rebalancer = rebalancer = Rebalancer(
@@ -97,12 +97,12 @@ class ZooKeeperMembership:
         )
         session.on_change(rebalancer.trigger)
         registry.watch(self._group, rebalancer.trigger, rest_ms=rebalancer.rest_ms)
-        topics.watch(rebalancer.trigger)
+        topics.watch(rebalancer.topics_changed)
 
         def brokers_changed() -> None:
             if on_brokers is not None:
                 on_brokers()
-            rebalancer.trigger()
+            rebalancer.topics_changed()
 
         BrokerRegistry(session).watch(brokers_changed)
 

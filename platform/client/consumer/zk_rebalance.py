@@ -106,6 +106,8 @@ class Rebalancer:
         self._joins = JoinBurst()
         self._act_at = float("inf")
         self._lists_due = True
+        self._topics: dict[str, list[int]] | None = None
+        self._read_topics_at = 0.0
         self._woken = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"rebalance-{consumer_id}", daemon=True)
@@ -120,6 +122,11 @@ class Rebalancer:
         """Read the lists again soon; several calls may lead to one reading."""
         self._lists_due = True
         self._woken.set()
+
+    def topics_changed(self) -> None:
+        """Read the topics again, too."""
+        self._topics = None
+        self.trigger()
 
     def rest_ms(self) -> int:
         """Return how long changes of the group's list may gather before they are told."""
@@ -184,7 +191,7 @@ class Rebalancer:
             return  # the session triggers again when it is sure
         self._roll = self._consumers.roll(self._group, self._roll)
         members = self._roll.members
-        existing = self._partitions.read()
+        existing = self._topics_now()
         # A member that is not in the list (its registration is not renewed yet) owns nothing; the watch on the list triggers.
         placed = self._state.place({TopicPartition(*name) for name in assigned_to(self._consumer_id, members, existing)})
         now = {name: _Adopted(stream, self._partitions.topic_ids.get(name.topic)) for name, stream in placed.items()}
@@ -216,6 +223,21 @@ class Rebalancer:
             waits_for=_names(self._waits_for),
             owned=len(self._adopted),
         )
+
+    def _topics_now(self) -> dict[str, list[int]]:
+        """Return the topics' partitions. They are read when they may have changed, and every `recheck_ms`: a large topic is tens
+        of kilobytes, and a group's list changes more often.
+        """
+        now, found = time.monotonic(), self._topics
+        if found is None or now >= self._read_topics_at:
+            self._topics = found = {}  # before it is read: a change that is told meanwhile has it read again
+            try:
+                found.update(self._partitions.read())
+            except BaseException:
+                self._topics = None
+                raise
+            self._read_topics_at = now + self._recheck_ms / 1000
+        return found
 
     def _is_time(self, members: Collection[str], moving: int) -> bool:
         """Return whether to act now; else `_act_at` says when the lists are read again."""
@@ -259,9 +281,11 @@ class Rebalancer:
                 log.warning("handover_timed_out", group=self._group, partitions=_names(adopted), after_ms=self._handover_ms)
             for partition in adopted:
                 del self._adopted[partition]
-        if partitions:
-            self._owners.release_many(self._group, partitions)
-            self._held.difference_update(partitions)
+            self._owners.release_many(self._group, adopted, claimed_in=self._generation)
+            self._held.difference_update(adopted)
+        if others := [name for name in partitions if name in self._held]:
+            self._owners.release_many(self._group, others)
+            self._held.difference_update(others)
 
     def _claim_freed(self) -> None:
         if self._waits_for and not self._stop.wait(GATHER_MS / 1000):

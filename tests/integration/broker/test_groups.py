@@ -4,7 +4,9 @@ fall silent; the broker dies; administrators describe and delete.
 
 import os
 import signal
+import threading
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 
 import confluent_kafka
@@ -16,9 +18,12 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import GroupSubscribedToTopicError
 from kafka.structs import OffsetAndMetadata
 
+from headrace.client.connection import control_plane
+from headrace.client.connection.connection import Connection
+from headrace.client.consumer import zk_membership
 from headrace.client.consumer.zk_consumer import ZooKeeperConsumer
 from headrace.client.consumer.zk_errors import GroupOfKafkaClients
-from headrace.coordination.consumers import OffsetRegistry
+from headrace.coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
 from headrace.coordination.session import Session
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
@@ -233,6 +238,43 @@ def test_a_kafka_client_and_a_paper_consumer_are_kept_apart_whoever_comes_second
         eventually(read_all(texts("y", 12), early), what="read on from what the paper's consumer committed")
         assert sorted(early.values) == sorted(texts("y", 12))
         assert early.errors == []
+
+
+def test_of_the_papers_consumers_one_asks_for_kafka_clients_and_the_others_rely_on_its_partitions(
+    broker: BrokerProcess, topic: str, group: str, zookeeper: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ask = list[str](), control_plane.ask_group_members
+
+    def counted(connection: Connection, name: str) -> tuple[str, list[str]]:
+        asked.append(name)
+        return ask(connection, name)
+
+    monkeypatch.setattr(control_plane, "ask_group_members", counted)
+    with ExitStack() as stack:
+        consumers = [ZooKeeperConsumer(broker.address, zookeeper, group, [topic], consumer_id=name) for name in "abcdef"]
+        for consumer in consumers:
+            stack.enter_context(consumer)
+            threading.Thread(target=list, args=(consumer.stream(),), daemon=True).start()
+            eventually(lambda consumer=consumer: len(consumer.positions()) >= 1, what="it reads")  # type: ignore[misc]
+        assert asked == [group]
+
+
+def test_a_member_that_relies_on_another_one_in_vain_asks_for_itself_and_its_stream_is_told(
+    broker: BrokerProcess, topic: str, group: str, zookeeper: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first by name registers, and then neither asks nor reads."""
+    monkeypatch.setattr(zk_membership, "ADMISSION_MS", 300)
+    session = Session(zookeeper, name="silent").start()
+    try:
+        with Reader(broker, group, topic, **{"client.id": "early bird"}) as early:
+            eventually(lambda: len(early.partitions) == PARTITIONS, what="a Kafka client in the group")
+            ConsumerRegistry(session).register(group, "a", {topic: 1})
+            with ZooKeeperConsumer(broker.address, zookeeper, group, [topic], consumer_id="b") as late:
+                with pytest.raises(GroupOfKafkaClients, match="'early bird'"):
+                    next(late.stream(idle_timeout_ms=20_000))
+                assert OwnerRegistry(session).owners(group, topic) == {}
+    finally:
+        session.close()
 
 
 def test_administrators_list_describe_change_and_delete_groups(broker: BrokerProcess, topic: str, group: str) -> None:

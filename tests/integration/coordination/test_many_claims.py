@@ -32,14 +32,19 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
-def test_free_partitions_are_claimed_with_one_request_each_and_given_back_with_two(
+def test_free_partitions_are_claimed_with_one_request_and_given_back_with_one_where_they_are_surely_its_own(
     open_session: OpenSession, sent: Counter[str]
 ) -> None:
-    owners = OwnerRegistry(open_session())
+    session = open_session()
+    owners = OwnerRegistry(session)
     owners.claim("g", "t", 99, "c-1")  # the parents are there
     sent.clear()
     assert owners.claim_many("g", FIFTY, "c-1") == set(FIFTY)
-    assert sent == {"Create2": 50}
+    assert sent == {"Transaction": 1}
+    sent.clear()
+    assert owners.release_many("g", FIFTY, claimed_in=session.generation) == set(FIFTY)
+    assert sent == {"Transaction": 1}
+    assert owners.claim_many("g", FIFTY, "c-1") == set(FIFTY)
     sent.clear()
     assert owners.release_many("g", FIFTY) == set(FIFTY)
     assert sent == {"GetData": 50, "Delete": 50}
