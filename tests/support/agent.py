@@ -59,6 +59,10 @@ topics = {json.dumps(list(topics))}
         status = read_status(self._status)
         return status is not None and status["state"] == "ready"
 
+    def trace(self) -> str:
+        """Return whether it runs, its status and the end of its log."""
+        return f"running: {self.process.is_running()}; {read_status(self._status)}\n{self.process.output()[-3000:]}"
+
     def say(self, *words: str) -> tuple[int, str]:
         """Run `headrace agent` with an action and its options; return exit code and output."""
         action, *options = words
