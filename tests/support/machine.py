@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
+from pathlib import Path
 
 from bench.harness import far_link
 from tests.support import kafka, rest_catalog, versitygw
@@ -133,6 +134,16 @@ def lacking_rest_catalog() -> str | None:
     return rest_catalog.lacking()
 
 
+@cache
+def lacking_git_history() -> str | None:
+    """Return why no older version of this tree can be had, None where it can."""
+    if shutil.which("git") is None:
+        return "wants git"
+    tree = Path(__file__).resolve().parents[2]
+    done = subprocess.run(["git", "-C", str(tree), "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=False)
+    return None if done.stdout.strip() == str(tree) else f"wants {tree} to be a clone with a git history"
+
+
 NEEDS: Mapping[str, Callable[[], str | None]] = {
     "small disk": lacking_small_disk,
     "mounted disk": lacking_mounted_disk,
@@ -149,6 +160,7 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
     "far line": lacking_far_line,
     "s3": lacking_s3,
     "rest catalog": lacking_rest_catalog,
+    "git history": lacking_git_history,
 }
 """By name: returns what is lacking, None when nothing is."""
 OF_ROOT = ("small disk", "mounted disk", "block disk")

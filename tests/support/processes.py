@@ -74,6 +74,10 @@ class Process:
             )
         return self
 
+    def use(self, environment: Mapping[str, str]) -> None:
+        """Run under these variables, too, from the next start on."""
+        self._environment |= environment
+
     @property
     def pid(self) -> int:
         assert self._child is not None, "not started"

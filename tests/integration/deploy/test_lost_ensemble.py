@@ -16,7 +16,10 @@ from tests.support.processes import eventually
 from tests.support.zookeeper import ZooKeeperProcess
 from tests.support.zookeeper_ensemble import ZooKeeperEnsemble
 
+from .applications import Application, has_each_once_in_order, orders
+from .datacenters import Datacenters
 from .test_runbooks import PARTITIONS, Sending, headrace, make_topic, values_in
+from .versions import this_tree
 
 FORGOTTEN = "it has lost what it knew"
 
@@ -134,6 +137,97 @@ def test_without_a_copy_the_topics_are_found_in_the_brokers_folders(tmp_path: Pa
     finally:
         for broker in brokers:
             broker.kill()
+
+
+def test_a_copy_is_completed_from_the_folders_with_what_was_made_since(tmp_path: Path) -> None:
+    folder, tree = tmp_path / "zookeeper", str(tmp_path / "tree.json")
+    brokers: list[BrokerProcess] = []
+    try:
+        with ZooKeeperProcess(folder) as zookeeper:
+            chroot = f"{zookeeper.address}/live"
+            brokers += [BrokerProcess(tmp_path / f"broker-{one}", chroot, broker_id=one).start() for one in (1, 2)]
+            both = ",".join(broker.address for broker in brokers)
+            make_topic(both, "clicks")
+            headrace("topic", "config", "clicks", "--bootstrap", both, "--set", "retention.ms=987654321")
+            commit(both, [1, 2, 3, 4])
+            headrace("zookeeper", "export", "--zookeeper", chroot, tree)
+            make_topic(both, "later")
+            sending = {topic: Sending(both, topic) for topic in ("clicks", "later")}
+            for one in sending.values():
+                one.goes_on()
+            zookeeper.kill()
+            shutil.rmtree(folder / "data")
+            zookeeper.start()
+            for broker in brokers:
+                headrace("zookeeper", "rebuild", "--data", str(broker.data), tree)
+            headrace("zookeeper", "import", "--zookeeper", chroot, tree)
+            for broker in brokers:
+                assert broker.stop() == 0
+                broker.start()
+                for one in sending.values():
+                    one.goes_on()
+            for topic, one in sending.items():
+                sent = one.stop()
+                assert values_in(both, topic) == sent
+            assert "987654321" in headrace("topic", "describe", "clicks", "--bootstrap", both)
+            assert "retention.ms" in headrace("topic", "describe", "later", "--bootstrap", both)
+            assert committed(both) == [1, 2, 3, 4]
+    finally:
+        for broker in brokers:
+            broker.kill()
+
+
+def test_registry_audit_and_mirror_go_on_when_both_trees_were_lost_and_imported(tmp_path: Path) -> None:
+    trees = {name: str(tmp_path / f"{name}.json") for name in ("live", "offline")}
+    with ZooKeeperEnsemble(tmp_path / "zookeeper") as ensemble:
+        chroots = {name: f"{ensemble.address}/{name}" for name in trees}
+        with Datacenters(tmp_path, ensemble.address, registry=["--zookeeper", chroots["live"]]) as site:
+            live, offline = site.bootstrap, site.offline.address
+            for topic in ("clicks", "orders"):
+                make_topic(live, topic)
+            where = {"bootstrap": live, "registry_url": site.registry.url}
+            application = Application(tmp_path, "shop", this_tree(), **where)
+            try:
+                sending = Sending(live, "clicks")
+                sending.goes_on()
+                ids = [_registered(site, "before")]
+                for name, tree in trees.items():
+                    headrace("zookeeper", "export", "--zookeeper", chroots[name], tree)
+                ensemble.lose_all_disks()
+                sending.goes_on()
+                ensemble.restart(ensemble.kill_leader())
+                for broker in (*site.live, site.offline):
+                    eventually(lambda log=broker: FORGOTTEN in log.log, within_ms=60_000, what=f"told by {broker.log[-2000:]}")
+                sending.goes_on()
+                for name, tree in trees.items():
+                    headrace("zookeeper", "import", "--zookeeper", chroots[name], tree)
+                # Step 4: brokers, registry and mirror; the audit service has nothing in ZooKeeper.
+                for one in (*site.live, site.offline, site.registry, site.mirror):
+                    assert one.process.stop() == 0, one.process.output()[-3000:]
+                    one.start()
+                    sending.goes_on()
+                ids.append(_registered(site, "after"))
+                assert len(set(ids)) == len(ids)
+                logged = {"shop": application.stop()}
+                sent = sending.stop()
+                assert values_in(live, "clicks") == sent
+                assert has_each_once_in_order(orders(live), logged)
+                eventually(lambda: values_in(offline, "clicks") == sent, within_ms=60_000, what="the copy goes on")
+                eventually(lambda: orders(offline) == orders(live), within_ms=60_000, what="the other copy, too")
+                headrace("mirror", "verify", "--from", live, "--to", offline)
+                site.all_complete()
+            finally:
+                application.process.kill()
+
+
+def _registered(site: Datacenters, name: str) -> int:
+    """Register a schema as soon as a registry leads."""
+
+    def found() -> int | None:
+        status, said = site.registry.register(name, {"type": "record", "name": f"R_{name}", "fields": []})
+        return int(said["id"]) if status == 200 else None
+
+    return eventually(found, within_ms=60_000, what=f"a registry that writes; {site.registry.process.output()[-2000:]}") or 0
 
 
 def _starts(broker: BrokerProcess) -> bool:

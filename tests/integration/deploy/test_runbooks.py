@@ -2,7 +2,6 @@
 lost ZooKeeper. What was sent is known by the ids in the values; what is there is read by confluent-kafka.
 """
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -20,6 +19,8 @@ from headrace.runtime.status import read_status
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
 from tests.support.zookeeper import ZooKeeperProcess
+
+from .datacenters import lose_disk
 
 PARTITIONS = 4
 
@@ -130,19 +131,6 @@ class Clusters:
         self._mirrors.append(process.start())
         return process, status
 
-    def lose_disk(self, name: str) -> None:
-        broker = self.brokers[name]
-        broker.kill()
-        shutil.rmtree(broker.data)
-
-        def starts() -> bool:
-            # Until the dead one's session is over, its id is taken: the unit starts it again, as often as it takes.
-            if not broker.process.is_running():
-                broker.launch()
-            return (read_status(broker.folder / "status.json") or {}).get("state") == "ready"
-
-        eventually(starts, within_ms=60_000, what=f"{name} on an empty disk")
-
     def close(self) -> None:
         for process in (*self._mirrors, *(broker.process for broker in self.brokers.values())):
             process.kill()
@@ -174,13 +162,13 @@ def test_a_lost_disk_is_filled_again_from_the_other_cluster(clusters: Clusters) 
     forward, _ = clusters.mirror("live", "offline")
     sending.goes_on()
     # The offline disk: the mirror that runs fills it again.
-    clusters.lose_disk("offline")
+    lose_disk(clusters.brokers["offline"])
     sending.goes_on()
     sent = sending.stop()
     eventually(lambda: values_in(offline, topic) == sent, within_ms=60_000, what="the offline log made anew")
     # The live disk: nobody may write to it until the copy is back, at the offsets that it had.
     forward.stop()
-    clusters.lose_disk("live")
+    lose_disk(clusters.brokers["live"])
     headrace("topic", "config", topic, "--bootstrap", live, "--set", "headrace.mirror=true")
     back, status = clusters.mirror("offline", "live")
     eventually(lambda: values_in(live, topic) == sent, within_ms=60_000, what="the live log made anew")

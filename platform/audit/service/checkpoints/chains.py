@@ -50,10 +50,12 @@ def usable(whole: Sequence[Complete], made: Sequence[str]) -> list[str]:
 def kept(whole: Sequence[Complete]) -> tuple[Mapping[int, int], int] | None:
     """Return from which offsets the audit topic, and from which the checkpoint topic must be kept; None: all of both.
 
-    One damaged checkpoint, whichever it is, then leaves one from which the audit topic can be read on.
+    One damaged checkpoint, whichever it is, then leaves one from which the audit topic can be read on. An audit topic that was
+    lost begins anew: the later checkpoint is the one that stands further ahead in it then.
     """
-    found = list(plans(whole).values())
+    last = [plan[-1].about.audit for plan in plans(whole).values()][-KEPT:]
     bases = [one for one in whole if one.is_base]
     if len(bases) < KEPT:
         return None
-    return found[-KEPT][-1].about.audit, bases[-KEPT].from_offset
+    audit = {partition: min(one.get(partition, 0) for one in last) for partition in last[-1]}
+    return audit, bases[-KEPT].from_offset

@@ -123,6 +123,14 @@ class Checkpointer:
         """Know that the store needs no rebuilding: from now on checkpoints are written."""
         self._may_write = True
 
+    def topics_lost(self) -> None:
+        """Know that the audit topic was lost, and with it perhaps the checkpoints: read what is left of these, and write one.
+
+        Does not wait for one that is being written.
+        """
+        self._complete = self._written_mark = None
+        self._next_ms = self._clock.monotonic_ms()
+
     def _seen(self, deadline_ms: int | None) -> list[Complete]:
         """Return the whole checkpoints that this service can use, the newest last."""
         if self._complete is None:
@@ -209,6 +217,8 @@ class Checkpointer:
             found = self._found(known[-1].last_offset + 1 if known else 0, deadline_ms)
             mine = [one for one in found.complete if one.about.checkpoint == about.checkpoint]
             if not mine:
+                # What is known of the topic may be of one that is gone: the next attempt reads it from its start.
+                self._complete = None
                 reason = found.broken.get(about.checkpoint, "it is not on the topic")
                 raise AuditError(f"the checkpoint {about.checkpoint} was written and cannot be read back: {reason}")
             self._ledger.made_checkpoint(about.checkpoint, period)

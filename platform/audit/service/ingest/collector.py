@@ -14,7 +14,7 @@ from ....runtime.logs import get_logger
 from ....wire.batch.record_batch import iter_records
 from ....wire.errors import WireError
 from ...publisher import see_to_audit_topic
-from ..store.ledger import Ledger, Message
+from ..store.ledger import BatchName, Ledger, Message
 from .reading_thread import ReadingThread
 
 log = get_logger(__name__)
@@ -30,6 +30,9 @@ class Rebuilder(Protocol):
 
     def nothing_lost(self) -> None:
         """Know that the store needs no rebuilding."""
+
+    def topics_lost(self) -> None:
+        """Know that the audit topic is another one than before, or was cut, while the store is whole."""
 
 
 class Collector(ReadingThread):
@@ -59,7 +62,8 @@ class Collector(ReadingThread):
         if at > error.log_start_offset:
             # The topic ends before our position: it was cut, or made anew.
             log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
-            self._ledger.take_reports([], {}, {error.partition: error.log_start_offset})
+            self._ledger.lose_reports({error.partition: error.log_start_offset})
+            self._rebuilder.topics_lost()
         self._offsets = {}
 
     def _tell_recovered(self) -> None:
@@ -84,18 +88,38 @@ class Collector(ReadingThread):
             known = self._ledger.collector_positions()
         else:
             self._rebuilder.nothing_lost()
+        anew = {partition: start for partition, start in starts.items() if self._is_another(partition, start, ends[partition])}
+        if anew:
+            log.error("reports_lost", at=known, log_starts=anew, reason="the audit topic is another one than was read before")
+            self._ledger.lose_reports(anew)
+            self._rebuilder.topics_lost()
+            known = self._ledger.collector_positions()
         lost = {partition: start for partition, start in starts.items() if known.get(partition, 0) < start}
         if lost:
             log.error("reports_lost", at=known, log_starts=lost, reason="no checkpoint holds what the audit topic no longer has")
-            self._ledger.take_reports([], {}, lost)
+            self._ledger.lose_reports(lost)
         self._offsets = {
             TopicPartition(AUDIT_TOPIC, partition): max(known.get(partition, 0), start) for partition, start in starts.items()
         }
+
+    def _is_another(self, partition: int, start: int, end: int) -> bool:
+        """Return whether what was read last is not in the topic, which reaches from `start` to `end`: a disk was lost, and more
+        has come since than there was. (A topic that is shorter than before shows itself.)
+        """
+        tail, at = self._ledger.collector_tail(partition), self._ledger.collector_positions().get(partition, 0)
+        if tail is None or not start <= tail.base_offset < at <= end:
+            return False
+        (fetched,) = self._fetcher.fetch({TopicPartition(AUDIT_TOPIC, partition): tail.base_offset})
+        if fetched.error is not None:
+            raise fetched.error
+        found = next((header for header, _ in fetched.batches if header.next_offset > tail.base_offset), None)
+        return found is not None and (found.base_offset, found.crc) != tail
 
     def _collect(self) -> None:
         asked_ms = self._clock.now_ms()
         messages: list[Message] = []
         next_offsets: dict[int, int] = {}
+        tails: dict[int, BatchName] = {}
         is_at_end = True
         for fetched in self._fetcher.fetch(self._offsets):
             name = TopicPartition(fetched.topic, fetched.partition)
@@ -107,6 +131,7 @@ class Collector(ReadingThread):
             for header, batch in fetched.batches:
                 if header.is_control:
                     continue
+                tails[fetched.partition] = BatchName(header.base_offset, header.crc)
                 try:
                     records = list(iter_records(batch))
                 except WireError as error:
@@ -127,7 +152,7 @@ class Collector(ReadingThread):
                 next_offsets[fetched.partition] = fetched.next_offset
             is_at_end &= fetched.next_offset >= fetched.high_watermark
         if next_offsets:
-            if not self._ledger.take_reports(messages, self._at(), next_offsets):
+            if not self._ledger.take_reports(messages, self._at(), next_offsets, tails):
                 self._offsets = {}  # the books were loaded anew
                 return
             for partition, offset in next_offsets.items():

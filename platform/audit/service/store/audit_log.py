@@ -61,6 +61,14 @@ class AuditLog:
         """Return how many messages on the audit topic were no reports."""
         return int(self._database.fact("malformed") or 0)
 
+    def note_reports_lost(self) -> None:
+        """Count that the audit topic was found without what was to be read next."""
+        self._database.put_fact("reports_lost", self.reports_lost_count() + 1)
+
+    def reports_lost_count(self) -> int:
+        """Return how often that was so."""
+        return int(self._database.fact("reports_lost") or 0)
+
     def note_changes(self, changes: Iterable[VerdictChange]) -> None:
         """Store changes of verdicts."""
         self._append("verdict_changes", list(changes), MOST_CHANGES)

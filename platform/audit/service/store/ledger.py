@@ -29,6 +29,17 @@ HEARING_BREAK_MS = 5_000
 """A pause in hearing the audit topic that is longer than this is a break: nobody counts as silent for the time of it."""
 
 
+TAIL = "collector_tail:"
+"""Begins the name of the fact which batch of the audit topic's partition was read last."""
+
+
+class BatchName(NamedTuple):
+    """By what a batch of the audit topic is known again."""
+
+    base_offset: int
+    crc: int
+
+
 class Message(NamedTuple):
     """One record of the audit topic."""
 
@@ -49,18 +60,41 @@ class Ledger(LogBooks):
         with self._lock:
             return dict(self._collected)
 
-    def take_reports(self, messages: Iterable[Message], from_offsets: Mapping[int, int], next_offsets: Mapping[int, int]) -> bool:
+    def collector_tail(self, partition: int) -> BatchName | None:
+        """Return which batch of the audit topic was read last, None where that is not known."""
+        with self._lock:
+            words = self._database.fact(f"{TAIL}{partition}")
+            return None if words is None else BatchName(*map(int, words.split()))
+
+    def take_reports(
+        self,
+        messages: Iterable[Message],
+        from_offsets: Mapping[int, int],
+        next_offsets: Mapping[int, int],
+        tails: Mapping[int, BatchName] | None = None,
+    ) -> bool:
         """Take in messages of the audit topic and how far it is read, in one transaction; return False (nothing taken) where the
-        books do not stand at `from_offsets`.
+        books do not stand at `from_offsets`. `tails`: which batch of a partition was the last.
 
         A message that is no report is noted, counted and skipped.
         """
         with self._lock:
             if not self._stands_at(from_offsets):
                 return False
-            self._take_reports(messages, next_offsets)
+            with self._changing():
+                self._take_reports(messages, next_offsets)
+                for partition, tail in (tails or {}).items():
+                    self._database.put_fact(f"{TAIL}{partition}", f"{tail.base_offset} {tail.crc}")
             self._collected |= next_offsets
             return True
+
+    def lose_reports(self, next_offsets: Mapping[int, int]) -> None:
+        """Go on in the audit topic at `next_offsets`, and count that reports are gone which nobody had read."""
+        with self._lock:
+            with self._changing():
+                self._take_reports([], next_offsets)
+                self.notes.note_reports_lost()
+            self._collected |= next_offsets
 
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
         return all(self._collected.get(partition, offset) == offset for partition, offset in offsets.items())
@@ -303,4 +337,5 @@ class Ledger(LogBooks):
                 "heard_all_ms": self._heard_all_ms,
                 "listening_since_ms": self._listening_since_ms,
                 "malformed_reports": self.notes.malformed_count(),
+                "reports_lost": self.notes.reports_lost_count(),
             }
