@@ -5,6 +5,7 @@ log all the while. What was sent is known by the numbers in the values; what is 
 """
 
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -12,12 +13,16 @@ import pytest
 from confluent_kafka import Consumer
 
 from tests.support.agent import AgentProcess
-from tests.support.processes import eventually
+from tests.support.processes import Process, eventually
 
 from .applications import Application, has_each_once_in_order, orders
 from .datacenters import Datacenters
 from .test_runbooks import Sending, headrace, make_topic, values_in
 from .versions import FROM, older, this_tree
+
+SINK = "sink:sink-files-orders"
+UPGRADED = 2
+"""Schemas there are once everything is upgraded."""
 
 pytestmark = [pytest.mark.whole, pytest.mark.needs("git history")]
 
@@ -56,6 +61,7 @@ def test_everything_is_upgraded_and_taken_back_one_by_one_under_load_and_nothing
     for one in (*site.processes(), agent):
         one.process.use(before.environment)
     applications: list[Application] = []
+    sink = sink_of(site)
     try:
         with site:
             for topic in ("clicks", "orders"):
@@ -67,15 +73,22 @@ def test_everything_is_upgraded_and_taken_back_one_by_one_under_load_and_nothing
                 applications.append(Application(tmp_path, f"{age}-journal", version, journal=str(agent.journals)))
             sending, group = Sending(site.bootstrap, "clicks"), Group(site.bootstrap, "clicks")
             ids = [registered(site, "made-before")]
-            for version in (after, before):
+            # The last time shows that this version reads what the older one has written into what is this one's.
+            for version in (after, before, after):
                 for one in (*site.processes(), agent):
                     sending.goes_on()
                     assert one.process.stop() == 0, one.process.output()[-3000:]
                     one.process.use(version.environment)
                     one.start()
                 sending.goes_on()
-                ids.append(registered(site, f"made-by-{version.name}"))
+                ids.append(registered(site, f"made-by-{version.name}-{len(ids)}"))
                 assert [site.registry.ask("GET", f"/schemas/ids/{one}")[0] for one in ids] == [200] * len(ids)
+                if version is after and sink.is_running() is False:
+                    sink.start()
+                    eventually(lambda: SINK in rows(site), within_ms=60_000, what=f"its row; {sink.output()[-2000:]}")
+                if len(ids) == UPGRADED:
+                    # What only this version has is stopped before the way back.
+                    assert sink.stop() == 0, sink.output()[-3000:]
             logged = {one.name: one.stop() for one in applications}
             assert min(logged.values()) > 0
             sent = sending.stop()
@@ -89,14 +102,26 @@ def test_everything_is_upgraded_and_taken_back_one_by_one_under_load_and_nothing
             between = ["--from", site.live[0].address, "--to", site.offline.address, "--topics", "clicks,orders"]
             headrace("mirror", "verify", *between)
             site.all_complete()
-            # The older version's books, read by this one.
-            assert site.audit.process.stop() == 0
-            site.audit.process.use(after.environment)
-            site.audit.start()
-            site.all_complete()
+            eventually(lambda: rows(site).get(SINK) == {"COMPLETE"}, within_ms=60_000, what=f"the sink's row; {rows(site)}")
     finally:
-        for process in (agent.process, *(one.process for one in applications)):
+        for process in (sink, agent.process, *(one.process for one in applications)):
             process.kill()
+
+
+def sink_of(site: Datacenters) -> Process:
+    """Return a sink to files, as this tree has it; not started."""
+    words = ["sink", "files", "--topic", "orders", "--folder", str(site.folder / "sink"), "--roll-ms", "500"]
+    words += ["--bootstrap", site.bootstrap, "--registry", site.registry.url]
+    return Process([sys.executable, "-m", "headrace.cli.main", *words], site.folder / "sink.log", this_tree().environment)
+
+
+def rows(site: Datacenters) -> dict[str, set[str]]:
+    """Return what is said of each sink in the windows of `orders`."""
+    found: dict[str, set[str]] = {}
+    for window in site.audit.windows("orders").values():
+        for name, row in window.get("sinks", {}).items():
+            found.setdefault(name, set()).add(row["verdict"])
+    return found
 
 
 def registered(site: Datacenters, name: str) -> int:

@@ -21,7 +21,10 @@ FORMATS = (
 NUMBER = "^_?(LOG_FORMAT|LAYOUT|FORMAT|VERSION) = "
 _SAYS_WHAT_IT_IS = """
 import headrace
-from headrace.runtime import native
+try:
+    from headrace.runtime import native
+except ImportError:
+    native = None
 print(headrace.__file__, getattr(native, "SHAPE", "?"), "C" if getattr(native, "native", None) else "Python")
 """
 
