@@ -5,8 +5,8 @@
 The nodes are the persistent ones that hold something: topics, committed offsets, what audit and mirrors have noted. What lives as
 long as a process (brokers, consumers, owners) registers itself again. The cluster's id is written last: brokers that go on
 without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and leaders'
-epochs go on far behind those of the copy: what was issued since is never issued again. Topics get new ids: these are no part of
-a node.
+epochs go on far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which the copy adds
+to their nodes: to mirrors and to the audit a topic with another id is another topic.
 """
 
 import json
@@ -17,9 +17,11 @@ from typing import Any
 
 from . import paths
 from .errors import CoordinationError
+from .node import Node
 from .producer_ids import ClusterId, drawn_cluster_id, known_cluster_id
 from .session import Session
-from .values import decimal, json_bytes, read_decimal
+from .topic_id import id_word, topic_id
+from .values import decimal, json_bytes, read_decimal, read_json
 
 VERSION = 1
 ROOTS = (paths.BROKER_TOPICS, paths.CONSUMERS, "/audit", "/mirror", "/leaders")
@@ -108,29 +110,30 @@ def export(session: Session) -> Backup:
         raise CoordinationError(f"there is no cluster at {session.hosts}: {paths.CLUSTER_ID} is not there; is the chroot right?")
     node = session.tree.read(paths.NEXT_PRODUCER_ID)
     following = None if node is None else read_decimal(paths.NEXT_PRODUCER_ID, node.data)
-    return Backup(cluster=cluster, next_producer_id=following, nodes=dict(_nodes(session)))
+    return Backup(cluster=cluster, next_producer_id=following, nodes={path: _with_id(path, one) for path, one in _nodes(session)})
 
 
 def restore(session: Session, copy: Backup) -> int:
     """Write the copy into a tree that has forgotten its topics; return how many nodes were written. Raises NotRestored, and
     CoordinationError: then run it once more.
 
-    What groups have committed and others have noted since the loss stays: it is newer. Topics of the copy that are there already
-    are of an import that was cut off.
+    What groups have committed and others have noted since the loss stays: it is newer; but for leaders' epochs, which then began
+    anew. Topics of the copy that are there already are of an import that was cut off.
     """
     for topic in copy.topics:
         found = sorted(map(int, json.loads(copy.nodes[paths.topic(topic)])["partitions"]))
         if found != list(range(len(found))):
             raise NotRestored(f"the file has the partitions {found} of {topic}: `headrace zookeeper rebuild` on every broker")
-    present = dict(_nodes(session))
+    present = {path: one.data.decode() for path, one in _nodes(session)}
     for path, text in present.items():
         if path.startswith(f"{paths.BROKER_TOPICS}/") and copy.nodes.get(path) != text:
             raise NotRestored(f"{path} is not as in the copy, which has {copy.nodes.get(path, 'no such topic')!r}")
     known = known_cluster_id(session)
     if known == copy.cluster:
         raise NotRestored(f"the ensemble has not lost its tree: it is of the cluster {known.cluster_id}, as the copy is")
-    missing = {path: text for path, text in copy.nodes.items() if path not in present}
-    session.tree.put_many({path: _later(path, text) for path, text in missing.items()})
+    wanted = {path: _later(path, text) for path, text in copy.nodes.items()}
+    missing = {path: data for path, data in wanted.items() if path not in present or _is_behind(path, present[path], data)}
+    session.tree.put_many(missing)
     session.tree.put(paths.NEXT_PRODUCER_ID, decimal((copy.next_producer_id or 0) + BEYOND))
     cluster: dict[str, Any] = {
         "cluster_id": copy.cluster.cluster_id,
@@ -140,17 +143,31 @@ def restore(session: Session, copy: Backup) -> int:
     return len(missing)
 
 
+def _is_behind(path: str, text: str, data: bytes) -> bool:
+    """Return whether a leader's epoch was counted from the beginning since the loss: readers refuse such a leader."""
+    return path.startswith("/leaders/") and text.isdigit() and data.isdigit() and int(text) < int(data)
+
+
 def _later(path: str, text: str) -> bytes:
     """Return what a node is to hold: an epoch is none that was in use since the copy was made."""
     return decimal(int(text) + LATER_EPOCHS) if path.startswith("/leaders/") and text.isdigit() else text.encode()
 
 
-def _nodes(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield path and text of every node that holds something, level by level."""
+def _with_id(path: str, node: Node) -> str:
+    """Return a node's text; of a topic's with the topic's id in it."""
+    topic = path.removeprefix(f"{paths.BROKER_TOPICS}/")
+    if topic == path or "topic_id" in (value := read_json(path, node.data)):
+        return node.data.decode()
+    own = topic_id(topic, created_zxid=node.created_zxid, created_ms=node.created_ms)
+    return json_bytes({**value, "topic_id": id_word(own)}).decode()
+
+
+def _nodes(session: Session) -> Iterator[tuple[str, Node]]:
+    """Yield path and node of every one that holds something, level by level."""
     level = list(ROOTS)
     while level:
         found = session.tree.read_many(level)
-        yield from ((path, one.data.decode()) for path, one in sorted(found.items()) if one.data)
+        yield from ((path, one) for path, one in sorted(found.items()) if one.data)
         below = session.tree.children_many(level)
         level = [f"{path}/{name}" for path in level for name in below[path]]
         level = [path for path in level if not PASSED_OVER.fullmatch(path)]

@@ -1,7 +1,7 @@
 """The topic registry: the topics, the brokers of their partitions, and their configuration.
 
-JSON under /brokers/topics/{topic}: {"partitions": {"0": [broker ids]}, "config": {name: value}}; Kafka's own nodes at that path
-have no "config" and are read too.
+JSON under /brokers/topics/{topic}: {"partitions": {"0": [broker ids]}, "config": {name: value}}, and "topic_id" where the node is
+not the one that the topic was created with; Kafka's own nodes at that path have no "config" and are read too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from . import paths
 from .errors import CoordinationError, UnreadableNode, VersionConflict
 from .node import Node
 from .session import Session
-from .topic_id import topic_id
+from .topic_id import id_of_word, id_word, topic_id
 from .values import json_bytes, read_json
 
 ATTEMPTS = 10
@@ -36,6 +36,12 @@ class TopicInfo:
     """The node's version. Two reads of one topic with the same version have the same value."""
     topic_id: UUID
     """Each topic that ever had this name has another id."""
+    is_id_stored: bool = False
+    """The id stands in the node: the topic was brought here from a ZooKeeper that was lost."""
+
+    @property
+    def stored_id(self) -> UUID | None:
+        return self.topic_id if self.is_id_stored else None
 
 
 class TopicRegistry:
@@ -129,7 +135,9 @@ class TopicRegistry:
             if info is None:
                 return False
             try:
-                self._session.tree.write(paths.topic(topic), _write(info.partitions, change(info.config)), version=info.version)
+                self._session.tree.write(
+                    paths.topic(topic), _write(info.partitions, change(info.config), info.stored_id), version=info.version
+                )
             except VersionConflict:
                 continue
             return True
@@ -143,7 +151,7 @@ class TopicRegistry:
                 return False
             together = {**{partition: tuple(ids) for partition, ids in partitions.items()}, **info.partitions}
             try:
-                self._session.tree.write(paths.topic(topic), _write(together, info.config), version=info.version)
+                self._session.tree.write(paths.topic(topic), _write(together, info.config, info.stored_id), version=info.version)
             except VersionConflict:
                 continue
             return True
@@ -184,14 +192,13 @@ class TopicRegistry:
         return end
 
 
-def _write(partitions: Mapping[int, Sequence[int]], config: Mapping[str, str]) -> bytes:
-    return json_bytes(
-        {
-            "version": 1,
-            "partitions": {paths.partition_step(partition): list(ids) for partition, ids in partitions.items()},
-            "config": dict(config),
-        }
-    )
+def _write(partitions: Mapping[int, Sequence[int]], config: Mapping[str, str], stored_id: UUID | None = None) -> bytes:
+    value: dict[str, object] = {
+        "version": 1,
+        "partitions": {paths.partition_step(partition): list(ids) for partition, ids in partitions.items()},
+        "config": dict(config),
+    }
+    return json_bytes(value if stored_id is None else {**value, "topic_id": id_word(stored_id)})
 
 
 def _read(topic: str, node: Node) -> TopicInfo:
@@ -199,6 +206,7 @@ def _read(topic: str, node: Node) -> TopicInfo:
     try:
         partitions = {int(partition): tuple(int(broker) for broker in ids) for partition, ids in value["partitions"].items()}
         config = {str(name): str(setting) for name, setting in value.get("config", {}).items()}
+        stored_id = id_of_word(value["topic_id"]) if "topic_id" in value else None
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UnreadableNode(paths.topic(topic), node.data, f"partitions and config are expected: {error!r}") from None
     return TopicInfo(
@@ -206,5 +214,6 @@ def _read(topic: str, node: Node) -> TopicInfo:
         partitions=dict(sorted(partitions.items())),
         config=config,
         version=node.version,
-        topic_id=topic_id(topic, created_zxid=node.created_zxid, created_ms=node.created_ms),
+        topic_id=stored_id or topic_id(topic, created_zxid=node.created_zxid, created_ms=node.created_ms),
+        is_id_stored=stored_id is not None,
     )

@@ -78,7 +78,9 @@ class OpenLogs:
         now_ms: Callable[[], int],
         check_cluster: Callable[[], None] = lambda: None,
     ) -> None:
-        """`check_cluster` raises CoordinationError if ZooKeeper has lost the tree: then no topic has gone, its node has."""
+        """`check_cluster` raises CoordinationError if ZooKeeper has lost the tree: then no topic has gone, its node has, and none
+        is made.
+        """
         self._check_cluster = check_cluster
         self._data = data
         self._broker_id = broker_id
@@ -133,8 +135,10 @@ class OpenLogs:
     def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], ClusterView]:
         """Register topics. Return for each whether it is new, or why it could not be created; and the topics as they are now.
 
-        Raises: CoordinationError; the outcome is then unknown for all of them.
+        Raises: CoordinationError; the outcome is then unknown for all of them. A tree that was lost gets none: it would stand in
+        the way of the copy.
         """
+        self._check_cluster()
         outcomes: dict[str, Outcome] = {topic: BeingDeleted(topic) for topic in topics if topic in self._retiring}
         wanted = {topic: one for topic, one in topics.items() if topic not in outcomes}
         in_the_way = [topic for topic in wanted if topic not in self._known and self._leftovers(topic, wanted[topic][0])]

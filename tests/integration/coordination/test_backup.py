@@ -1,13 +1,14 @@
 """A tree is copied, lost and brought back; nothing that was issued or committed since is issued or taken back."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
 from headrace.cli.main import main
 from headrace.coordination import paths
 from headrace.coordination.backup import Backup, NotRestored, export, restore
-from headrace.coordination.errors import CoordinationError
+from headrace.coordination.errors import CoordinationError, UnreadableNode
 from headrace.coordination.producer_ids import ProducerIdBlocks, TreeLost
 from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
@@ -53,6 +54,7 @@ def test_a_lost_tree_comes_back_and_what_was_issued_since_the_copy_is_not_issued
         with pytest.raises(TreeLost, match="knows no cluster"):
             blocks.next_block()
         session.tree.put(paths.offset("g", "clicks", 0), b"9")
+        session.tree.put(paths.leader_epoch("registry"), b"1")
         assert main(["zookeeper", "import", "--zookeeper", session.hosts, str(file)]) == 0
         after = export(session)
         assert after.cluster == copy.cluster
@@ -73,7 +75,7 @@ def test_an_import_that_was_cut_off_is_repeated_and_another_topic_of_the_name_is
             topics.create(f"t{number}", {0: [1]}, {})
         copy = export(session)
         lose(session)
-        topics.create("t1", {0: [1]}, {})
+        session.tree.put(paths.topic("t1"), copy.nodes[paths.topic("t1")].encode())
         assert restore(session, copy) == 2
         assert topics.list() == ["t0", "t1", "t2"]
         lose(session)
@@ -83,6 +85,38 @@ def test_an_import_that_was_cut_off_is_repeated_and_another_topic_of_the_name_is
         assert topics.list() == ["t1"]
     finally:
         session.close()
+
+
+def test_a_topic_is_the_same_in_the_tree_that_was_brought_back_and_one_made_later_is_another(session: Session) -> None:
+    """Fault: topics had new ids after an import, so the audit forgot what all tiers had told of them."""
+    session.start()
+    try:
+        topics = TopicRegistry(session)
+        ProducerIdBlocks(session).next_block()
+        topics.create("clicks", {0: [1]}, {})
+        own = id_of(topics, "clicks")
+        for _twice in range(2):
+            copy = export(session)
+            lose(session)
+            restore(session, copy)
+            assert id_of(topics, "clicks") == own
+        topics.set_config("clicks", {"retention.ms": "5"})
+        topics.add_partitions("clicks", {1: [1]})
+        assert id_of(topics, "clicks") == own
+        topics.delete("clicks")
+        topics.create("clicks", {0: [1]}, {})
+        assert id_of(topics, "clicks") != own
+        session.tree.put(paths.topic("odd"), b'{"partitions": {"0": [1]}, "topic_id": "no id"}')
+        with pytest.raises(UnreadableNode, match="odd"):
+            topics.read("odd")
+    finally:
+        session.close()
+
+
+def id_of(topics: TopicRegistry, topic: str) -> UUID:
+    info = topics.read(topic)
+    assert info is not None
+    return info.topic_id
 
 
 OTHER_PATH = '{"v":1,"cluster":{"cluster_id":"a","producer_id_prefix":1},"next_producer_id":1,"nodes":{"/x":"1"}}'

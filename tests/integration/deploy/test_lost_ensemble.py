@@ -191,6 +191,10 @@ def test_registry_audit_and_mirror_go_on_when_both_trees_were_lost_and_imported(
                 sending = Sending(live, "clicks")
                 sending.goes_on()
                 ids = [_registered(site, "before")]
+                for again in range(2):
+                    assert site.registry.process.stop() == 0
+                    site.registry.start()
+                    ids.append(_registered(site, f"before{again}"))
                 for name, tree in trees.items():
                     headrace("zookeeper", "export", "--zookeeper", chroots[name], tree)
                 ensemble.lose_all_disks()

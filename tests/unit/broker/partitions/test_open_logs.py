@@ -1,6 +1,6 @@
 """The logs in the folder follow the topics in ZooKeeper. Real logs; registries are dictionaries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -9,6 +9,7 @@ import pytest
 from headrace.broker.errors import BeingDeleted
 from headrace.broker.partitions.open_logs import ClusterView, OpenLogs
 from headrace.coordination.brokers import BrokerRegistry
+from headrace.coordination.producer_ids import TreeLost
 from headrace.coordination.topics import TopicRegistry
 from tests.support.small_logs import batch
 from tests.unit.broker.partitions.memory_registries import NOW_MS, MemoryBrokers, MemoryRegistry
@@ -19,8 +20,9 @@ def registry() -> MemoryRegistry:
     return MemoryRegistry()
 
 
-def open_logs_on(folder: Path, registry: MemoryRegistry) -> OpenLogs:
+def open_logs_on(folder: Path, registry: MemoryRegistry, check_cluster: Callable[[], None] = lambda: None) -> OpenLogs:
     return OpenLogs(
+        check_cluster=check_cluster,
         data=folder,
         broker_id=1,
         defaults={},
@@ -123,3 +125,22 @@ def test_what_a_deletion_left_that_was_cut_short_does_not_come_back_under_a_new_
     assert [opened.log_end_offset for opened, _ in (*anew.opened.values(), *extended.opened.values())] == [0, 0, 0]
     assert len(list((tmp_path / f"a-0.gone.{NOW_MS}").glob("*.log"))) == 1, "and nothing is erased"
     again.close()
+
+
+def test_a_tree_that_was_lost_gets_no_new_topic(tmp_path: Path, registry: MemoryRegistry) -> None:
+    """Fault: a client that made a topic meanwhile put it into the empty tree, and the copy was refused because of it."""
+    is_lost = False
+
+    def check() -> None:
+        if is_lost:
+            raise TreeLost("zookeeper:2181", None)
+
+    logs = open_logs_on(tmp_path, registry, check)
+    made(logs, "known", 0)
+    registry.delete("known")
+    is_lost = True
+    with pytest.raises(TreeLost, match="headrace zookeeper import"):
+        logs.create({"new": ({0: (1,)}, {}), "known": ({0: (1,)}, {})})
+    assert registry.list() == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["known-0"]
+    logs.close()
