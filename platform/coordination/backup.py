@@ -124,13 +124,13 @@ def restore(session: Session, copy: Backup) -> int:
         found = sorted(map(int, json.loads(copy.nodes[paths.topic(topic)])["partitions"]))
         if found != list(range(len(found))):
             raise NotRestored(f"the file has the partitions {found} of {topic}: `headrace zookeeper rebuild` on every broker")
+    known = known_cluster_id(session)
+    if known == copy.cluster:
+        raise NotRestored(f"the ensemble has not lost its tree: it is of the cluster {known.cluster_id}, as the copy is")
     present = {path: one.data.decode() for path, one in _nodes(session)}
     for path, text in present.items():
         if path.startswith(f"{paths.BROKER_TOPICS}/") and copy.nodes.get(path) != text:
             raise NotRestored(f"{path} is not as in the copy, which has {copy.nodes.get(path, 'no such topic')!r}")
-    known = known_cluster_id(session)
-    if known == copy.cluster:
-        raise NotRestored(f"the ensemble has not lost its tree: it is of the cluster {known.cluster_id}, as the copy is")
     wanted = {path: _later(path, text) for path, text in copy.nodes.items()}
     missing = {path: data for path, data in wanted.items() if path not in present or _is_behind(path, present[path], data)}
     session.tree.put_many(missing)
