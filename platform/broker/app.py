@@ -10,6 +10,7 @@ import threading
 from functools import partial
 
 from .. import __version__
+from ..coordination.backup import export
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
@@ -50,6 +51,7 @@ from .partitions.maintenance import Maintenance
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
+from .partitions.tree_copies import TreeCopies
 from .settings.broker_settings import BrokerSettings
 
 log = get_logger(__name__)
@@ -192,6 +194,14 @@ class BrokerProcess:
             port=settings.advertised_port or settings.port,
             supported=SUPPORTED,
         )
+        copies = TreeCopies(
+            loop,
+            Worker("tree copies", loop.post),
+            lambda: export(session),
+            data=settings.data,
+            cluster_id=cluster.cluster_id,
+            interval_ms=settings.zookeeper_copy_interval_ms,
+        )
         server = Server(loop, Router(broker), settings)
         server.listen()
         started("connections", server.close)
@@ -207,6 +217,7 @@ class BrokerProcess:
             cold_reads=lambda: (cold_reads.count, cold_reads.bytes),
             groups=lambda: [(group.state.value, len(group.members)) for group in groups.all()],
             group_lag=GroupLag(loop, zookeeper, GroupProgress(session), table).take,
+            tree_copied_at=copies.copied_at,
             session=session,
             api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in TABLE.items()}},
         )
@@ -222,6 +233,8 @@ class BrokerProcess:
         started("ZooKeeper worker", zookeeper.stop)
         cold_reads.start()
         started("cold reads", cold_reads.stop)
+        copies.start()
+        started("copies of the tree", copies.stop)
         loop.post(producer_ids.stock_up)
         retention.start()
         spare_the_collector()

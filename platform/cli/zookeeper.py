@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     zookeeper = Layout.from_environment().live_zookeeper
     actions = parser.add_subparsers(dest="action", required=True, metavar="export|import|rebuild")
     for name, what in (
-        ("export", "write the tree to a file; run it daily, beside the brokers' own backups"),
+        ("export", "write the tree to a file; each broker keeps such a copy in its data folder by itself (tree.json)"),
         ("import", "write a file's tree into an ensemble that has lost its own; brokers may live on meanwhile"),
     ):
         action = actions.add_parser(
@@ -37,7 +37,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         )
         action.add_argument("--zookeeper", default=zookeeper, metavar="HOSTS/CHROOT", help="(default %(default)s)")
         action.add_argument("file", type=Path, help="JSON")
-    what = "add to a file, which need not exist, the topics of a broker's data folder; run it on each broker's machine in turn"
+    what = (
+        "add to a file the topics of a broker's data folder; run it on each broker's machine in turn. A file that does not exist "
+        "begins with the copy that the broker keeps in its folder (tree.json), if it has one"
+    )
     example = "example: headrace zookeeper rebuild --data /var/lib/headrace/broker tree.json"
     rebuild = actions.add_parser("rebuild", help=what, description=what, epilog=example)
     rebuild.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="a broker's data folder")
@@ -72,7 +75,8 @@ def _rebuild(folder: Path, file: Path) -> int:
                 held.setdefault(found[1], []).append(int(found[2]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AskedWrongly(f"{folder} is no data folder of a broker ({type(error).__name__}: {error})") from None
-    before = _read(file) if file.exists() else None
+    kept = folder / "tree.json"
+    before = _read(file) if file.exists() else _read(kept) if kept.exists() else None
     try:
         copy = with_folders(before, cluster_id, broker_id, held)
     except ValueError as error:

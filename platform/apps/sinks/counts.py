@@ -5,8 +5,9 @@ the group's offset committed. So a kill repeats reports and leaves none out. Wha
 again but counted as redelivered. The tier is `sink:<group>`.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -139,22 +140,21 @@ class SinkCounts:
 
 def _apart(one: _Partition) -> tuple[dict[int, list[Stretch]], dict[int, list[Stretch]]]:
     """Return what the destination has and what quarantine has, by window."""
-    held = {start: list(_without(stretches, one.refused)) for start, stretches in one.held.items()}
+    refused = sorted(one.refused)
+    held: dict[int, list[Stretch]] = {}
     aside = {start: list(stretches) for start, stretches in one.aside.items()}
     for start, stretches in one.held.items():
         for stretch in stretches:
-            mine = sorted(offset for offset in one.refused if stretch.first <= offset < stretch.end)
+            mine = refused[bisect_left(refused, stretch.first) : bisect_left(refused, stretch.end)]
             if mine:
                 aside.setdefault(start, []).extend(Stretch(offset, 1) for offset in mine)
-    return {start: found for start, found in held.items() if found}, aside
+            if left := _without(stretch, mine):
+                held.setdefault(start, []).extend(left)
+    return held, aside
 
 
-def _without(stretches: Collection[Stretch], refused: Collection[int]) -> Iterator[Stretch]:
-    for stretch in stretches:
-        first = stretch.first
-        for offset in sorted(offset for offset in refused if stretch.first <= offset < stretch.end):
-            if first < offset:
-                yield Stretch(first, offset - first)
-            first = offset + 1
-        if first < stretch.end:
-            yield Stretch(first, stretch.end - first)
+def _without(stretch: Stretch, offsets: Sequence[int]) -> list[Stretch]:
+    """Return the stretch without these offsets, which are in it and in order."""
+    firsts = [stretch.first, *(offset + 1 for offset in offsets)]
+    ends = [*offsets, stretch.end]
+    return [Stretch(first, end - first) for first, end in zip(firsts, ends, strict=True) if first < end]

@@ -91,6 +91,7 @@ TABLE: Mapping[str, Family] = {
     "group_lag_left_out": Family("gauge", (), "Committed offsets that are not read for the lag, because there are too many."),
     "zookeeper_session": Family("gauge", ("state",), "1 for the state of the session: sure, unsure or lost."),
     "zookeeper_sessions_lost_total": Family("counter", (), "Sessions that ended unexpectedly."),
+    "zookeeper_copy_timestamp_seconds": Family("gauge", (), "When the tree was last copied into the data folder."),
 }
 """Every metric except the library's own for the process (`process_*`), without the prefix."""
 
@@ -114,6 +115,7 @@ class Source(NamedTuple):
     is_ready: Callable[[], bool]
     snapshot: Callable[[], Snapshot | None]
     group_lag: Callable[[], LagSnapshot]
+    tree_copied_at: Callable[[], float | None]
 
 
 Samples = Mapping[str, list[tuple[tuple[str, ...], float | Durations]]]
@@ -178,6 +180,7 @@ def of_process(source: Source) -> Samples:
     cold_fetches, cold_bytes = source.cold_reads()
     state, lost = source.session()
     disk = os.statvfs(source.data)
+    copied_at = source.tree_copied_at()
     return {
         "info": [((__version__, str(source.broker_id)), 1)],
         "ready": [((), float(source.is_ready()))],
@@ -200,6 +203,7 @@ def of_process(source: Source) -> Samples:
         "fetches_parked": [((), metrics.parked_fetches)],
         "zookeeper_session": [((one,), float(one == state)) for one in ("sure", "unsure", "lost")],
         "zookeeper_sessions_lost_total": [((), lost)],
+        **({} if copied_at is None else {"zookeeper_copy_timestamp_seconds": [((), copied_at)]}),
     }
 
 

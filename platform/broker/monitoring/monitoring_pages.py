@@ -63,6 +63,8 @@ class Parts:
     groups: metrics_snapshot.Groups
     group_lag: Callable[[int], LagSnapshot]
     """How far groups are behind, waited for at most so many ms. Not on the loop thread."""
+    tree_copied_at: Callable[[], float | None]
+    """When ZooKeeper's tree was last copied, in seconds of the epoch."""
     session: WatchedSession
     api_names: Mapping[int, str]
 
@@ -108,6 +110,7 @@ class MonitoringPages:
                 self._loop, parts.partitions, parts.connections, parts.groups, within_ms=ANSWER_MS
             ),
             group_lag=lambda: parts.group_lag(ANSWER_MS),
+            tree_copied_at=parts.tree_copied_at,
         )
         self._metrics = MetricsPage(source)
         parts.session.on_change(self._session_changed)

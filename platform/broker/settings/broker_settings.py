@@ -73,6 +73,7 @@ class BrokerSettings:
     retention_check_interval_ms: int
     topic_creation_wait_ms: int
     shutdown_timeout_ms: int = 8_000
+    zookeeper_copy_interval_ms: int = 600_000
     metrics_partitions_max: int = 1_000
     group_initial_rebalance_delay_ms: int = 500
     group_min_session_timeout_ms: int = 6_000

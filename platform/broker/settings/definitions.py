@@ -83,6 +83,12 @@ NUMBERS: Mapping[str, Number] = {
     "zookeeper.connection.timeout.ms": _number(
         "zookeeper_connection_timeout_ms", 20_000, 500, 300_000, doc="How long startup waits for ZooKeeper."
     ),
+    "zookeeper.copy.interval.ms": _number(
+        "zookeeper_copy_interval_ms",
+        600_000,
+        0,
+        doc="Interval between copies of ZooKeeper's tree into the data folder, for an ensemble that loses its disks. 0: none.",
+    ),
     "log.retention.check.interval.ms": _number(
         "retention_check_interval_ms", 60_000, 50, doc="Interval between two searches for segments to delete."
     ),

@@ -69,7 +69,8 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
     """Fault: running brokers took the empty tree for the truth, stopped serving every topic and set its folders aside."""
     with ZooKeeperEnsemble(tmp_path / "zookeeper") as ensemble:
         zookeeper, copy = f"{ensemble.address}/live", str(tmp_path / "tree.json")
-        brokers = [BrokerProcess(tmp_path / f"broker-{one}", zookeeper, broker_id=one) for one in (1, 2)]
+        often = {"zookeeper.copy.interval.ms": 300}
+        brokers = [BrokerProcess(tmp_path / f"broker-{one}", zookeeper, broker_id=one, settings=often) for one in (1, 2)]
         try:
             for broker in brokers:
                 broker.start()
@@ -79,7 +80,8 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
             sending = Sending(both, "clicks")
             sending.goes_on()
             commit(both, [3, 4, 5, 6])
-            headrace("zookeeper", "export", "--zookeeper", zookeeper, copy)
+            kept = brokers[0].data / "tree.json"
+            eventually(lambda: "offsets/clicks" in kept.read_text(), within_ms=20_000, what="a copy with the commits")
             ensemble.lose_all_disks()
             sending.goes_on()
             # ZooKeeper turns those away who saw a later transaction than it knows; an election makes its own later.
@@ -93,6 +95,8 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
             brokers[1].launch()
             eventually(lambda: not brokers[1].process.is_running(), within_ms=60_000, what="broker 2 refuses")
             assert "ZooKeeper knows no cluster" in brokers[1].log
+            for broker in brokers:
+                headrace("zookeeper", "rebuild", "--data", str(broker.data), copy)
             headrace("zookeeper", "import", "--zookeeper", zookeeper, copy)
             eventually(lambda: _starts(brokers[1]), within_ms=60_000, what="broker 2")
             sending.goes_on()
@@ -107,7 +111,8 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
                 broker.kill()
 
 
-def test_without_a_copy_the_topics_are_found_in_the_brokers_folders(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_copy", [True, False])
+def test_topics_younger_than_the_copy_or_all_are_found_in_the_brokers_folders(tmp_path: Path, has_copy: bool) -> None:
     folder, tree = tmp_path / "zookeeper", str(tmp_path / "tree.json")
     brokers: list[BrokerProcess] = []
     try:
@@ -121,6 +126,10 @@ def test_without_a_copy_the_topics_are_found_in_the_brokers_folders(tmp_path: Pa
             sent = sending.stop()
             for broker in brokers:
                 assert broker.stop() == 0
+                if not has_copy:
+                    (broker.data / "tree.json").unlink()
+            if has_copy:
+                assert "clicks" not in (brokers[0].data / "tree.json").read_text(), "the copy is of the start"
             zookeeper.kill()
             shutil.rmtree(folder / "data")
             zookeeper.start()

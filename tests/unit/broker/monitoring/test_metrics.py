@@ -42,6 +42,7 @@ def source(
         is_ready=lambda: False,
         snapshot=lambda: taken,
         group_lag=lambda: lags,
+        tree_copied_at=lambda: 1_700_000_000.5,
     )
 
 
@@ -117,6 +118,7 @@ def test_the_page_shows_every_number_under_its_name() -> None:
         ("zookeeper_session", labels(state="unsure")): 1,
         ("zookeeper_session", labels(state="sure")): 0,
         ("zookeeper_sessions_lost_total", labels()): 3,
+        ("zookeeper_copy_timestamp_seconds", labels()): 1_700_000_000.5,
         ("log_flush_failures_total", labels()): 1,
         ("ready", labels()): 0,
         ("loop_answered", labels()): 1,

@@ -50,6 +50,7 @@ def watched(broker: ServingBroker, session: PlayedSession) -> MonitoringPages:
         cold_reads=lambda: (0, 0),
         groups=lambda: [],
         group_lag=lambda within_ms: LagSnapshot([], 0),
+        tree_copied_at=lambda: None,
         session=session,
         api_names={0: "Produce"},
     )
