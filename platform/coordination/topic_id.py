@@ -24,6 +24,9 @@ def id_word(one: UUID) -> str:
     return urlsafe_b64encode(one.bytes).decode().rstrip("=")
 
 
-def id_of_word(word: str) -> UUID:
-    """Return the id that is written so. Raises ValueError."""
-    return UUID(bytes=urlsafe_b64decode(f"{word}=="))
+def id_of_word(word: str) -> UUID | None:
+    """Return the id that is written so, None where it is none."""
+    try:
+        return UUID(bytes=urlsafe_b64decode(f"{word}=="))
+    except ValueError:
+        return None

@@ -206,7 +206,7 @@ def _read(topic: str, node: Node) -> TopicInfo:
     try:
         partitions = {int(partition): tuple(int(broker) for broker in ids) for partition, ids in value["partitions"].items()}
         config = {str(name): str(setting) for name, setting in value.get("config", {}).items()}
-        stored_id = id_of_word(value["topic_id"]) if "topic_id" in value else None
+        stored_id = id_of_word(str(value.get("topic_id", "")))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise UnreadableNode(paths.topic(topic), node.data, f"partitions and config are expected: {error!r}") from None
     return TopicInfo(

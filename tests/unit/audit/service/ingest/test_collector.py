@@ -1,4 +1,4 @@
-"""The collector before an audit topic that was lost with its disk: what stands there now is read from its start, and it is told."""
+"""The collector and an audit topic that was lost with its disk: what stands there now is read from its start, and told."""
 
 from collections.abc import Iterator
 
