@@ -7,10 +7,10 @@ import pytest
 from headrace.audit.service.checkpoints.checkpointer import Checkpointer
 from headrace.audit.service.ingest.collector import Collector
 from headrace.runtime.layout import AUDIT_TOPIC
+from headrace.wire.batch.record_batch import BatchBuilder
 from tests.support.scripted_broker import Partition, ScriptedBroker
 from tests.unit.audit.service.checkpoints.topic_in_memory import TopicInMemory
 from tests.unit.audit.service_parts import Service
-from tests.unit.client.batches import batch_of
 
 
 @pytest.fixture
@@ -27,7 +27,9 @@ def collector(broker: ScriptedBroker, service: Service) -> Collector:
 
 def say(broker: ScriptedBroker, *words: bytes) -> None:
     for one in words:
-        broker.store(AUDIT_TOPIC, 0, batch_of([one]))
+        builder = BatchBuilder()
+        builder.append(1_000, None, one)
+        broker.store(AUDIT_TOPIC, 0, builder.build())
 
 
 def heard(service: Service) -> tuple[int, int, dict[int, int]]:
