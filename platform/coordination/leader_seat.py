@@ -31,9 +31,9 @@ class LeaderSeat:
         self.path = paths.leader_seat(name)
         self._epoch_path = paths.leader_epoch(name)
 
-    def take(self) -> SeatHolder | None:
+    def take(self, *, above: int = 0) -> SeatHolder | None:
         """Return who holds the seat after an attempt to take it; None if it changed meanwhile: try again. Raises
-        ConnectionUnsure.
+        ConnectionUnsure. `above`: the highest epoch that anybody has seen; a ZooKeeper that lost its tree counts from 0.
         """
         tree = self._session.tree
         held = tree.read(self.path)
@@ -43,7 +43,7 @@ class LeaderSeat:
         if counter is None:
             tree.create(self._epoch_path, decimal(0))
             return None
-        mine = SeatHolder(url=self._url, epoch=read_decimal(self._epoch_path, counter.data) + 1)
+        mine = SeatHolder(url=self._url, epoch=max(above, read_decimal(self._epoch_path, counter.data)) + 1)
         taking: list[Operation] = [Write(path=self._epoch_path, data=decimal(mine.epoch), version=counter.version)]
         if held is not None:
             # Ours, from before a restart: it lives as long as the old session does.

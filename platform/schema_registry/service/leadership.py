@@ -28,6 +28,11 @@ class EpochStore(Protocol):
 
     def check_readable(self) -> None: ...
 
+    @property
+    def highest_epoch(self) -> int:
+        """Return the highest epoch in the topic: leaders of lower ones are refused."""
+        ...
+
     def mark_epoch(self, epoch: int) -> None:
         """Write the epoch to the topic and return when it was read back. Raises `RegistryError`."""
         ...
@@ -121,8 +126,12 @@ class Leadership:
         self._store.check_readable()
         generation = session.generation
         assert self._seat is not None
-        self._leader = holder = self._seat.take()
+        self._leader = holder = self._seat.take(above=self._store.highest_epoch)
         if holder is None or holder.url != self._url:
+            return
+        if holder.epoch < self._store.highest_epoch:
+            # Taken before the topic was read up to a later leader's; no reader would follow this one.
+            self._seat.leave()
             return
         self._store.mark_epoch(holder.epoch)
         self._leads_in = generation

@@ -113,6 +113,10 @@ class TopicStore:
     def next_offset(self) -> int:
         return self._next_offset
 
+    @property
+    def highest_epoch(self) -> int:
+        return self._highest_epoch
+
     def cluster_id(self) -> str:
         """Return the live cluster's own id. Raises 50001 if it was never read and the cluster does not answer."""
         if self._cluster_id is None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.coordination.session import Session
 from headrace.schema_registry.errors import RegistryError
 from headrace.schema_registry.service.records import SchemaRecord
 from headrace.schema_registry.service.topic_store import TopicStore
@@ -78,6 +79,24 @@ def test_a_leader_that_stops_hands_over_at_once(pair: Pair) -> None:
     pair.one.process.stop()
     eventually(lambda: pair.other.ask("GET", "/readyz")[1]["is_leader"], what="the other one leading", within_ms=3_000)
     assert pair.other.register("a-value", record(avro_field("x", "int")))[0] == 200
+
+
+def test_a_leader_is_found_when_zookeeper_has_forgotten_the_epochs(pair: Pair, zookeeper_chroot: str) -> None:
+    """Fault: epochs began with 1 again, every reader refused such a leader, and it held the seat for ever."""
+    pair.one.process.stop()
+    eventually(partial(leads, pair.other), what="the other one leading, of epoch 2")
+    pair.other.process.stop()
+    session = Session(zookeeper_chroot, name="forgets")
+    session.start()
+    try:
+        (name,) = session.tree.children("/leaders")
+        for path in (f"/leaders/{name}/epoch", f"/leaders/{name}", "/leaders"):
+            assert session.tree.delete(path)
+    finally:
+        session.close()
+    pair.one.start()
+    eventually(partial(leads, pair.one), what="a leader again")
+    assert pair.one.register("b-value", record(avro_field("x", "int")))[0] == 200
 
 
 def test_leaders_killed_under_load_give_no_id_twice_and_lose_none(pair: Pair, broker: BrokerProcess) -> None:
