@@ -27,11 +27,13 @@ from ..source.offset_ranges import OffsetRange
 from ..warehouse.counted import Counted, Facts, read_counted
 from ..warehouse.file_rows import FileFacts, Numbers, Rows, in_range, join_rows, no_rows, read_file, stretches
 from ..warehouse.hours import BEFORE_1970
+from ..warehouse.load_record import LoadRecord, read_records
 from ..warehouse.settings import WarehouseSettings
 from ..warehouse.store import StorePath
-from ..warehouse.topic_table import LOADS, Run, TopicTable
+from ..warehouse.topic_table import LOADS, TopicTable
 from ..warehouse.warehouse import Warehouse
 from .altered_rows import DecodeAgain, altered, decode_from_log
+from .load_ranges import load_ranges
 
 log = get_logger(__name__)
 
@@ -101,13 +103,25 @@ def needs_count(table: TopicTable) -> bool:
     return bool(plan.changed or plan.rolled_back or plan.others_changed or plan.others_gone)
 
 
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What is known of every load without its record."""
+
+    run: str
+    files: Sequence[StorePath]
+    ranges: Sequence[OffsetRange]
+    refused: Mapping[int, int]
+
+
 class _Plan:
     """What has to be read again."""
 
     def __init__(self, table: TopicTable, *, again: bool = False) -> None:
         table.look()
         self.before = read_counted(table.records_folder)
-        self.runs = {run.record.run: run for run in table.runs()}
+        files = table.run_files()
+        loads = load_ranges(table.records_folder, files, again=again)
+        self.runs = {name: _Load(name, files[name], one.ranges, one.refused) for name, one in loads.items()}
         own = {path for run in self.runs.values() for path in run.files}
         self.others = sorted(set(map(table.path_of, table.files(LOADS))) - own)
         """Files of no single load: of a compaction, or written by others."""
@@ -189,6 +203,9 @@ class _Count:
                     if other not in found and other not in left and _within(run, outside).any()
                 ]
         self._add_others(plan, found)
+        records = {one.run: one for one in read_records(self._table.records_folder, sorted(found))}
+        if lost := found.keys() - records.keys():
+            raise WarehouseError(f"records of loads were taken away during the count: {', '.join(sorted(lost)[:5])}; count again")
         messages: list[RangeReport] = []
         for gone in plan.rolled_back:
             messages += self._reports(gone, {}, ())
@@ -197,7 +214,7 @@ class _Count:
             run = plan.runs[name]
             if len(self._strays):
                 found[name].add(self._strays.where(_within(run, self._strays)))
-            messages += self._of_run(run, found[name])
+            messages += self._of_run(run, records[name], found[name])
         if messages:
             send_and_flush(sender, self._clock, messages, SEND_MS)
         self._store(plan, found)
@@ -239,7 +256,7 @@ class _Count:
             elif name in plan.before.runs:
                 after.runs[name] = plan.before.runs[name]
                 self._differing[name] = plan.before.differing.get(name, [])
-        after.refused = {name: dict(run.record.refused) for name, run in plan.runs.items() if run.record.refused}
+        after.refused = {name: dict(run.refused) for name, run in plan.runs.items() if run.refused}
         after.differing = {name: windows for name, windows in self._differing.items() if windows}
         after.write(self._table.records_folder)
 
@@ -258,7 +275,7 @@ class _Count:
             return
         yield rows
 
-    def _read_run(self, run: Run) -> tuple[_RunRows, Rows]:
+    def _read_run(self, run: _Load) -> tuple[_RunRows, Rows]:
         """Return what stands inside the run's ranges, and the rows outside of them."""
         inside, outside = _RunRows(), [no_rows()]
         for path in run.files:
@@ -270,16 +287,16 @@ class _Count:
                     outside.append(rows.where(~mask))
         return inside, join_rows(outside)
 
-    def _of_run(self, run: Run, found: _RunRows) -> list[RangeReport]:
+    def _of_run(self, run: _Load, record: LoadRecord, found: _RunRows) -> list[RangeReport]:
         messages: list[RangeReport] = []
-        for within in run.record.ranges:
-            windows = self._windows_of(run, found, within.partition)
-            skipped = run.record.skipped.get(within.partition, ())
+        for within in record.ranges:
+            windows = self._windows_of(run, record, found, within.partition)
+            skipped = record.skipped.get(within.partition, ())
             begin = min([within.from_offset, *(one.from_offset for one in skipped if one.reason == "expired")])
             whole = OffsetRange(partition=within.partition, from_offset=begin, to_offset=within.to_offset)
             messages += self._reports(whole, windows, skipped)
             self._windows.update(windows)
-        log.info("load_reported", topic=self._table.topic, run=run.record.run, messages=len(messages))
+        log.info("load_reported", topic=self._table.topic, run=run.run, messages=len(messages))
         return messages
 
     def _reports(self, within: OffsetRange, windows: Mapping[int, FoundWindow], skipped: Sequence[Skipped]) -> list[RangeReport]:
@@ -295,13 +312,13 @@ class _Count:
             skipped=skipped,
         )
 
-    def _windows_of(self, run: Run, found: _RunRows, partition: int) -> dict[int, FoundWindow]:
+    def _windows_of(self, run: _Load, record: LoadRecord, found: _RunRows, partition: int) -> dict[int, FoundWindow]:
         windows: dict[int, FoundWindow] = {}
-        for start, records in run.record.quarantined.get(partition, {}).items():
+        for start, records in record.quarantined.get(partition, {}).items():
             windows.setdefault(start, FoundWindow()).quarantined += records
             self._quarantined += sum(one.count for one in records)
-        expected = run.record.digests.get(partition, {})
-        expired = run.record.expired.get(partition, {})
+        expected = record.digests.get(partition, {})
+        expired = record.expired.get(partition, {})
         for start in sorted({*found.windows(partition), *expected}):
             window = windows.setdefault(start, FoundWindow())
             if self._has_expired(start) and start in expired and (partition, start) not in found.digests:
@@ -310,7 +327,7 @@ class _Count:
             window.held += stretches(found.offsets(partition, start))
             self._rows += sum(one.count for one in window.held)
             if found.digests.get((partition, start), 0) != expected.get(start, 0):
-                self._differing.setdefault(run.record.run, []).append(start)
+                self._differing.setdefault(run.run, []).append(start)
                 rows = self._rows_again(run, partition, start)
                 window.altered += altered(self._table.topic, rows, start, self._table.arrow_schema(), self._decode_again)
                 self._altered += sum(one.count for one in window.altered)
@@ -319,7 +336,7 @@ class _Count:
     def _has_expired(self, start: int) -> bool:
         return self._through is not None and max(start // HOUR_MS, BEFORE_1970) <= self._through
 
-    def _rows_again(self, run: Run, partition: int, start: int) -> Rows:
+    def _rows_again(self, run: _Load, partition: int, start: int) -> Rows:
         """Return the rows of one window, read a second time: the first time only their sum was kept."""
         parts = [self._strays.where(_within(run, self._strays))]
         for path in (*run.files, *self._others):
@@ -332,17 +349,17 @@ class _Count:
         return rows.where((rows.partitions == partition) & (rows.windows == start))
 
 
-def _may_hold(facts: FileFacts, run: Run) -> bool:
+def _may_hold(facts: FileFacts, run: _Load) -> bool:
     """Return whether the file may hold rows of the load, by their offsets."""
     return any(
         first < one.to_offset and one.from_offset < end
-        for one in run.record.ranges
+        for one in run.ranges
         for first, end, _ in (facts.partitions.get(one.partition, (0, 0, 0)),)
     )
 
 
-def _within(run: Run, rows: Rows) -> NDArray[np.bool_]:
+def _within(run: _Load, rows: Rows) -> NDArray[np.bool_]:
     mask = np.zeros(len(rows), np.bool_)
-    for one in run.record.ranges:
+    for one in run.ranges:
         mask |= in_range(rows, one)
     return mask

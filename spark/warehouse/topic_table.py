@@ -287,10 +287,12 @@ class TopicTable:
         )
 
     def runs(self) -> list[Run]:
-        """Return the loads that stand in the branch `loads`, oldest first.
+        """Return the loads that stand in the branch `loads`, oldest first."""
+        files = self.run_files()
+        return [Run(record=one, files=files[one.run]) for one in read_records(self.records_folder, [*files])]
 
-        That is those with a file, a snapshot or a part of a compacted file there; others were rolled back, or dropped.
-        """
+    def run_files(self) -> dict[str, tuple[StorePath, ...]]:
+        """Return run → own files, oldest first: of those with a file, a snapshot or a part of a compacted file in `loads`."""
         files: dict[str, list[StorePath]] = {}
         merged: dict[str, list[str]] = {}
         for file in self.files(LOADS):
@@ -300,9 +302,9 @@ class TopicTable:
                 merged.setdefault(folder, []).append(below(path, self.data_folder / folder))
             elif folder:
                 files.setdefault(run_of(folder), []).append(path)
-        named = [run for one in self._ancestors(LOADS) if (run := _summary(one).get(_RUN)) is not None]
-        records = read_records(self.records_folder, sorted({*files, *named, *runs_of_files(self.records_folder, merged)}))
-        return [Run(record=one, files=tuple(sorted(files.get(one.run, ())))) for one in records]
+        named = {run for one in self._ancestors(LOADS) if (run := _summary(one).get(_RUN)) is not None}
+        named |= runs_of_files(self.records_folder, merged)
+        return {run: tuple(sorted(files.get(run, ()))) for run in sorted({*files, *named})}
 
     def branch_files(self, branch: str) -> BranchFiles:
         """Return what a branch names now."""

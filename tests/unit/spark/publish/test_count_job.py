@@ -14,6 +14,7 @@ from headrace.audit.model.messages import RangeReport, Skipped, Stretch
 from headrace.audit.publisher import ReportNotSent
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.spark.errors import WarehouseError
+from headrace.spark.publish import load_ranges
 from headrace.spark.publish.count_job import CountOutcome, count_and_report, needs_count
 from headrace.spark.source.offset_ranges import OffsetRange
 from headrace.spark.warehouse.topic_table import LOADS
@@ -24,6 +25,12 @@ from ..other_hands import compact, files, rewrite, roll_back
 
 ROWS = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6)]
 RANGES = [span(0, 0, 100), span(1, 0, 50), span(2, 0, 0)]
+
+
+@pytest.fixture(autouse=True, params=[0, load_ranges._MAY_CHANGE_UNSEEN_NS], ids=["noted", "read"])
+def ranges_of_loads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test with loads whose records are read once, and again at each count."""
+    monkeypatch.setattr(load_ranges, "_MAY_CHANGE_UNSEEN_NS", request.param)
 
 
 class Topic:
