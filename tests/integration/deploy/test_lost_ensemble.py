@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
@@ -31,6 +32,13 @@ def committed(address: str) -> list[int]:
     found = consumer.committed([TopicPartition("clicks", partition) for partition in range(PARTITIONS)], timeout=30)
     consumer.close()
     return [one.offset for one in found]
+
+
+def know_each_other(brokers: list[BrokerProcess]) -> None:
+    """Return once each tells of all: a topic that is made before has all its partitions on one."""
+    for broker in brokers:
+        admin = AdminClient({"bootstrap.servers": broker.address})
+        eventually(lambda admin=admin: len(admin.list_topics(timeout=10).brokers) == len(brokers), what="brokers known")  # type: ignore[misc]
 
 
 def commit(address: str, offsets: list[int]) -> None:
@@ -75,6 +83,7 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
             for broker in brokers:
                 broker.start()
             both = ",".join(broker.address for broker in brokers)
+            know_each_other(brokers)
             make_topic(both, "clicks")
             headrace("topic", "config", "clicks", "--bootstrap", both, "--set", "retention.ms=987654321")
             sending = Sending(both, "clicks")
@@ -120,6 +129,7 @@ def test_topics_younger_than_the_copy_or_all_are_found_in_the_brokers_folders(tm
             chroot = f"{zookeeper.address}/live"
             brokers += [BrokerProcess(tmp_path / f"broker-{one}", chroot, broker_id=one).start() for one in (1, 2)]
             both = ",".join(broker.address for broker in brokers)
+            know_each_other(brokers)
             make_topic(both, "clicks")
             sending = Sending(both, "clicks")
             sending.goes_on()
@@ -156,6 +166,7 @@ def test_a_copy_is_completed_from_the_folders_with_what_was_made_since(tmp_path:
             chroot = f"{zookeeper.address}/live"
             brokers += [BrokerProcess(tmp_path / f"broker-{one}", chroot, broker_id=one).start() for one in (1, 2)]
             both = ",".join(broker.address for broker in brokers)
+            know_each_other(brokers)
             make_topic(both, "clicks")
             headrace("topic", "config", "clicks", "--bootstrap", both, "--set", "retention.ms=987654321")
             commit(both, [1, 2, 3, 4])
