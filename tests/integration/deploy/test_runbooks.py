@@ -154,6 +154,7 @@ def headrace(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.whole
 def test_a_lost_disk_is_filled_again_from_the_other_cluster(clusters: Clusters) -> None:
     live, offline = (clusters.brokers[name].address for name in ("live", "offline"))
     topic = f"clicks_{uuid.uuid4().hex[:8]}"
