@@ -1,5 +1,5 @@
-"""A sink that reads Apache Kafka, killed with -9: each record is in one file, and the audit is told of each, once. And one behind a
-mirror that numbers anew: its row in the audit of our live cluster.
+"""A sink that reads Apache Kafka, killed with -9: each record is in one file, and the audit is told of each, once. And one
+behind a mirror that numbers anew: its row in the audit of our live cluster.
 """
 
 import json

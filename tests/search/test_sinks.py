@@ -1,6 +1,6 @@
 """In every history a sink that tells what the consumer group tells has a row with the group's true numbers, counted record by
-record, and one on the offline cluster that tells what the warehouse tells has the warehouse's; and the verdict is as if they had told
-nothing.
+record, and one on the offline cluster that tells what the warehouse tells has the warehouse's; and the verdict is as if they had
+told nothing.
 """
 
 import os

@@ -66,7 +66,7 @@ class HttpTopic:
         self._is_closed = False
 
     def post(self, content_type: str, body: bytes, codec: Codec = Codec.NONE) -> Answer:
-        """Journal the events of a body, which is packed so, and return the answer. Of one that is refused nothing is journaled."""
+        """Journal the events of a body, packed so, and return the answer. Nothing is journaled of one that is refused."""
         kind = content_type.partition(";")[0].strip().lower()
         if kind not in (JSON, *NDJSON):
             return Answer(415, {"error": f"Content-Type {kind!r} is not taken: send {JSON} or {NDJSON[0]}"})

@@ -1,7 +1,7 @@
 """The TLS of a listener: TLS 1.2 or newer, and clients' certificates where an authority for them is given.
 
-The files are looked at before each connection, so that renewed certificates count from the next one on. While certificate and key do
-not belong together (between two writes), the last good ones are used.
+The files are looked at before each connection, so that renewed certificates count from the next one on. While certificate and
+key do not belong together (between two writes), the last good ones are used.
 """
 
 import os

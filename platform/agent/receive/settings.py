@@ -5,7 +5,7 @@ Pure, but that it reads schema files, and looks whether token files and certific
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ class SyslogSettings:
     udp: Address | None = None
     tcp: Address | None = None
     tls: Address | None = None
-    access: HttpAccess = HttpAccess()
+    access: HttpAccess = field(default_factory=HttpAccess)
     """The certificates of `tls`."""
     unix: str = ""
     """Path of a datagram socket, as /dev/log is one."""

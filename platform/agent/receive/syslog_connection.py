@@ -1,7 +1,7 @@
 """One connection of a syslog section: in the clear (RFC 6587), or over TLS (RFC 5425).
 
-Never waits: a handshake goes on with each piece that the client sends, and has its time in all, so that who does not finish his holds
-up nobody else.
+Never waits: a handshake goes on with each piece that the client sends, and has its time in all, so that who does not finish his
+holds up nobody else.
 """
 
 import selectors

@@ -138,17 +138,18 @@ class SyslogReceiver:
         for key, _ in self._selector.select(0 if self._waiting else _TICK_MS / 1000):
             one = key.fileobj
             assert isinstance(one, socket.socket)
+            connection = self._connections.get(one)
             if one is self._udp:
                 self._datagrams(one, "udp")
             elif one is self._tcp or one is self._tls:
                 self._accept(one)
-            elif (connection := self._connections.get(one)) is not None and connection.is_shaking_hands:
+            elif connection is not None and connection.is_shaking_hands:
                 self._shake_hands(connection)
             elif self._waiting:
                 continue
-            elif connection is None:
+            elif one is self._unix:
                 self._datagrams(one, "unix")
-            else:
+            elif connection is not None:
                 self._read(connection)
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._look_at_ms:

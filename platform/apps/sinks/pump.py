@@ -47,8 +47,8 @@ class NotOnLive(HeadraceError):
 
     def __init__(self, topic: str, live: str) -> None:
         super().__init__(
-            f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. The audit "
-            "has nothing to compare the sink with: run it with --no-audit"
+            f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. "
+            "The audit has nothing to compare the sink with: run it with --no-audit"
         )
 
 
@@ -98,9 +98,10 @@ class Pump:
         """Why nothing is written now."""
 
     def _audit_cluster(self) -> Cluster | None:
-        if self.settings.audit_bootstrap in (None, self.settings.bootstrap):
-            return None if self.settings.audit_bootstrap is None else self._cluster
-        return Cluster(self.settings.audit_bootstrap, client_id=f"{self.settings.group}.{self.settings.consumer_id}-audit")
+        address = self.settings.audit_bootstrap
+        if address is None or address == self.settings.bootstrap:
+            return None if address is None else self._cluster
+        return Cluster(address, client_id=f"{self.settings.group}.{self.settings.consumer_id}-audit")
 
     def _counts_of(self, reports: Producer) -> SinkCounts:
         instance = f"{socket.gethostname()}/{self.settings.consumer_id}/{os.getpid()}"
@@ -112,7 +113,7 @@ class Pump:
         self._stop = stop
         self._status.write("starting")
         self._lifecycle.started("cluster", self._cluster.close)
-        if self._audit not in (None, self._cluster):
+        if self._audit is not None and self._audit is not self._cluster:
             self._lifecycle.started("the audit's cluster", self._audit.close)
         self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
         if (reports := self._reports) is not None:
@@ -138,7 +139,7 @@ class Pump:
             log.info("sink_stopped", written=self.written, refused=self.refused)
 
     def _see_names(self) -> None:
-        """Raise NotOnLive for a topic that the offline cluster has and the live one has not: the audit could compare it with nothing."""
+        """Raise NotOnLive for a topic that the offline cluster has and the live one has not."""
         if self._audit is None or not self.settings.is_behind_mirror:
             return
         for topic in self.settings.topics:

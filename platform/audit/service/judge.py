@@ -68,9 +68,7 @@ class Judge:
         on_change: Tell | None = None,
         on_sink_change: Tell | None = None,
     ) -> None:
-        """`on_change` is called with the changes of one topic, `on_sink_change` with those of the rows of its sinks. They must not
-        wait.
-        """
+        """`on_change` is called with the changes of one topic, `on_sink_change` with those of its sinks; they must not wait."""
         self._ledger = ledger
         self._clock = clock
         self._on_change = on_change

@@ -1,4 +1,4 @@
-"""The rows of sinks in a window's JSON object, added up in its day's, counted by sink, and what is told of their changes. Pure."""
+"""The rows of sinks in a window's JSON object, added up in its day's, counted by sink; what is told of their changes. Pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -94,7 +94,7 @@ def is_undecided(window: Mapping[str, Any]) -> bool:
 
 
 def turns(before: Rows, after: Rows) -> list[dict[str, Any]]:
-    """Return what is to be told of a window's sinks: a row that became wrong, is wrong in other numbers, or ceased to be wrong."""
+    """Return what is to be told of a window's sinks: rows that became wrong, are wrong in other numbers, or ceased to be."""
     found = []
     for name, row in after.items():
         was = before.get(name)

@@ -1,7 +1,7 @@
 """The audit's `/metrics`: what Prometheus reads, made from the stored figures on each scrape.
 
-Bounded: of more than `MOST_TOPICS` topics, and of more than `MOST_SINKS` sinks of a topic, the rest are summed under empty labels. `deploy/alerts/headrace-audit.rules.yml`
-alerts on these names.
+Bounded: of more than `MOST_TOPICS` topics, and of more than `MOST_SINKS` pairs of a topic and a sink, the rest are summed under
+empty labels. `deploy/alerts/headrace-audit.rules.yml` alerts on these names.
 """
 
 from collections import Counter
@@ -37,8 +37,8 @@ TABLE: Mapping[str, Family] = {
     "altered_records": Family("gauge", ("topic",), "Records whose content changed, in the same windows."),
     "sink_windows": Family("gauge", ("topic", "sink", "verdict"), "The same windows, by the verdict of a sink's row."),
     "sink_missing_records": Family("gauge", ("topic", "sink"), "Records that a sink's destination lacks, in the same windows."),
-    "sink_doubled_records": Family("gauge", ("topic", "sink"), "Records that a sink has twice or from nowhere, in the same windows."),
-    "sink_quarantined_records": Family("gauge", ("topic", "sink"), "Records that a sink put into quarantine, in the same windows."),
+    "sink_doubled_records": Family("gauge", ("topic", "sink"), "Records that a sink has twice or from nowhere, there."),
+    "sink_quarantined_records": Family("gauge", ("topic", "sink"), "Records that a sink put into quarantine, there."),
     "unsealed_producers": Family("gauge", (), "Runs of producers that have not said all and are not retired."),
     "silent_producers": Family("gauge", (), "Those of them that said nothing for longer than their deadline."),
     "hearing_lag_seconds": Family("gauge", (), "Time since everything on the audit topic was read."),

@@ -1,5 +1,5 @@
-"""Posts each change of a verdict to an address, as JSON: {"changes": [...], "dropped": n}. What is to be told of sinks' rows stands
-beside it, in a list of its own, "sinks", where there is any: who reads only "changes" sees what he saw before.
+"""Posts each change of a verdict to an address, as JSON: {"changes": [...], "dropped": n}. What is to be told of sinks' rows
+stands beside it, in a list of its own, "sinks", where there is any: who reads only "changes" sees what he saw before.
 
 The judge only puts changes into a bounded queue. A thread posts them in order, as many at once as wait, and tries again until
 they are accepted (any 2xx). Where the queue is full its oldest change is dropped, and the next post says how many were.

@@ -1,4 +1,4 @@
-"""Compressed bodies: taken as the same plain, bounded when unpacked, refused with a reason, and nothing of a refused one journaled."""
+"""Compressed bodies: taken as the same plain, bounded when unpacked, refused with a reason; nothing of those is journaled."""
 
 import gzip
 import http.client
@@ -122,9 +122,10 @@ def test_whatever_is_cut_or_flipped_nothing_else_than_the_body_comes_out(
     at = data.draw(st.integers(0, len(packed) - 1))
     packed[at] ^= data.draw(st.integers(1, 255))
     try:
-        assert unpacked(codec, bytes(packed), len(plain)) == plain
-    except EncodingRefused as error:
-        assert error.status in (400, 413)
+        found = unpacked(codec, bytes(packed), len(plain))
+    except EncodingRefused:
+        return
+    assert found == plain
 
 
 class _Counting:

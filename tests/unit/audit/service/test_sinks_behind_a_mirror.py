@@ -76,7 +76,7 @@ def test_what_it_lacks_and_what_nobody_copied_is_told_by_the_live_log_s_offsets(
     assert rows(service) == {T0: ("COMPLETE", 5, 0, 0), T0 + W: ("INCOMPLETE", 3, 1, 1)}
     (window,) = [one for one in service.windows() if one["window_start_ms"] == T0 + W]
     (difference,) = window["sinks"][SINK]["differences"]
-    assert [(one["kind"], one["first_offset"]) for one in difference["records"]][0] == ("missing", 6)
+    assert next((one["kind"], one["first_offset"]) for one in difference["records"]) == ("missing", 6)
 
 
 def test_what_it_did_not_get_to_is_waited_for_and_neither_lost_nor_there(service: Service) -> None:
