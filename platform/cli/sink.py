@@ -2,12 +2,13 @@
 
 import argparse
 import os
+import re
 import socket
 from pathlib import Path
 
 from ..apps.sinks.settings import SinkSettings
 from ..apps.sinks.sink import Sink
-from ..audit.model.tiers import AT_OFFLINE
+from ..audit.model.tiers import GROUP_NAME
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
@@ -88,8 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
     is_files = arguments.action == "files"
     group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topics)}"
     bootstrap, audit_bootstrap = _clusters(arguments)
-    if group.endswith(AT_OFFLINE):
-        raise AskedWrongly(f"--group {group}: the audit would take it for a sink on the offline cluster: leave out {AT_OFFLINE}")
+    if audit_bootstrap is not None and not re.fullmatch(GROUP_NAME, group):
+        raise AskedWrongly(
+            f"the group {group[:60]!r}: the audit knows sinks by groups of at most 200 letters (a to z), digits, dots, _ and -: "
+            "give another --group, or --no-audit"
+        )
     settings = SinkSettings(
         topics=tuple(arguments.topics),
         group=group,

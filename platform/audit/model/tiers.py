@@ -19,6 +19,8 @@ CONSUMER = "consumer:"
 SINK = "sink:"
 AT_OFFLINE = "@offline"
 """Ends the name of a sink that reads the offline cluster: its offsets are that log's, and its group another than a live one's."""
+GROUP_NAME = "[A-Za-z0-9._-]{1,200}"
+"""The groups that a tier may be named after, as a regular expression: none of them ends in `AT_OFFLINE`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ import argparse
 import pytest
 
 from headrace.apps.sinks.settings import SinkSettings
+from headrace.audit.model.codec import decode, encode
+from headrace.audit.model.messages import RangeReport
 from headrace.cli import sink
 from headrace.cli.errors import AskedWrongly
 
@@ -48,12 +50,26 @@ def test_the_clusters(words: str, clusters: tuple[str, str | None]) -> None:
         ("--cluster third --bootstrap t:1", "give --no-audit"),
         ("--cluster offline --bootstrap o:1", "--audit-bootstrap HOST:PORT, or --no-audit"),
         ("--no-audit --audit-bootstrap a:1", "one of them"),
-        ("--group clicks@offline", "leave out @offline"),
+        ("--group clicks@offline", "another --group, or --no-audit"),
+        ("--group a/b", "another --group, or --no-audit"),
+        (f"--topic {'x' * 200}", "another --group, or --no-audit"),
     ],
 )
 def test_what_the_audit_could_not_make_sense_of_is_refused_with_what_to_do(words: str, what: str) -> None:
     with pytest.raises(AskedWrongly, match=what):
         sink.run(asked(*words.split()))
+
+
+def test_every_group_that_is_let_in_makes_a_tier_that_the_audit_takes() -> None:
+    """Fault: a sink of a group with other characters told the audit on and on, which counted each report as malformed."""
+    for group in ("a", "A.b_c-9", "x" * 200):
+        for cluster in ("live", "offline"):
+            words = {"topics": ("t",), "group": group, "consumer_id": "c", "bootstrap": "", "registry": ""}
+            made = SinkSettings(**words, cluster=cluster, audit_bootstrap="a:1")  # type: ignore[arg-type]
+            report = RangeReport(
+                tier=made.tier, instance="i", at_ms=1, topic="t", partition=0, from_offset=0, to_offset=1, windows={}
+            )
+            assert decode(encode(report)) == report
 
 
 def test_sinks_of_one_group_on_both_clusters_are_two_tiers() -> None:
