@@ -20,8 +20,15 @@ _Facts = tuple[tuple[int, int, int] | None, ...]
 class ServerTls:
     """Gives the context of the next connection. Belongs to the thread that accepts."""
 
-    def __init__(self, certificate: Path, key: Path, client_authorities: Path | None = None) -> None:
-        """Raises AgentError, which names files and holds no key."""
+    def __init__(
+        self, certificate: Path, key: Path, client_authorities: Path | None = None, *, only_listens: bool = False
+    ) -> None:
+        """`only_listens`: nothing is sent behind the handshake, no session tickets either. A client that never reads would have
+        them in its socket when it closes that, and what it sent and nobody read yet would be lost with the reset.
+
+        Raises AgentError, which names files and holds no key.
+        """
+        self._only_listens = only_listens
         self._files = (certificate, key, client_authorities)
         self._seen = self._facts()
         self._context = self._made()
@@ -46,6 +53,8 @@ class ServerTls:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION
+        if self._only_listens:
+            context.num_tickets = 0
         try:
             # Given as a function, always: without one OpenSSL would ask for the password at the terminal.
             context.load_cert_chain(certificate, str(key), lambda: "")
@@ -63,11 +72,11 @@ class ServerTls:
         return context
 
 
-def tls_of(access: HttpAccess) -> ServerTls | None:
+def tls_of(access: HttpAccess, *, only_listens: bool = False) -> ServerTls | None:
     """Return the TLS that these settings ask for, None for none. Raises AgentError."""
     if access.certificate is None or access.key is None:
         return None
-    return ServerTls(access.certificate, access.key, access.client_authorities)
+    return ServerTls(access.certificate, access.key, access.client_authorities, only_listens=only_listens)
 
 
 def _facts_of(path: Path) -> tuple[int, int, int] | None:

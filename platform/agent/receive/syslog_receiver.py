@@ -77,7 +77,7 @@ class SyslogReceiver:
                 self._tcp = self._bound("tcp", self.settings.tcp, socket.SOCK_STREAM)
                 self._tcp.listen(128)
             if self.settings.tls is not None:
-                self._server_tls = tls_of(self.settings.access)
+                self._server_tls = tls_of(self.settings.access, only_listens=True)
                 self._tls = self._bound("tls", self.settings.tls, socket.SOCK_STREAM)
                 self._tls.listen(128)
             if self.settings.unix:
