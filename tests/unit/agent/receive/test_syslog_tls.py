@@ -147,8 +147,8 @@ def test_whatever_some_clients_do_what_the_others_send_is_there_once_and_in_orde
 ) -> None:
     """Some break off in the middle of a handshake, of a record or of a message; some send no TLS at all; many never read.
 
-    Fault: the session tickets of TLS 1.3 stood unread at clients that never read, so that their close was a reset, which took back
-    what the agent had not read yet.
+    Fault: the session tickets of TLS 1.3 stood unread at clients that never read, so that their close was a reset, which took
+    back what the agent had not read yet.
     """
     rng = random.Random(seed)
     plans = [(rng.choice(("good", "good", "cut", "garbage", "half")), rng.randrange(1 << 30)) for _ in range(40)]
