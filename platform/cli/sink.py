@@ -2,11 +2,13 @@
 
 import argparse
 import os
+import re
 import socket
 from pathlib import Path
 
 from ..apps.sinks.settings import SinkSettings
 from ..apps.sinks.sink import Sink
+from ..audit.model.tiers import GROUP_NAME
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
@@ -35,12 +37,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     common.add_argument("--group", help="processes of a group share the partitions (default: sink-KIND-TOPIC)")
     common.add_argument("--consumer-id", help="this member's name (default: made from host and process id)")
-    common.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
+    common.add_argument(
+        "--cluster", default="live", help="live, offline, or another name: that of quarantine records (default: %(default)s)"
+    )
+    common.add_argument(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help=f"(default: by --cluster: live {layout.live_bootstrap}, offline {layout.offline_bootstrap})",
+    )
     common.add_argument("--registry", default=layout.registry_url, metavar="URL", help="(default: %(default)s)")
-    common.add_argument("--cluster", default="live", help="the cluster's name in quarantine records (default: %(default)s)")
     add_schema_cache(common)
     common.add_argument(
-        "--no-audit", action="store_true", help="tell the audit nothing (as a sink does that reads another cluster than live)"
+        "--audit-bootstrap",
+        metavar="HOST:PORT",
+        help="cluster of the audit's topic (default: --bootstrap; of a sink on the offline cluster the live one)",
+    )
+    common.add_argument(
+        "--no-audit", action="store_true", help="tell the audit nothing (needed for another cluster than live and offline)"
     )
     common.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     common.add_argument("--most-bytes", type=_count, metavar="N", help="held at most (default: 8 MiB; files: 64 MiB)")
@@ -75,14 +88,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     is_files = arguments.action == "files"
     group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topics)}"
+    bootstrap, audit_bootstrap = _clusters(arguments)
+    if audit_bootstrap is not None and not re.fullmatch(GROUP_NAME, group):
+        raise AskedWrongly(
+            f"the group {group[:60]!r}: the audit knows sinks by groups of at most 200 letters (a to z), digits, dots, _ and -: "
+            "give another --group, or --no-audit"
+        )
     settings = SinkSettings(
         topics=tuple(arguments.topics),
         group=group,
         consumer_id=arguments.consumer_id or f"{socket.gethostname()}-{os.getpid()}",
-        bootstrap=arguments.bootstrap,
+        bootstrap=bootstrap,
         registry=arguments.registry,
         cluster=arguments.cluster,
-        is_audited=not arguments.no_audit and arguments.cluster == "live",
+        audit_bootstrap=audit_bootstrap,
         cache_folder=schema_cache_of(arguments),
         status_file=arguments.status_file,
         flush_every_ms=arguments.roll_ms if is_files else arguments.flush_ms,
@@ -119,6 +138,31 @@ def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -
     except ImportError as error:
         raise HeadraceError("there is no driver for PostgreSQL: pip install 'headrace[postgresql]'") from error
     return PostgresqlTable(_dsn(arguments), arguments.table, registry.schema)
+
+
+def _clusters(arguments: argparse.Namespace) -> tuple[str, str | None]:
+    """Return the addresses of the cluster that is read and of the one with the audit's topic; None: nothing is told."""
+    layout, name = Layout.from_environment(), arguments.cluster
+    bootstrap = arguments.bootstrap or {"live": layout.live_bootstrap, "offline": layout.offline_bootstrap}.get(name)
+    if bootstrap is None:
+        raise AskedWrongly(f"--cluster {name}: say where it is: --bootstrap HOST:PORT")
+    if arguments.no_audit:
+        if arguments.audit_bootstrap is not None:
+            raise AskedWrongly("--no-audit and --audit-bootstrap: give one of them")
+        return bootstrap, None
+    if name not in ("live", "offline"):
+        raise AskedWrongly(
+            f"--cluster {name}: the audit reads the logs of live and offline alone, and has nothing to compare this sink with: "
+            "give --no-audit"
+        )
+    if name == "live":
+        return bootstrap, arguments.audit_bootstrap or bootstrap
+    if arguments.audit_bootstrap is None and arguments.bootstrap is not None:
+        raise AskedWrongly(
+            f"--cluster offline --bootstrap {bootstrap}: say where the audit's topic is, on the live cluster: "
+            "--audit-bootstrap HOST:PORT, or --no-audit"
+        )
+    return bootstrap, arguments.audit_bootstrap or layout.live_bootstrap
 
 
 def _dsn(arguments: argparse.Namespace) -> str:

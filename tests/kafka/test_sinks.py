@@ -1,4 +1,6 @@
-"""A sink that reads Apache Kafka, killed with -9: each record is in one file, and the audit is told of each, once."""
+"""A sink that reads Apache Kafka, killed with -9: each record is in one file, and the audit is told of each, once. And one
+behind a mirror that numbers anew: its row in the audit of our live cluster.
+"""
 
 import json
 import sys
@@ -10,7 +12,9 @@ import pytest
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import RangeReport
 from headrace.runtime.layout import AUDIT_TOPIC
-from tests.kafka.copying import make_topic, read_all, send
+from tests.kafka.copying import Copying, make_topic, read_all, send
+from tests.support.audit_service import AuditService
+from tests.support.broker import BrokerProcess
 from tests.support.kafka import KafkaProcess
 from tests.support.processes import Process, eventually
 from tests.support.registry import RegistryProcess
@@ -61,3 +65,58 @@ def test_what_a_sink_has_is_told_to_the_audit_once_though_it_is_killed(
             assert sink.stop() == 0, sink.output()[-3000:]
         finally:
             sink.kill()
+
+
+SETTINGS = """
+[service]
+discover_ms = 200
+judge_every_ms = 200
+mirror = "{mirror}"
+[deadlines_ms]
+default = 20000
+[topics.default]
+tiers = ["live", "mirror", "offline"]
+"""
+
+
+def test_behind_a_mirror_that_numbers_anew_its_offsets_are_translated(
+    ours: BrokerProcess, kafka: KafkaProcess, topic: str, tmp_path: Path
+) -> None:
+    make_topic(ours, topic)
+    tier = f"sink:sink-files-{topic}@offline"
+    service = AuditService(tmp_path / "audit", ours.address, kafka.address, settings=SETTINGS.format(mirror=topic))
+    with (
+        RegistryProcess(tmp_path / "registry", ours.address, f"_schemas.{topic}") as registry,
+        Copying(tmp_path, ours, kafka, name=topic, words=("--topics", topic, "--no-schemas")) as copying,
+    ):
+        schema_id = registry.register(f"{topic}-value", CLICK)[1]["id"]
+        words = ["sink", "files", "--topic", topic, "--folder", str(tmp_path / "out"), "--roll-ms", "200", "--cluster", "offline"]
+        words += ["--bootstrap", kafka.address, "--audit-bootstrap", ours.address, "--registry", registry.url]
+        sink = Process([sys.executable, "-m", "headrace.cli.main", *words, "--session-timeout-ms", "6000"], tmp_path / "sink.log")
+
+        def row() -> tuple[object, ...]:
+            """Return verdict of window and row, and the row's counts, of all windows together."""
+            found = service.windows(topic).values()
+            mine = [one["sinks"].get(tier, {}) for one in found]
+            verdicts = {(one["verdict"], of.get("verdict")) for one, of in zip(found, mine, strict=True)}
+            return verdicts, sum(of.get("count") or 0 for of in mine), sum(of.get("quarantined", 0) for of in mine)
+
+        try:
+            service.start()
+            copying.start()
+            sink.start()
+            total = 0
+            for portion in range(4):  # each a transaction of the mirror's, or more: a marker stands behind each in the copy
+                send(ours, topic, [click(schema_id, at) for at in range(COUNT)])
+                total += COUNT
+                if portion == 2:
+                    send(ours, topic, [b"no avro"])
+                wanted = ({("COMPLETE", "COMPLETE")}, total, int(portion >= 2))
+                eventually(lambda wanted=wanted: row() == wanted, what=f"{wanted}; {row()}", within_ms=120_000)
+                if portion == 1:
+                    sink.kill()
+                    sink.start()
+            assert sink.stop() == 0, sink.output()[-3000:]
+        finally:
+            sink.kill()
+            service.process.kill()

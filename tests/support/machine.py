@@ -84,6 +84,24 @@ def lacking_containers() -> str | None:
 
 
 @cache
+def lacking_curl() -> str | None:
+    """Return that there is no curl, None where there is one."""
+    return None if shutil.which("curl") else "wants curl (Debian: curl)"
+
+
+@cache
+def lacking_logger() -> str | None:
+    """Return that there is no `logger`, None where there is one."""
+    return None if shutil.which("logger") else "wants logger (Debian: bsdutils)"
+
+
+@cache
+def lacking_openssl() -> str | None:
+    """Return that OpenSSL's own client is not there, None where it is."""
+    return None if shutil.which("openssl") else "wants the command openssl (Debian: openssl)"
+
+
+@cache
 def lacking_systemd_analyze() -> str | None:
     """Return that there is no program that checks units, None where there is one."""
     return None if shutil.which("systemd-analyze") else "wants systemd-analyze (Debian: systemd)"
@@ -153,6 +171,9 @@ NEEDS: Mapping[str, Callable[[], str | None]] = {
     "logrotate": lacking_logrotate,
     "promtool": lacking_promtool,
     "containers": lacking_containers,
+    "curl": lacking_curl,
+    "logger": lacking_logger,
+    "openssl": lacking_openssl,
     "systemd-analyze": lacking_systemd_analyze,
     "haproxy": lacking_haproxy,
     "native": lacking_native,

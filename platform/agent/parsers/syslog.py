@@ -25,7 +25,7 @@ SYSLOG_SCHEMA = event_schema(
         nullable("msgid", "string"),
         nullable("structured_data", {"type": "map", "values": {"type": "map", "values": "string"}}),
         {"name": "message", "type": "string"},
-        {"name": "transport", "type": "string", "doc": "udp, tcp or unix"},
+        {"name": "transport", "type": "string", "doc": "udp, tcp, tls or unix"},
         nullable("peer", "string"),
     ],
     doc="One syslog message. `message_time` is what the message says, the event time is that, or its arrival.",

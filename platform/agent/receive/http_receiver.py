@@ -6,7 +6,6 @@ connection beyond `most_connections` is answered 429 and closed.
 
 import json
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,10 @@ from ...runtime.http_access import CHALLENGE, UNAUTHORIZED, BearerToken, HttpAcc
 from ...runtime.logs import get_logger
 from ...sdk.journal import JournalNotDurable
 from ..errors import AgentError
+from .content_encoding import TAKEN, EncodingRefused, codec_of
 from .counts import Counts
 from .http_topic import RETRY_AFTER_S, Answer, HttpTopic
+from .server_tls import tls_of
 from .settings import Address
 
 log = get_logger(__name__)
@@ -97,7 +98,7 @@ class _Server(ThreadingHTTPServer):
         self.counts = counts
         self.token: BearerToken | None = access.token()
         self.request_s = request_ms / 1000
-        self._tls = _tls_of(access)
+        self._tls = tls_of(access)
         self._slots = threading.BoundedSemaphore(most_connections)
         self._lock = threading.Lock()
         self._deadlines: dict[socket.socket, float] = {}
@@ -113,7 +114,7 @@ class _Server(ThreadingHTTPServer):
         connection, address = super().get_request()
         connection.settimeout(self.request_s)
         if self._tls is not None:
-            connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+            connection = self._tls.context().wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         return connection, address
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -174,18 +175,28 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(Answer(404, {"error": f"there is no {self.path}: post to {known}"}), closes=True)
         elif self.headers.get("Transfer-Encoding") or not (self.headers.get("Content-Length") or "").isdecimal():
             self._say(Answer(411, {"error": "give a Content-Length; chunked bodies are not taken"}), closes=True)
-        elif self.headers.get("Content-Encoding", "identity") != "identity":
-            self._say(Answer(415, {"error": "compressed bodies are not taken"}), closes=True)
         elif int(self.headers["Content-Length"]) > topic.settings.most_body_bytes:
             self._say(Answer(413, {"error": f"a body has at most {topic.settings.most_body_bytes} bytes"}), closes=True)
-        elif (body := self._body(int(self.headers["Content-Length"]))) is not None:
-            try:
-                answer = topic.post(self.headers.get("Content-Type", ""), body)
-            except Exception as error:
-                log.error("http_post_failed", topic=topic.settings.topic, exc_info=True)
-                answer = Answer(500, {"error": f"this agent's own fault: {type(error).__name__}"})
-            self._say(answer)
+        else:
+            self._take(topic, int(self.headers["Content-Length"]))
         self.server.begin_request(self.connection)
+
+    def _take(self, topic: HttpTopic, length: int) -> None:
+        try:
+            codec = codec_of(self.headers.get_all("Content-Encoding", []))
+        except EncodingRefused as error:
+            # Clients tell by this header that the coding is meant, and not the type (RFC 9110, 12.5.3).
+            self._say(Answer(error.status, {"error": str(error)}, (("Accept-Encoding", TAKEN),)), closes=True)
+            return
+        body = self._body(length)
+        if body is None:
+            return
+        try:
+            answer = topic.post(self.headers.get("Content-Type", ""), body, codec)
+        except Exception as error:
+            log.error("http_post_failed", topic=topic.settings.topic, exc_info=True)
+            answer = Answer(500, {"error": f"this agent's own fault: {type(error).__name__}"})
+        self._say(answer)
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
@@ -226,19 +237,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Retry-After", str(RETRY_AFTER_S))
         if answer.status == 401:
             self.send_header("WWW-Authenticate", CHALLENGE)
+        for name, value in answer.headers:
+            self.send_header(name, value)
         if closes:
             self.send_header("Connection", "close")
             self.close_connection = True
         self.end_headers()
         self.wfile.write(body)
-
-
-def _tls_of(access: HttpAccess) -> ssl.SSLContext | None:
-    if access.certificate is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(access.certificate, access.key, lambda: "")
-    if access.client_authorities is not None:
-        context.load_verify_locations(access.client_authorities)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context

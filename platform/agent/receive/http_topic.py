@@ -10,8 +10,10 @@ from ...runtime.clock import Clock
 from ...sdk.encoding.event_encoder import EventEncoder
 from ...sdk.errors import EventRefused
 from ...sdk.event_key import key_function
+from ...wire.batch.compression import Codec
 from ..parsers.json_lines import JsonLinesParser
 from ..parsers.parser import UnparsableLine
+from .content_encoding import EncodingRefused, unpacked
 from .counts import Counts
 from .inbox import Inbox, Taken
 from .settings import HttpSettings
@@ -28,6 +30,7 @@ class Answer(NamedTuple):
 
     status: int
     words: dict[str, Any]
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 class _Fault(NamedTuple):
@@ -62,11 +65,16 @@ class HttpTopic:
         self._made: tuple[JsonLinesParser, Inbox] | None = None
         self._is_closed = False
 
-    def post(self, content_type: str, body: bytes) -> Answer:
-        """Journal the events of a body, and return the answer. Nothing is journaled of a body that is refused."""
+    def post(self, content_type: str, body: bytes, codec: Codec = Codec.NONE) -> Answer:
+        """Journal the events of a body, packed so, and return the answer. Nothing is journaled of one that is refused."""
         kind = content_type.partition(";")[0].strip().lower()
         if kind not in (JSON, *NDJSON):
             return Answer(415, {"error": f"Content-Type {kind!r} is not taken: send {JSON} or {NDJSON[0]}"})
+        try:
+            body = unpacked(codec, body, self.settings.most_body_bytes)
+        except EncodingRefused as error:
+            self._counts.add("bodies_not_unpacked")
+            return Answer(error.status, {"error": str(error), "accepted": 0})
         try:
             parser, inbox = self._ready()
         except (HeadraceError, OSError) as error:

@@ -5,7 +5,7 @@ Pure, but that it reads schema files, and looks whether token files and certific
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from ..parsers.from_settings import record_name, schema_from, types_from
 from ..section_reader import SectionReader
 
 HOW_TO_PROTECT = "token_file = (clients send it as a bearer token), or tls_cert, tls_key and tls_client_ca (mTLS)"
+HOW_TO_ASK = "tls_client_ca = (who signed the clients' certificates), or insecure_allowed = true"
 MOST_EVENT_BYTES = 786_432
 """Below the `max.message.bytes` that a topic has by default, with room for the batch around it."""
 
@@ -36,6 +37,9 @@ class SyslogSettings:
     application: str
     udp: Address | None = None
     tcp: Address | None = None
+    tls: Address | None = None
+    access: HttpAccess = field(default_factory=HttpAccess)
+    """The certificates of `tls`."""
     unix: str = ""
     """Path of a datagram socket, as /dev/log is one."""
     unix_mode: int = 0o666
@@ -47,6 +51,8 @@ class SyslogSettings:
     most_connections: int = 256
     idle_ms: int = 600_000
     """A connection that sends nothing for so long is closed."""
+    handshake_ms: int = 10_000
+    """The longest that a handshake of TLS may take in all."""
     receive_buffer_bytes: int = 4 << 20
     """What the kernel keeps of datagrams that were not read yet; more are dropped, and counted."""
     quota_bytes: int = 256 << 20
@@ -83,16 +89,20 @@ class HttpSettings:
 
 
 _SYSLOG_NUMBERS = {
-    "lateness_ms": 0, "most_message_bytes": 480, "most_connections": 1, "idle_ms": 1_000, "receive_buffer_bytes": 4_096,
-    "quota_bytes": 65_536,
+    "lateness_ms": 0, "most_message_bytes": 480, "most_connections": 1, "idle_ms": 1_000, "handshake_ms": 100,
+    "receive_buffer_bytes": 4_096, "quota_bytes": 65_536,
 }  # fmt: skip
 _HTTP_NUMBERS = {
     "lateness_ms": 0, "most_body_bytes": 1, "most_event_bytes": 1, "most_connections": 1, "request_ms": 100,
     "quota_bytes": 65_536,
 }  # fmt: skip
-_SYSLOG = ("name", "topic", "application", "udp", "tcp", "unix", "time_zone", "durable", "insecure_allowed", *_SYSLOG_NUMBERS)
+_TLS = ("tls_cert", "tls_key", "tls_client_ca")
+_SYSLOG = (
+    "name", "topic", "application", "udp", "tcp", "tls", *_TLS, "unix", "time_zone", "durable", "insecure_allowed",
+    *_SYSLOG_NUMBERS,
+)  # fmt: skip
 _HTTP = (
-    "name", "topic", "application", "listen", "token_file", "tls_cert", "tls_key", "tls_client_ca", "fields", "schema", "record",
+    "name", "topic", "application", "listen", "token_file", *_TLS, "fields", "schema", "record",
     "time", "time_format", "time_zone", "unknown_fields", "key", "invalid", "durable", *_HTTP_NUMBERS,
 )  # fmt: skip
 
@@ -118,13 +128,15 @@ def https_from(tables: Sequence[Mapping[str, Any]], faults: list[str]) -> list[H
 def _syslog(words: Mapping[str, Any], number: int, faults: list[str]) -> SyslogSettings | None:
     reader = SectionReader(words, f"[[syslog]] {words.get('name', number)!r}")
     topic = reader.topic()
-    udp, tcp = _address(reader, "udp"), _address(reader, "tcp")
+    udp, tcp, tls = _address(reader, "udp"), _address(reader, "tcp"), _address(reader, "tls")
     unix = reader.text("unix")
     if unix and (not os.path.isabs(unix) or len(unix.encode()) > 107):
         reader.fault("unix", "give an absolute path of at most 107 bytes")
-    if udp is None and tcp is None and not unix:
-        reader.fault("udp", 'give at least one of udp = "host:port", tcp = "host:port", unix = "/path"')
-    if not reader.flag("insecure_allowed"):
+    if not any(reader.words.get(name) for name in ("udp", "tcp", "tls", "unix")):
+        reader.fault("udp", 'give at least one of udp = "host:port", tcp = "host:port", tls = "host:port", unix = "/path"')
+    is_insecure_allowed = reader.flag("insecure_allowed")
+    access = _syslog_access(reader, tls, is_insecure_allowed=is_insecure_allowed)
+    if not is_insecure_allowed:
         for name, address in (("udp", udp), ("tcp", tcp)):
             if address is not None and not is_loopback(address.host):
                 reader.fault(
@@ -144,6 +156,8 @@ def _syslog(words: Mapping[str, Any], number: int, faults: list[str]) -> SyslogS
         application=application,
         udp=udp,
         tcp=tcp,
+        tls=tls,
+        access=access,
         unix=unix,
         time_format=time_format,
         is_durable=is_durable,
@@ -151,20 +165,36 @@ def _syslog(words: Mapping[str, Any], number: int, faults: list[str]) -> SyslogS
     )
 
 
+def _syslog_access(reader: SectionReader, tls: Address | None, *, is_insecure_allowed: bool) -> HttpAccess:
+    access = HttpAccess(**_certificates(reader))
+    if tls is None:
+        for name in _TLS:
+            if reader.words.get(name):
+                reader.fault(name, 'it belongs to tls = "host:port", which is not there')
+        return access
+    if access.certificate is None or access.key is None:
+        reader.fault("tls", "it needs tls_cert and tls_key, the server's certificate and its key (PEM)")
+        return access
+    try:
+        access.check("localhost" if is_insecure_allowed else tls.host, how=HOW_TO_ASK)
+    except Unprotected as error:
+        reader.fault("tls", str(error))
+    return access
+
+
+def _certificates(reader: SectionReader) -> dict[str, Path | None]:
+    return dict(zip(("certificate", "key", "client_authorities"), (_path(reader, name) for name in _TLS), strict=True))
+
+
+def _path(reader: SectionReader, name: str) -> Path | None:
+    return Path(text) if (text := reader.text(name)) else None
+
+
 def _http(words: Mapping[str, Any], number: int, faults: list[str]) -> HttpSettings | None:
     reader = SectionReader(words, f"[[http]] {words.get('name', number)!r}")
     topic = reader.topic()
     listen = _address(reader, "listen", needed=True)
-    paths = {
-        name: Path(text) if (text := reader.text(name)) else None
-        for name in ("token_file", "tls_cert", "tls_key", "tls_client_ca")
-    }
-    access = HttpAccess(
-        token_file=paths["token_file"],
-        certificate=paths["tls_cert"],
-        key=paths["tls_key"],
-        client_authorities=paths["tls_client_ca"],
-    )
+    access = HttpAccess(token_file=_path(reader, "token_file"), **_certificates(reader))
     if listen is not None:
         try:
             access.check(listen.host, how=HOW_TO_PROTECT)

@@ -1,4 +1,4 @@
-"""One `[[syslog]]` section: datagrams, connections and a local socket, read on one thread, journaled.
+"""One `[[syslog]]` section: datagrams, connections (in the clear and over TLS) and a local socket, read on one thread, journaled.
 
 What the kernel drops of datagrams is counted: each datagram brings the socket's total (SO_RXQ_OVFL), and once in a while, and at
 the end, the socket is asked for it (SO_MEMINFO), so that drops without a datagram behind them are seen too. With a full journal
@@ -11,10 +11,10 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
 
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
+from ...runtime.rate_limited_log import RateLimitedLog
 from ...sdk.errors import EventRefused
 from ...sdk.journal import JournalNotDurable
 from ..errors import AgentError
@@ -22,8 +22,10 @@ from ..parsers.parser import UnparsableLine
 from ..parsers.syslog import parse_syslog
 from .counts import Counts
 from .inbox import DROPPED_AT_SOCKET, Inbox, Taken
+from .server_tls import ServerTls, tls_of
 from .settings import Address, SyslogSettings
-from .syslog_framing import TOO_LONG, Framed, SyslogFraming
+from .syslog_connection import HandshakeFailed, SyslogConnection
+from .syslog_framing import TOO_LONG, Framed
 
 log = get_logger(__name__)
 
@@ -34,18 +36,11 @@ _MEMINFO = struct.Struct("9I")
 _DROPPED = struct.Struct("I")
 _LARGEST_DATAGRAM = 65_536
 _DATAGRAMS_AT_ONCE = 256
-_READ_BYTES = 65_536
 _TICK_MS = 200
+_RETRY_MS = 20
+"""How often a full journal is asked whether there is room again."""
 _LOOK_MS = 1_000
 _FUTURE_MS = 300_000
-
-
-@dataclass(slots=True, eq=False)
-class _Connection:
-    socket: socket.socket
-    peer: str | None
-    framing: SyslogFraming
-    heard_ms: int
 
 
 class SyslogReceiver:
@@ -60,17 +55,20 @@ class SyslogReceiver:
         self._selector = selectors.DefaultSelector()
         self._udp: socket.socket | None = None
         self._tcp: socket.socket | None = None
+        self._tls: socket.socket | None = None
+        self._server_tls: ServerTls | None = None
         self._unix: socket.socket | None = None
         self._drops_seen: dict[socket.socket, int] = {}
-        self._connections: dict[socket.socket, _Connection] = {}
+        self._connections: dict[socket.socket, SyslogConnection] = {}
         self._waiting: list[Taken] = []
         """Of connections and the local socket: what the full journal did not take yet. Nothing is read meanwhile."""
         self._look_at_ms = 0
         self._stopping = threading.Event()
+        self._log = RateLimitedLog(log, clock.monotonic_ms)
         self._thread = threading.Thread(target=self._run, name=f"headrace-syslog-{settings.name}", daemon=True)
 
     def start(self) -> None:
-        """Listen. Raises AgentError for an address that cannot be used, JournalRefused."""
+        """Listen. Raises AgentError for an address or a certificate that cannot be used, JournalRefused."""
         try:
             if self.settings.udp is not None:
                 self._udp = self._bound("udp", self.settings.udp, socket.SOCK_DGRAM)
@@ -78,13 +76,17 @@ class SyslogReceiver:
             if self.settings.tcp is not None:
                 self._tcp = self._bound("tcp", self.settings.tcp, socket.SOCK_STREAM)
                 self._tcp.listen(128)
+            if self.settings.tls is not None:
+                self._server_tls = tls_of(self.settings.access, only_listens=True)
+                self._tls = self._bound("tls", self.settings.tls, socket.SOCK_STREAM)
+                self._tls.listen(128)
             if self.settings.unix:
                 self._unix = self._local(self.settings.unix)
             self._inbox.open()
         except BaseException:
             self._close_sockets()
             raise
-        for one in (self._udp, self._tcp, self._unix):
+        for one in (self._udp, self._tcp, self._tls, self._unix):
             if one is not None:
                 one.setblocking(False)
                 self._selector.register(one, selectors.EVENT_READ)
@@ -107,6 +109,11 @@ class SyslogReceiver:
         assert self._tcp is not None
         return int(self._tcp.getsockname()[1])
 
+    @property
+    def tls_port(self) -> int:
+        assert self._tls is not None
+        return int(self._tls.getsockname()[1])
+
     # -- the thread ------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -125,27 +132,43 @@ class SyslogReceiver:
     def _turn(self) -> None:
         if self._waiting:
             self._retry()
-        for key, _ in self._selector.select(_TICK_MS / 1000 if not self._waiting else 0.02):
+        if self._waiting:
+            # What is not read now stays readable, so that the selector would not wait.
+            self._stopping.wait(_RETRY_MS / 1000)
+        for key, _ in self._selector.select(0 if self._waiting else _TICK_MS / 1000):
             one = key.fileobj
             assert isinstance(one, socket.socket)
+            connection = self._connections.get(one)
             if one is self._udp:
                 self._datagrams(one, "udp")
-            elif self._waiting and one is not self._tcp:
-                continue
-            elif one is self._tcp:
+            elif one is self._tcp or one is self._tls:
                 self._accept(one)
+            elif connection is not None and connection.is_shaking_hands:
+                self._shake_hands(connection)
+            elif self._waiting:
+                continue
             elif one is self._unix:
                 self._datagrams(one, "unix")
-            else:
-                self._read(self._connections[one])
+            elif connection is not None:
+                self._read(connection)
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._look_at_ms:
             self._look_at_ms = now_ms + _LOOK_MS
             self._look_at_drops()
-            for connection in list(self._connections.values()):
-                if now_ms - connection.heard_ms >= self.settings.idle_ms:
-                    self._counts.add("connections_idle")
+            self._look_at_connections(now_ms)
+
+    def _look_at_connections(self, now_ms: int) -> None:
+        for connection in list(self._connections.values()):
+            if connection.is_shaking_hands:
+                if now_ms - connection.began_ms >= self.settings.handshake_ms:
+                    self._counts.add("handshakes_too_slow")
                     self._end(connection)
+            elif self._waiting:
+                # It is not silent: nobody reads it.
+                connection.heard_ms = now_ms
+            elif now_ms - connection.heard_ms >= self.settings.idle_ms:
+                self._counts.add("connections_idle")
+                self._end(connection)
 
     def _last_turn(self) -> None:
         for one, transport in ((self._udp, "udp"), (self._unix, "unix")):
@@ -185,43 +208,58 @@ class SyslogReceiver:
         return count
 
     def _accept(self, one: socket.socket) -> None:
-        with suppress(OSError):
-            connection, address = one.accept()
+        with suppress(OSError, ValueError):
+            raw, address = one.accept()
             if len(self._connections) >= self.settings.most_connections:
                 self._counts.add("connections_refused")
-                connection.close()
+                raw.close()
                 return
-            connection.setblocking(False)
             self._counts.add("connections")
-            framing = SyslogFraming(self.settings.most_message_bytes)
-            self._connections[connection] = _Connection(connection, _name_of(address), framing, self._clock.monotonic_ms())
-            self._selector.register(connection, selectors.EVENT_READ)
+            tls = self._server_tls.context() if one is self._tls and self._server_tls is not None else None
+            try:
+                connection = SyslogConnection(
+                    raw,
+                    _name_of(address),
+                    limit_bytes=self.settings.most_message_bytes,
+                    now_ms=self._clock.monotonic_ms(),
+                    tls=tls,
+                )
+            except (OSError, ValueError):
+                raw.close()
+                raise
+            self._connections[connection.socket] = connection
+            self._selector.register(connection.socket, connection.waits_for)
 
-    def _read(self, connection: _Connection) -> None:
+    def _shake_hands(self, connection: SyslogConnection) -> None:
+        waited_for = connection.waits_for
         try:
-            data = connection.socket.recv(_READ_BYTES)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
-        if not data:
+            connection.shake_hands(self._clock.monotonic_ms())
+        except HandshakeFailed as error:
+            self._counts.add("handshakes_failed")
+            self._log.warning("handshake_failed", section=self.settings.name, peer=connection.peer, why=str(error))
             self._end(connection)
             return
-        connection.heard_ms = self._clock.monotonic_ms()
-        self._take_framed(connection, connection.framing.feed(data))
-        if connection.framing.is_broken:
+        if connection.waits_for != waited_for:
+            self._selector.modify(connection.socket, connection.waits_for)
+
+    def _read(self, connection: SyslogConnection) -> None:
+        framed = connection.read(self._clock.monotonic_ms())
+        if framed is None:
+            self._end(connection)
+            return
+        self._take_framed(connection, framed)
+        if connection.is_broken:
             self._end(connection)
 
-    def _end(self, connection: _Connection) -> None:
+    def _end(self, connection: SyslogConnection) -> None:
         del self._connections[connection.socket]
         self._selector.unregister(connection.socket)
-        connection.socket.close()
-        self._take_framed(connection, connection.framing.end())
+        self._take_framed(connection, connection.end())
 
-    def _take_framed(self, connection: _Connection, framed: list[Framed]) -> None:
+    def _take_framed(self, connection: SyslogConnection, framed: list[Framed]) -> None:
         records: list[Taken] = []
         for one in framed:
-            self._add(one, "tcp", connection.peer, records)
+            self._add(one, connection.transport, connection.peer, records)
         self._take(records)
 
     def _take(self, records: list[Taken]) -> None:
@@ -311,12 +349,9 @@ class SyslogReceiver:
             ) from error
         return one
 
-    def _unusable(self, name: str, address: str, error: OSError) -> AgentError:
-        return AgentError(f"[[syslog]] {self.settings.name!r}: {name}: cannot listen on {address}: {error.strerror or error}")
-
     def _close_sockets(self) -> None:
         self._selector.close()
-        for one in (self._udp, self._tcp, self._unix):
+        for one in (self._udp, self._tcp, self._tls, self._unix):
             if one is not None:
                 one.close()
         if self._unix is not None:

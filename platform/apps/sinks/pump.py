@@ -9,13 +9,14 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from ...audit.publisher import RangeReporter, see_to_audit_topic
 from ...client.connection.cluster import Cluster
 from ...client.consumer.group_consumer import GroupConsumer
 from ...client.consumer.group_positions import GroupPositions
 from ...client.consumer.stream_message import Message
-from ...client.errors import ClientError
+from ...client.errors import ClientError, UnknownTopic
 from ...client.fetch.fetched import CorruptRange, TopicPartition
 from ...client.producer.producer import Producer
 from ...errors import HeadraceError
@@ -39,6 +40,16 @@ log = get_logger(__name__)
 SEND_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
 STATUS_EVERY_MS = 1_000
+
+
+class NotOnLive(HeadraceError):
+    """A topic of the offline cluster has no original of its name."""
+
+    def __init__(self, topic: str, live: str) -> None:
+        super().__init__(
+            f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. "
+            "The audit has nothing to compare the sink with: run it with --no-audit"
+        )
 
 
 class Pump:
@@ -67,7 +78,8 @@ class Pump:
             commit_on_revoke=False,
         )
         self._lifecycle = Lifecycle()
-        self._reports = Producer(self._cluster, delivery_timeout_ms=SEND_TIMEOUT_MS) if settings.is_audited else None
+        self._audit = self._audit_cluster()
+        self._reports = None if self._audit is None else Producer(self._audit, delivery_timeout_ms=SEND_TIMEOUT_MS)
         self._counts = None if self._reports is None else self._counts_of(self._reports)
         self._has_audit_topic = False
         self._begun_at: dict[TopicPartition, int] = {}
@@ -85,6 +97,12 @@ class Pump:
         self.trouble: HeadraceError | None = None
         """Why nothing is written now."""
 
+    def _audit_cluster(self) -> Cluster | None:
+        address = self.settings.audit_bootstrap
+        if address is None or address == self.settings.bootstrap:
+            return None if address is None else self._cluster
+        return Cluster(address, client_id=f"{self.settings.group}.{self.settings.consumer_id}-audit")
+
     def _counts_of(self, reports: Producer) -> SinkCounts:
         instance = f"{socket.gethostname()}/{self.settings.consumer_id}/{os.getpid()}"
         positions = GroupPositions(self._cluster)
@@ -95,11 +113,14 @@ class Pump:
         self._stop = stop
         self._status.write("starting")
         self._lifecycle.started("cluster", self._cluster.close)
+        if self._audit is not None and self._audit is not self._cluster:
+            self._lifecycle.started("the audit's cluster", self._audit.close)
         self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
         if (reports := self._reports) is not None:
             self._lifecycle.started("reports", lambda: reports.close(SEND_TIMEOUT_MS))
         self._lifecycle.started("sink", self._sink.close)
         try:
+            self._see_names()
             self._consumer.start()
             self._lifecycle.started("consumer", self._consumer.close)
             log.info("sink_ready", topics=self.settings.topics, group=self.settings.group)
@@ -116,6 +137,14 @@ class Pump:
             # The consumer's close gives the partitions back: what is held is flushed then.
             self._lifecycle.stop()
             log.info("sink_stopped", written=self.written, refused=self.refused)
+
+    def _see_names(self) -> None:
+        """Raise NotOnLive for a topic that the offline cluster has and the live one has not."""
+        if self._audit is None or not self.settings.is_behind_mirror:
+            return
+        for topic in self.settings.topics:
+            if not patiently(partial(_has, self._audit, topic)) and patiently(partial(_has, self._cluster, topic)):
+                raise NotOnLive(topic, self.settings.audit_bootstrap or "")
 
     # ---- records
 
@@ -264,10 +293,10 @@ class Pump:
             self.trouble = None
 
     def _tell(self, positions: Mapping[TopicPartition, int]) -> None:
-        if self._counts is None:
+        if self._counts is None or self._audit is None:
             return
         if not self._has_audit_topic:
-            see_to_audit_topic(self._cluster, timeout_ms=SEND_TIMEOUT_MS)
+            see_to_audit_topic(self._audit, timeout_ms=SEND_TIMEOUT_MS)
             self._has_audit_topic = True
         self._counts.tell(positions, SEND_TIMEOUT_MS)
 
@@ -294,3 +323,10 @@ class Pump:
             held=self._held.total(),
             partitions={f"{name.topic}-{name.partition}": at for name, at in sorted(self._committed.items())},
         )
+
+
+def _has(cluster: Cluster, topic: str) -> bool:
+    try:
+        return bool(cluster.partitions(topic))
+    except UnknownTopic:
+        return False

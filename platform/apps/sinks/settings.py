@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...audit.model.tiers import SINK
+from ...audit.model.tiers import AT_OFFLINE, SINK
 from ...schema_registry.client.cache_folder import DEFAULT, Folder
 
 
@@ -18,8 +18,8 @@ class SinkSettings:
     registry: str
     cluster: str = "live"
     """Its name in quarantine records."""
-    is_audited: bool = True
-    """Whether it tells the audit, on this cluster, what its destination has."""
+    audit_bootstrap: str | None
+    """The cluster of the audit's topic, which it tells what its destination has; None: it tells nothing."""
     cache_folder: Folder = DEFAULT
     """Of schemas, for when the registry is away; None keeps none."""
     status_file: Path | None = None
@@ -32,5 +32,10 @@ class SinkSettings:
 
     @property
     def tier(self) -> str:
-        """Its name in the audit."""
-        return f"{SINK}{self.group}"
+        """Its name in the audit: of a sink on the offline cluster another one than on the live one."""
+        return f"{SINK}{self.group}{AT_OFFLINE if self.is_behind_mirror else ''}"
+
+    @property
+    def is_behind_mirror(self) -> bool:
+        """Return whether it reads the copies that a mirror made."""
+        return self.cluster == "offline"

@@ -114,7 +114,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRow:
-    """The audit's word on what one sink has of a window, compared with the live log. No other verdict hangs on it."""
+    """The audit's word on what one sink has of a window, compared with the log that it reads. No other verdict hangs on it."""
 
     kind: Kind
     count: int | None

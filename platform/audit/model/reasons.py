@@ -22,3 +22,9 @@ def some(reasons: Sequence[str]) -> str:
     """Return the reasons in words, the first few of many."""
     more = len(reasons) - MOST_REASONS
     return "; ".join([*reasons[:MOST_REASONS], *([f"and {more} more"] if more > 0 else [])])
+
+
+def not_settled(before: str, *, is_read: bool) -> str:
+    """Return why a sink's row waits: for the tier that it is compared with."""
+    words = f"what the {before} log must hold is not settled"
+    return words if is_read else f"{words}: the audit reads none (`headrace audit run --{before}`)"

@@ -1,5 +1,5 @@
-"""The tiers and which one each is compared with. producer → live → mirror → offline → warehouse, live → consumer:<group> and
-live → sink:<group>. A sink has a row of its own in each window, and no part in the window's verdict.
+"""The tiers and which one each is compared with. producer → live → mirror → offline → warehouse, live → consumer:<group>, live →
+sink:<group> and offline → sink:<group>@offline. A sink has a row of its own in each window, and no part in the window's verdict.
 
 Knows names and order. What a topic expects of them is a setting, see `TierRule`.
 """
@@ -17,6 +17,10 @@ READ_BACK = (LIVE, OFFLINE)
 """Counted by the audit itself, from the logs; every other tier reports."""
 CONSUMER = "consumer:"
 SINK = "sink:"
+AT_OFFLINE = "@offline"
+"""Ends the name of a sink that reads the offline cluster: its offsets are that log's, and its group another than a live one's."""
+GROUP_NAME = "[A-Za-z0-9._-]{1,200}"
+"""The groups that a tier may be named after, as a regular expression: none of them ends in `AT_OFFLINE`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,11 @@ def is_sink(name: str) -> bool:
     return name.startswith(SINK)
 
 
+def is_behind_mirror(name: str) -> bool:
+    """Return whether a tier tells of the offline cluster's log, by the offsets there."""
+    return name in (OFFLINE, WAREHOUSE) or (is_sink(name) and name.endswith(AT_OFFLINE))
+
+
 def in_order(names: Iterable[str]) -> list[str]:
     """Return the tiers in the order of the graph: the chain first, then consumer groups and sinks by name."""
     return sorted(set(names), key=lambda name: (CHAIN.index(name), "") if name in CHAIN else (len(CHAIN), name))
@@ -68,6 +77,8 @@ def rules(
         if name in CHAIN:
             at = chain.index(name)
             before = chain[at - 1] if at else None
+        elif is_behind_mirror(name):
+            before = OFFLINE  # also where nobody reads that log: its row waits then, for its offsets may be no other log's
         else:
             before = next((tier for tier in (LIVE, PRODUCER) if tier in chain), None)
         kind = name.partition(":")[0]

@@ -17,10 +17,10 @@ from .books import Found
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
-from .reasons import accepted_by, some, without_address
+from .reasons import accepted_by, not_settled, some, without_address
 from .runs import Run, has_lost_reports
 from .tier_log import TierLog, accounts_for
-from .tiers import LIVE, MIRROR, PRODUCER, TierRule, is_sink
+from .tiers import CONSUMER, LIVE, MIRROR, PRODUCER, TierRule, is_sink
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
@@ -80,13 +80,12 @@ class _Judgement:
 
     def row_of(self, rule: TierRule, upstream: "_Judgement") -> SinkRow | None:
         """Return the row of a sink; None where it began behind the window. `upstream` has made its verdict."""
-        self.settled[LIVE] = upstream.settled[LIVE]
-        if self.settled[LIVE]:
-            self.settled[rule.name] = self._follows(rule)
-        else:
-            self.silent = dict(upstream.silent)
-            self.waiting.append("what the live log must hold is not settled")
-            self.settled[rule.name] = False
+        before = rule.before or LIVE
+        self.settled[before] = upstream.settled.get(before, False)
+        self.settled[rule.name] = self.settled[before] and self._follows(rule)
+        if not self.settled[before]:
+            self.silent = {who: words for who, words in upstream.silent.items() if not who.startswith(CONSUMER)}
+            self.waiting.append(not_settled(before, is_read=before in upstream.settled))
         count = self._count(rule)
         if count is None and self.settled[rule.name]:
             return None

@@ -76,7 +76,8 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         ledger = Ledger(database, process.settings, clock)
         ledger.open()
         webhook = None if process.settings.webhook_url is None else Webhook(process.settings.webhook_url)
-        judge = Judge(ledger, clock, None if webhook is None else webhook.tell)
+        tell = None if webhook is None else webhook.tell
+        judge = Judge(ledger, clock, tell, tell)
         judge.open()
         checkpoint_topic = ClusterCheckpoints(process.live, clock)
         lifecycle.started("checkpoint topic", checkpoint_topic.close)

@@ -6,7 +6,7 @@ said last is in the store; nothing of a window is kept in memory here. Decides n
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,11 @@ from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ..model.build_facts import window_facts
 from ..model.tier_reports import News, TierReports
-from ..model.tiers import LIVE, is_sink
+from ..model.tiers import LIVE
 from ..model.verdict import decide
 from .store.audit_log import VerdictChange
 from .store.ledger import Ledger
-from .store.sink_rows import is_undecided, steady
+from .store.sink_rows import is_undecided, steady, turns
 from .store.verdicts import UNDECIDED, Window
 from .store.window_json import as_json
 
@@ -37,6 +37,8 @@ ROLL_UP_AT_ONCE = 500
 FORGET_EVERY_MS = 3_600_000
 RUNS_AT_ONCE = 200
 
+Tell = Callable[[Sequence[Mapping[str, Any]]], None]
+
 
 @dataclass(slots=True)
 class _Look:
@@ -46,16 +48,31 @@ class _Look:
     quiet_since_ms: int
 
 
+@dataclass(slots=True)
+class _Found:
+    """What judging a topic's windows came to."""
+
+    changes: list[VerdictChange]
+    of_sinks: list[dict[str, Any]]
+    """Changes of sinks' rows, for who is told; they are in no list of the store."""
+    is_undecided: bool = False
+
+
 class Judge:
     """The thread that judges, and the answers to who asks in between."""
 
     def __init__(
-        self, ledger: Ledger, clock: Clock, on_change: Callable[[Sequence[Mapping[str, Any]]], None] | None = None
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        on_change: Tell | None = None,
+        on_sink_change: Tell | None = None,
     ) -> None:
-        """`on_change` is called with the changes of one topic; it must not wait."""
+        """`on_change` is called with the changes of one topic, `on_sink_change` with those of its sinks; they must not wait."""
         self._ledger = ledger
         self._clock = clock
         self._on_change = on_change
+        self._on_sink_change = on_sink_change
         self._stop = StopSignal()
         # Lock order: the judge's, then the ledger's.
         self._lock = threading.Lock()
@@ -69,9 +86,9 @@ class Judge:
         self._thread = threading.Thread(target=self._run, name="audit-judge", daemon=True)
 
     def open(self) -> None:
-        """Learn which topics have undecided windows, or may have some of which a sink's row is undecided."""
+        """Learn which topics have undecided windows, or some of which a sink's row is undecided."""
         now_ms = self._clock.monotonic_ms()
-        topics = self._ledger.verdict(lambda stored: [*stored.undecided_topics(), *stored.topics_with_sinks()])
+        topics = self._ledger.verdict(lambda stored: [*stored.undecided_topics(), *stored.sinks.undecided_topics()])
         self._looks = {topic: _Look(now_ms, now_ms) for topic in topics}
 
     def start(self) -> None:
@@ -110,12 +127,11 @@ class Judge:
 
     def _judge(self, topic: str) -> None:
         with self._ledger.judging(topic) as (books, news):
-            changes, undecided = self._judge_windows(topic, books, news)
-        self._note_look(topic, undecided=undecided, is_news=bool(news.windows or news.of_sinks or news.spans))
-        if changes:
-            self._tell(topic, changes)
+            found = self._judge_windows(topic, books, news)
+        self._note_look(topic, undecided=found.is_undecided, is_news=bool(news.windows or news.of_sinks or news.spans))
+        self._tell(topic, found)
 
-    def _judge_windows(self, topic: str, books: TierReports, news: News) -> tuple[list[VerdictChange], bool]:
+    def _judge_windows(self, topic: str, books: TierReports, news: News) -> _Found:
         stored = self._ledger.verdicts
         book = self._ledger.book(topic)
         window_ms = books.window_ms
@@ -123,13 +139,12 @@ class Judge:
         if news.spans:
             known = set(book.windows) | set(stored.starts(topic))
             candidates |= {start for start in known if news.touches(start, start + window_ms)}
-        rows_alone = self._with_rows_alone(topic, book.logs, news) - candidates
+        rows_alone = self._with_rows_alone(topic, news) - candidates
+        found = _Found([], [])
         if not candidates and not rows_alone:
-            return [], False
+            return found
         facts = self._ledger.topic_facts(topic)
         now_ms = self._clock.now_ms()
-        changes: list[VerdictChange] = []
-        undecided = False
         for start in (*candidates, *rows_alone):
             before = stored.window(topic, start)
             if start not in book.windows or not book.windows[start].is_mentioned:
@@ -144,24 +159,26 @@ class Judge:
             after["sinks"] = steady(before["sinks"] if before is not None else {}, after["sinks"])
             if before is not None and start in rows_alone and before["verdict"] not in UNDECIDED:
                 after = {**before, "redelivered": after["redelivered"], "sinks": after["sinks"]}
-            undecided |= after["verdict"] in UNDECIDED or is_undecided(after)
+            found.is_undecided |= after["verdict"] in UNDECIDED or is_undecided(after)
             if after == before:
                 continue
             stored.put(after, before, now_ms)
+            of_sinks = turns(before["sinks"] if before is not None else {}, after["sinks"])
+            found.of_sinks += [{"at_ms": now_ms, "topic": topic, "window_start_ms": start, **one} for one in of_sinks]
             if before is None or _figures(before) != _figures(after):
-                changes.append(
+                found.changes.append(
                     VerdictChange(now_ms, topic, start, before["verdict"] if before else None, *_figures(after), verdict.reason)
                 )
                 if verdict.kind.is_final:
                     self._ledger.settle(topic, start)
-        self._ledger.notes.note_changes(changes)
-        return changes, undecided
+        self._ledger.notes.note_changes(found.changes)
+        return found
 
-    def _with_rows_alone(self, topic: str, tiers: Collection[str], news: News) -> set[int]:
+    def _with_rows_alone(self, topic: str, news: News) -> set[int]:
         """Return the windows in which the rows of sinks may be others now. Nothing was said that their verdict could hang on."""
-        if not any(map(is_sink, tiers)):
-            return set()
-        return news.of_sinks | set(self._ledger.verdicts.with_undecided_sinks(topic))
+        stored = self._ledger.verdicts
+        undecided = stored.with_undecided_sinks(topic) if stored.sinks.is_undecided(topic) else ()
+        return news.of_sinks.union(undecided)
 
     def _note_look(self, topic: str, *, undecided: bool, is_news: bool) -> None:
         """Choose when the topic is looked at next though nothing may be new of it."""
@@ -180,16 +197,24 @@ class Judge:
         else:
             look.next_ms = now_ms + min(DEADLINE_LOOK_MS, max(FIRST_LOOK_MS, quiet_ms))
 
-    def _tell(self, topic: str, changes: list[VerdictChange]) -> None:
-        if self._on_change is not None:
-            self._on_change([one._asdict() for one in changes])
-        turns = Counter((one.from_verdict or "new", one.to_verdict) for one in changes)
-        for (before, after), count in turns.items():
-            example = next(one for one in changes if (one.from_verdict or "new", one.to_verdict) == (before, after))
+    def _tell(self, topic: str, found: _Found) -> None:
+        if self._on_change is not None and found.changes:
+            self._on_change([one._asdict() for one in found.changes])
+        if self._on_sink_change is not None and found.of_sinks:
+            self._on_sink_change(found.of_sinks)
+        turned = Counter((one.from_verdict or "new", one.to_verdict) for one in found.changes)
+        for (before, after), count in turned.items():
+            example = next(one for one in found.changes if (one.from_verdict or "new", one.to_verdict) == (before, after))
             log.info(
                 "verdict_changed", topic=topic, windows=count, before=before, after=after,
                 window_start_ms=example.window_start_ms, missing_count=example.missing, doubled_count=example.doubled,
                 altered_count=example.altered, reason=example.reason,
+            )  # fmt: skip
+        for sink in dict.fromkeys(one["sink"] for one in found.of_sinks):
+            mine = [one for one in found.of_sinks if one["sink"] == sink]
+            log.info(
+                "sink_row_changed", topic=topic, sink=sink, windows=len(mine), after=mine[-1]["to_verdict"],
+                window_start_ms=mine[-1]["window_start_ms"], reason=mine[-1]["reason"],
             )  # fmt: skip
 
     # -- days ----------------------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ class _Ports:
 
 
 def load(layout: Layout) -> list[ProcessSpec]:
-    """Return the processes of the layout's engine, each after those it needs.
+    """Return the processes of the layout's engine, without those that nobody asked for, each after those it needs.
 
     The table is `deploy/local/processes.toml`, or the file named by `HEADRACE_PROCESS_TABLE`. Raises ProcessTableError: no such
     file, an unknown name in `after`, a cycle, a missing field.
@@ -72,13 +72,19 @@ def load(layout: Layout) -> list[ProcessSpec]:
     except (tomllib.TOMLDecodeError, KeyError) as error:
         raise ProcessTableError(f"{path} is not a process table ([[process]] entries in TOML): {error}") from error
     mine = [entry for entry in entries if entry.get("engine", layout.engine) == layout.engine]
+    mine = [entry for entry in mine if "only_with" not in entry or os.environ.get(entry["only_with"])]
     return in_start_order([_spec(layout, entry, path) for entry in mine])
 
 
 def _spec(layout: Layout, entry: Mapping[str, Any], path: Path) -> ProcessSpec:
     def fill(text: str) -> str:
         return text.format(
-            home=layout.home, python=sys.executable, deploy=DEPLOY, port=_Ports(layout), status=layout.run / f"{name}.json"
+            home=layout.home,
+            python=sys.executable,
+            deploy=DEPLOY,
+            port=_Ports(layout),
+            status=layout.run / f"{name}.json",
+            environment=os.environ,
         )
 
     name = str(entry.get("name", "?"))

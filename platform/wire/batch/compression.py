@@ -19,6 +19,7 @@ _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _FIRST_GUESS_BYTES = 64 * 1024
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_GZIP_SLICE_BYTES = 4096
 
 
 class Codec(IntEnum):
@@ -88,19 +89,26 @@ def _bomb(codec: Codec, max_bytes: int) -> Bomb:
 
 
 def _from_gzip(data: _Bytes, max_bytes: int) -> bytes:
+    view = memoryview(data)
     parts: list[bytes] = []
-    room = max_bytes
-    rest: _Bytes = data
-    while rest:
+    room, at = max_bytes, 0
+    while at < len(view):
         unpacker = zlib.decompressobj(_GZIP_WINDOW)
-        part = unpacker.decompress(rest, room + 1)
-        if len(part) > room:
-            raise _bomb(Codec.GZIP, max_bytes)
-        if not unpacker.eof:
-            raise CorruptBatch(f"cannot unpack {len(data)} bytes of gzip: the data ends before its stream does")
-        parts.append(part)
-        room -= len(part)
-        rest = unpacker.unused_data
+        # What stands behind a member's end is copied. So each member is fed in slices that begin small: else a body of very many
+        # tiny members would be copied once for each of them.
+        slice_bytes = _GZIP_SLICE_BYTES
+        while not unpacker.eof:
+            piece = view[at : at + slice_bytes]
+            if not piece:
+                raise CorruptBatch(f"cannot unpack {len(data)} bytes of gzip: the data ends before its stream does")
+            part = unpacker.decompress(piece, room + 1)
+            if len(part) > room:
+                raise _bomb(Codec.GZIP, max_bytes)
+            parts.append(part)
+            room -= len(part)
+            at += len(piece)
+            slice_bytes *= 2
+        at -= len(unpacker.unused_data)
     return b"".join(parts)
 
 

@@ -46,6 +46,7 @@ class Service:
         self.settings = settings
         self.clock = ManualClock(START_MS)
         self.changes: list[Mapping[str, Any]] = []
+        self.sink_changes: list[Mapping[str, Any]] = []
         self.begin()
 
     def begin(self) -> None:
@@ -53,7 +54,7 @@ class Service:
         self.database.open()
         self.ledger = Ledger(self.database, self.settings, self.clock)
         self.ledger.open()
-        self.judge = Judge(self.ledger, self.clock, self.changes.extend)
+        self.judge = Judge(self.ledger, self.clock, self.changes.extend, self.sink_changes.extend)
         self.judge.open()
 
     def restart(self) -> None:

@@ -20,13 +20,13 @@ from ..messages import (
     SentRanges,
     Skipped,
 )
-from ..tiers import PRODUCER, READ_BACK
+from ..tiers import AT_OFFLINE, GROUP_NAME, PRODUCER, READ_BACK, SINK
 from .fields import Fields, is_integer, stretches, whole
 from .writing import VERSION
 
 _MOST_PARTITION = (1 << 31) - 1
 _LONGEST_NOTE = 300
-_TIER = re.compile(r"[a-z][a-z0-9_-]*(:[A-Za-z0-9._-]{1,200})?")
+_TIER = re.compile(f"[a-z][a-z0-9_-]*(:{GROUP_NAME})?|{SINK}{GROUP_NAME}{AT_OFFLINE}")
 
 
 def decode(value: bytes | memoryview | None) -> Report:

@@ -18,11 +18,9 @@ from ...model.facts import TopicFacts, WindowFacts
 from ...model.messages import Skipped
 from ...model.packed_rows import Row
 from ...model.tier_log import TierLog
-from ...model.tiers import OFFLINE, WAREHOUSE
+from ...model.tiers import is_behind_mirror
 from .stored_batches import StoredBatches, Walk
 
-TRANSLATED = (OFFLINE, WAREHOUSE)
-"""The tiers behind the mirror."""
 SOON_MS = 10_000
 NO_PARTITION = 0
 """The number of the partitions of which the ledger says nothing."""
@@ -111,7 +109,7 @@ class Origins:
 
     def position(self, tier: str, topic: str, partition: int, offset: int) -> int:
         """Return the offset of a tier's log as one of the live log."""
-        if not self.is_needed or tier not in TRANSLATED:
+        if not self.is_needed or not is_behind_mirror(tier):
             return offset
         return self._of(topic, partition).position(offset)
 
@@ -121,7 +119,7 @@ class Origins:
             return facts
         logs = {
             tier: {partition: self._log(facts.topic, partition, log) for partition, log in mine.items()}
-            if tier in TRANSLATED
+            if is_behind_mirror(tier)
             else mine
             for tier, mine in facts.logs.items()
         }
@@ -133,9 +131,9 @@ class Origins:
             return Translated(topic, window)
         found = dict(window.found)
         logs = dict(topic.logs)
-        for tier in TRANSLATED:
+        for tier in filter(is_behind_mirror, window.found):
             mine: dict[int, Found] = {}
-            for partition, entry in window.found.get(tier, {}).items():
+            for partition, entry in window.found[tier].items():
                 known, is_whole = self._found(tier, topic.topic, partition, entry)
                 mine[partition] = known
                 if not is_whole and partition in logs.get(tier, {}):

@@ -107,6 +107,7 @@ class OpenBooks:
 
     def _load_common(self) -> None:
         self._is_loaded = False
+        self.verdicts.forget_sinks()
         self._database.reopen_if_lost()
         self._topic_ids = {}
         # What is known of the logs' ends is only true of the positions that are forgotten here.

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....runtime.layout import SCRATCH_PREFIX
-from ...model.tiers import SINK
 from .database import Database
-from .sink_rows import SEVERITY, in_a_day, together
+from .sink_rows import SEVERITY, SinkTally, in_a_day, together
 from .window_json import restored, stored
 
 DAY_MS = 86_400_000
@@ -31,6 +30,20 @@ class Verdicts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._sinks: SinkTally | None = None
+
+    @property
+    def sinks(self) -> SinkTally:
+        """What the rows of sinks in the windows add up to: counted once, and kept up to date with each window that is written."""
+        if self._sinks is None:
+            with_sinks = f"SELECT {_COLUMNS} FROM verdicts WHERE span_ms < 86400000 AND body LIKE ?"
+            rows = self._database.rows(with_sinks, ('%"sinks":{%',))
+            self._sinks = SinkTally(map(restored, rows))
+        return self._sinks
+
+    def forget_sinks(self) -> None:
+        """Count the rows of sinks anew when somebody asks: the store is another one than was written, or was rolled back."""
+        self._sinks = None
 
     # -- one window --------------------------------------------------------------------------------------------------
 
@@ -45,6 +58,10 @@ class Verdicts:
     def put(self, window: Window, before: Window | None, at_ms: int) -> None:
         """Store what is said of a window now. `before`: what `window` gave."""
         self._database.put("verdicts", stored(window, at_ms))
+        if self._sinks is not None:
+            if before is not None:
+                self._sinks.add(before, -1)
+            self._sinks.add(window)
         figures = [window[name] - (before[name] if before is not None else 0) for name in ("missing", "doubled", "altered")]
         if before is None or before["verdict"] != window["verdict"] or any(figures):
             if before is not None:
@@ -57,6 +74,8 @@ class Verdicts:
         self._database.delete("verdicts", topic=window["topic"], window_start_ms=window["window_start_ms"], span_ms=span_ms)
         if span_ms < DAY_MS:
             self._count(window, -1)
+            if self._sinks is not None:
+                self._sinks.add(window, -1)
 
     def _count(self, window: Window, by: int) -> None:
         key = (window["topic"], window["verdict"])
@@ -77,10 +96,6 @@ class Verdicts:
         """Return the topics that have such windows."""
         rows = self._database.rows("SELECT DISTINCT topic FROM tally WHERE windows > 0 AND verdict IN ('OPEN', 'UNKNOWN')")
         return [topic for (topic,) in rows]
-
-    def topics_with_sinks(self) -> list[str]:
-        """Return the topics that a sink has reported for."""
-        return [topic for (topic,) in self._database.rows("SELECT DISTINCT topic FROM logs WHERE tier LIKE ?", (f"{SINK}%",))]
 
     def with_undecided_sinks(self, topic: str) -> list[int]:
         """Return the windows of the topic in which time alone may change a sink's row: nothing else in a body has a verdict."""

@@ -1,13 +1,15 @@
 """The audit's `/metrics`: what Prometheus reads, made from the stored figures on each scrape.
 
-Bounded: of more than `MOST_TOPICS` topics the rest are summed under an empty label. `deploy/alerts/headrace-audit.rules.yml`
-alerts on these names.
+Bounded: of more than `MOST_TOPICS` topics, and of more than `MOST_SINKS` pairs of a topic and a sink, the rest are summed under
+empty labels. `deploy/alerts/headrace-audit.rules.yml` alerts on these names.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ....runtime.clock import Clock
+from ....runtime.layout import is_scratch
 from ....runtime.monitoring.process_metrics import process_metrics
 from ....runtime.monitoring.text_format import Metric, text
 from ..judge import Judge
@@ -15,6 +17,8 @@ from ..store.ledger import Ledger
 
 PREFIX = "headrace_audit_"
 MOST_TOPICS = 1_000
+MOST_SINKS = 500
+"""Pairs of a topic and a sink."""
 
 
 class Family(NamedTuple):
@@ -31,6 +35,10 @@ TABLE: Mapping[str, Family] = {
     "missing_records": Family("gauge", ("topic",), "Records missing in windows that are kept one by one."),
     "doubled_records": Family("gauge", ("topic",), "Records that stand somewhere twice, in the same windows."),
     "altered_records": Family("gauge", ("topic",), "Records whose content changed, in the same windows."),
+    "sink_windows": Family("gauge", ("topic", "sink", "verdict"), "The same windows, by the verdict of a sink's row."),
+    "sink_missing_records": Family("gauge", ("topic", "sink"), "Records that a sink's destination lacks, in the same windows."),
+    "sink_doubled_records": Family("gauge", ("topic", "sink"), "Records that a sink has twice or from nowhere, there."),
+    "sink_quarantined_records": Family("gauge", ("topic", "sink"), "Records that a sink put into quarantine, there."),
     "unsealed_producers": Family("gauge", (), "Runs of producers that have not said all and are not retired."),
     "silent_producers": Family("gauge", (), "Those of them that said nothing for longer than their deadline."),
     "hearing_lag_seconds": Family("gauge", (), "Time since everything on the audit topic was read."),
@@ -77,6 +85,7 @@ class Metrics:
             "missing_records": figures[0].items(),
             "doubled_records": figures[1].items(),
             "altered_records": figures[2].items(),
+            **self._of_sinks(),
             "unsealed_producers": _one(len(runs)),
             "silent_producers": _one(sum(run["silent_ms"] > deadline_ms for run in runs)),
             "hearing_lag_seconds": _one(max(0, now_ms - heard_ms) / 1000),
@@ -86,6 +95,18 @@ class Metrics:
             "judge_round_seconds": _one(self._judge.round_ms / 1000),
             "store_writable": _one(self._ledger.failure is None),
         }
+
+    def _of_sinks(self) -> dict[str, Iterable[tuple[tuple[str, ...], float]]]:
+        windows: Counter[tuple[str, ...]] = Counter()
+        figures: dict[str, Counter[tuple[str, ...]]] = {number: Counter() for number in ("missing", "doubled", "quarantined")}
+        every = [one for one in self._ledger.verdict(lambda stored: stored.sinks.totals()) if not is_scratch(one.topic)]
+        for number, one in enumerate(every):
+            labels = (one.topic, one.sink) if number < MOST_SINKS else ("", "")
+            for verdict, count in one.windows.items():
+                windows[*labels, verdict] += count
+            for name, mine in figures.items():
+                mine[labels] += one.numbers[name]
+        return {"sink_windows": windows.items(), **{f"sink_{name}_records": mine.items() for name, mine in figures.items()}}
 
 
 def _one(value: float) -> list[tuple[tuple[str, ...], float]]:

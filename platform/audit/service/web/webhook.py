@@ -1,4 +1,5 @@
-"""Posts each change of a verdict to an address, as JSON: {"changes": [...], "dropped": n}.
+"""Posts each change of a verdict to an address, as JSON: {"changes": [...], "dropped": n}. What is to be told of sinks' rows
+stands beside it, in a list of its own, "sinks", where there is any: who reads only "changes" sees what he saw before.
 
 The judge only puts changes into a bounded queue. A thread posts them in order, as many at once as wait, and tries again until
 they are accepted (any 2xx). Where the queue is full its oldest change is dropped, and the next post says how many were.
@@ -90,7 +91,9 @@ class Webhook:
 
     def _post(self, changes: list[Mapping[str, Any]], dropped: int) -> str | None:
         """Return None when the changes were accepted, else why not."""
-        body = json.dumps({"changes": changes, "dropped": dropped}).encode()
+        words: dict[str, Any] = {"changes": [one for one in changes if "sink" not in one], "dropped": dropped}
+        of_sinks = [one for one in changes if "sink" in one]
+        body = json.dumps(words | ({"sinks": of_sinks} if of_sinks else {})).encode()
         request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"}, method="POST")
         try:
             with urllib.request.urlopen(request, timeout=POST_MS / 1000):

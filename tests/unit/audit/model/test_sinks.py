@@ -141,3 +141,42 @@ def test_days_add_up_the_counts_of_sinks_and_keep_the_worst_word() -> None:
     assert (day[SINK]["verdict"], day[SINK]["count"], day[SINK]["missing"]) == ("INCOMPLETE", 9, 1)
     assert sink_rows.in_a_day(waiting)[SINK]["verdict"] == "UNKNOWN"
     assert sink_rows.together(day, {})[SINK] == day[SINK]
+
+
+AT_OFFLINE = f"{SINK}@offline"
+
+
+def test_a_sink_on_the_offline_cluster_answers_for_what_stands_there_and_not_for_what_the_mirror_lost() -> None:
+    story = Story().producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}})
+    story.tell("mirror", 0, 100, {0: 4}).read("offline", 100, {0: {7: 4}}).tell("warehouse", 0, 100, {0: 4})
+    story.tell(AT_OFFLINE, 0, 100, {0: 4}).tell(SINK, 0, 100, {0: 4})
+    verdict = story.verdict()
+    assert (verdict.kind, verdict.first_bad_tier) == (Kind.INCOMPLETE, "mirror")
+    assert (verdict.sinks[AT_OFFLINE].kind, verdict.sinks[AT_OFFLINE].missing) == (Kind.COMPLETE, 0)
+    assert (verdict.sinks[SINK].kind, verdict.sinks[SINK].missing) == (Kind.INCOMPLETE, 1)
+
+
+def test_two_sinks_of_one_group_on_both_clusters_have_each_their_row() -> None:
+    found = complete().tell(SINK, 0, 100, {0: 5}).tell(AT_OFFLINE, 0, 100, {0: 3}).verdict().sinks
+    assert {name: (row.kind, row.count, row.missing) for name, row in found.items()} == {
+        SINK: (Kind.COMPLETE, 5, 0),
+        AT_OFFLINE: (Kind.INCOMPLETE, 3, 2),
+    }
+
+
+def test_while_the_offline_log_is_behind_its_sink_waits_and_consumers_have_no_part_in_it() -> None:
+    tiers = (*CHAIN, "consumer:rates")
+    story = Story(tiers).producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}})
+    story.tell(AT_OFFLINE, 0, 100, {0: 5})
+    assert story.verdict().sinks[AT_OFFLINE].kind is Kind.OPEN
+    found = story.wait(LONG_MS).verdict()
+    assert set(found.silent) == {"mirror", "consumer:rates"}
+    assert (found.sinks[AT_OFFLINE].kind, found.sinks[AT_OFFLINE].silent) == (Kind.UNKNOWN, ("mirror",))
+
+
+def test_without_an_offline_log_to_compare_with_nobody_says_anything_of_its_sink() -> None:
+    story = Story(("producer", "live")).producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}})
+    verdict = story.tell(AT_OFFLINE, 0, 100, {0: 5}).wait(LONG_MS).verdict()
+    assert verdict.kind is Kind.COMPLETE
+    assert (verdict.sinks[AT_OFFLINE].kind, verdict.sinks[AT_OFFLINE].count) == (Kind.OPEN, 5)
+    assert "headrace audit run --offline" in verdict.sinks[AT_OFFLINE].reason

@@ -38,6 +38,20 @@ def test_the_table_that_make_up_uses_is_shifted_as_a_whole() -> None:
     assert " 9092" not in words
 
 
+def test_an_optional_process_is_there_where_its_variable_has_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    for topic, names in ((None, []), ("", []), ("clicks", ["sink"])):
+        monkeypatch.delenv("HEADRACE_SINK_TOPIC", raising=False)
+        if topic is not None:
+            monkeypatch.setenv("HEADRACE_SINK_TOPIC", topic)
+        found = [entry for entry in process_table.load(Layout(home=Path("/a"), port_shift=10_000)) if entry.name == "sink"]
+        assert [entry.name for entry in found] == names
+        for entry in found:
+            words = list(entry.command)
+            assert words[words.index("--topic") + 1] == "clicks"
+            assert words[words.index("--folder") + 1] == "/a/sink"
+            assert words[words.index("--bootstrap") + 1] == "127.0.0.1:19092"
+
+
 def test_an_entry_without_a_command_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "table.toml"
     table.write_text('[[process]]\nname = "lonely"\nready = "status"\n')

@@ -83,6 +83,21 @@ def test_every_change_arrives_once_and_in_order_from_a_server_that_fails_and_com
     eventually(lambda: hook.failure is None, what="the failure forgotten")
 
 
+def test_what_is_told_of_sinks_stands_beside_the_changes_of_verdicts(receiver: Receiver, hook: Webhook) -> None:
+    hook.tell([{"n": 1}])
+    eventually(lambda: receiver.changes == [1], what="a change of a verdict")
+    assert receiver.accepted[0].keys() == {"changes", "dropped"}, "as it always was"
+    receiver.status = 500
+    hook.tell([{"sink": "sink:files", "to_verdict": "INCOMPLETE"}])
+    eventually(lambda: receiver.refused >= 2, what="tried again")
+    hook.tell([{"n": 2}])
+    receiver.status = 204
+    eventually(lambda: receiver.changes == [1, 2], what="the next change")
+    eventually(lambda: sum(len(post.get("sinks", ())) for post in receiver.accepted) == 1, what="the sink's, once")
+    (of_sinks,) = [post["sinks"] for post in receiver.accepted if "sinks" in post]
+    assert of_sinks == [{"sink": "sink:files", "to_verdict": "INCOMPLETE"}]
+
+
 def test_a_full_queue_drops_its_oldest_and_says_how_many(
     receiver: Receiver, hook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
