@@ -7,7 +7,6 @@ It does not replace another folder's node."""
 
 import os
 import threading
-from functools import partial
 
 from .. import __version__
 from ..coordination.backup import export
@@ -244,8 +243,12 @@ class BrokerProcess:
         pages.doing = "registering in ZooKeeper"
         brokers.register(settings.broker_id, settings.advertised_host, broker.port, identity.folder_id, on_refused=self._refused)
         started("registration", brokers.withdraw)
-        refresh = partial(loop.post, topics.refresh)
-        for end in (registry.watch_each(refresh, lambda topic: loop.post(lambda: topics.refresh(topic))), brokers.watch(refresh)):
+
+        def refresh(topic: str | None = None) -> None:
+            copies.note_change()
+            loop.post(lambda: topics.refresh(topic))
+
+        for end in (registry.watch_each(refresh, refresh), brokers.watch(refresh)):
             started("watch", end)
         pages.phase = "ready"
         self._status.write(

@@ -18,6 +18,8 @@ from ..event_loop.worker import Worker
 log = get_logger(__name__)
 
 COPY = "tree.json"
+LOOK_MS = 10_000
+"""How soon a change of topics is copied, and a copy that failed is tried again."""
 
 
 class OtherTree(CoordinationError):
@@ -25,18 +27,22 @@ class OtherTree(CoordinationError):
 
 
 class TreeCopies:
-    """One a broker. `start`, `stop` and `copied_at` may be called on any thread; the rest runs on the loop's."""
+    """One a broker. What has no underscore may be called on any thread; the rest runs on the loop's."""
 
     def __init__(
         self, loop: Loop, worker: Worker, export: Callable[[], Backup], *, data: Path, cluster_id: str, interval_ms: int
     ) -> None:
-        """`export`: reads the tree, on the worker's thread. `interval_ms`: from a copy's end to the next; 0: none is made."""
+        """`export`: reads the tree, on the worker's thread. `interval_ms`: from a copy to the next if topics stay as they are; 0:
+        none is made.
+        """
         self._loop, self._worker, self._export = loop, worker, export
         self._file, self._cluster_id, self._interval_ms = data / COPY, cluster_id, interval_ms
+        self._due_ms = 0
+        self._is_wanted_soon = False
         self._is_failing = False
 
     def start(self) -> None:
-        """Make the first copy now, and one an interval after each."""
+        """Make the first copy now."""
         if self._interval_ms:
             self._worker.start()
             self._loop.post(self._begin)
@@ -53,7 +59,12 @@ class TreeCopies:
         except FileNotFoundError:
             return None
 
+    def note_change(self) -> None:
+        """Know that topics have come or gone, or are set otherwise."""
+        self._is_wanted_soon = True
+
     def _begin(self) -> None:
+        self._is_wanted_soon = False
         if not self._worker.submit(self._copy, self._copied, self._failed):
             self._again_later()
 
@@ -70,8 +81,18 @@ class TreeCopies:
     def _failed(self, error: Exception) -> None:
         if not self._is_failing:
             log.warning("tree_not_copied", file=str(self._file), why=str(error))
-        self._is_failing = True
+        self._is_failing = self._is_wanted_soon = True
         self._again_later()
 
     def _again_later(self) -> None:
-        self._loop.call_at(self._loop.now_ms + self._interval_ms, self._begin)
+        self._due_ms = self._loop.now_ms + self._interval_ms
+        self._look_later()
+
+    def _look_later(self) -> None:
+        self._loop.call_at(self._loop.now_ms + min(LOOK_MS, self._interval_ms), self._look)
+
+    def _look(self) -> None:
+        if self._is_wanted_soon or self._loop.now_ms >= self._due_ms:
+            self._begin()
+        else:
+            self._look_later()

@@ -87,7 +87,7 @@ NUMBERS: Mapping[str, Number] = {
         "zookeeper_copy_interval_ms",
         600_000,
         0,
-        doc="Interval between copies of ZooKeeper's tree into the data folder, for an ensemble that loses its disks. 0: none.",
+        doc="Interval between copies of ZooKeeper's tree into the data folder while topics do not change. 0: none.",
     ),
     "log.retention.check.interval.ms": _number(
         "retention_check_interval_ms", 60_000, 50, doc="Interval between two searches for segments to delete."

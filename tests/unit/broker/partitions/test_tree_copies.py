@@ -8,6 +8,7 @@ import pytest
 
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker
+from headrace.broker.partitions import tree_copies
 from headrace.broker.partitions.tree_copies import TreeCopies
 from headrace.coordination.backup import Backup
 from headrace.coordination.errors import CoordinationError
@@ -76,6 +77,25 @@ def test_a_tree_that_was_lost_does_not_replace_the_copy_and_one_that_is_back_doe
     assert kept(tmp_path) <= lost_at + 1, "one export may have been under way"
     ensemble.cluster_id, back_at = "ours", ensemble.generation
     eventually(lambda: kept(tmp_path) > back_at, within_ms=10_000, what="a copy of the tree that is back")
+    copies.stop()
+
+
+def test_a_change_is_copied_soon_and_once(loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree_copies, "LOOK_MS", 10)
+    ensemble, turns = Ensemble(), list[None]()
+    copies = copies_of(loop, ensemble, tmp_path, interval_ms=3_600_000)
+    eventually((tmp_path / "tree.json").exists, within_ms=10_000, what="a first copy")
+    copies.note_change()
+    eventually(lambda: kept(tmp_path) > 1, within_ms=10_000, what="a copy of the change")
+    made = ensemble.generation
+
+    def turn() -> None:
+        turns.append(None)
+        loop.call_at(loop.now_ms + 10, turn)
+
+    loop.post(turn)
+    eventually(lambda: len(turns) > 10, within_ms=10_000, what="ten times the time after which it looks for changes")
+    assert ensemble.generation == made
     copies.stop()
 
 
