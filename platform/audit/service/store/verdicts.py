@@ -20,6 +20,8 @@ MOST_RECORDS = 100
 """Ranges of records that a day keeps of each difference."""
 NOT_SCRATCH = f"substr(topic, 1, {len(SCRATCH_PREFIX)}) <> '{SCRATCH_PREFIX}'"
 """Topics of drills are shown only to who asks for them by name."""
+_SINK_TOPIC = "sink_topic:"
+"""Begins the name of the fact that a sink has had a row in a window of the topic."""
 _COLUMNS = "topic, window_start_ms, span_ms, verdict, missing, doubled, altered, at_ms, body"
 
 Window = dict[str, Any]
@@ -31,19 +33,25 @@ class Verdicts:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sinks: SinkTally | None = None
+        self._sink_topics: set[str] = set()
+        """Those that are noted in the store, as far as is known."""
 
     @property
     def sinks(self) -> SinkTally:
-        """What the rows of sinks in the windows add up to: counted once, and kept up to date with each window that is written."""
+        """What the rows of sinks in the windows add up to: counted once, and kept up to date with each window that is written.
+
+        Only windows of topics that ever had a sink are read for it: the others may be millions.
+        """
         if self._sinks is None:
-            with_sinks = f"SELECT {_COLUMNS} FROM verdicts WHERE span_ms < 86400000 AND body LIKE ?"
-            rows = self._database.rows(with_sinks, ('%"sinks":{%',))
+            self._sink_topics = set(self._database.facts(_SINK_TOPIC))
+            of_topic = f"SELECT {_COLUMNS} FROM verdicts WHERE topic = ? AND span_ms < 86400000"
+            rows = (row for topic in sorted(self._sink_topics) for row in self._database.rows(of_topic, (topic,)))
             self._sinks = SinkTally(map(restored, rows))
         return self._sinks
 
     def forget_sinks(self) -> None:
         """Count the rows of sinks anew when somebody asks: the store is another one than was written, or was rolled back."""
-        self._sinks = None
+        self._sinks, self._sink_topics = None, set()
 
     # -- one window --------------------------------------------------------------------------------------------------
 
@@ -58,6 +66,9 @@ class Verdicts:
     def put(self, window: Window, before: Window | None, at_ms: int) -> None:
         """Store what is said of a window now. `before`: what `window` gave."""
         self._database.put("verdicts", stored(window, at_ms))
+        if window["sinks"] and window["topic"] not in self._sink_topics:
+            self._database.put_fact(f"{_SINK_TOPIC}{window['topic']}", 1)
+            self._sink_topics.add(window["topic"])
         if self._sinks is not None:
             if before is not None:
                 self._sinks.add(before, -1)

@@ -218,3 +218,30 @@ def summed(service: Service) -> dict[tuple[str, str], int]:
                 if count:
                     found[sink, name] = found.get((sink, name), 0) + count
     return found
+
+
+def test_windows_of_topics_without_a_sink_are_not_read_to_count_sinks(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: a start read every window of the store, gigabytes of it, to find those with sinks."""
+    complete(service)
+    database = service.ledger._database
+    read, asked = database.rows, list[str]()
+
+    def rows(words: str, values: Any = ()) -> Any:
+        asked.append(words)
+        return read(words, values)
+
+    monkeypatch.setattr(database, "rows", rows)
+
+    def counted() -> list[Any]:
+        def anew(stored: Any) -> list[Any]:
+            stored.forget_sinks()
+            return list(stored.sinks.totals())
+
+        asked.clear()
+        return service.ledger.verdict(anew)
+
+    assert (counted(), [one for one in asked if "FROM verdicts" in one]) == ([], [])
+    service.report(mirror(0, 5, {T0: 5}, tier=SINK), offset=2)
+    service.judge.bring_up_to_date()
+    assert [(one.topic, one.sink) for one in counted()] == [("clicks", SINK)]
+    assert len([one for one in asked if "FROM verdicts" in one]) == 1
