@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ from headrace.local.supervisor.descendants import descendants
 from headrace.spark.load.session import start_session
 from tests.support.librdkafka import read_all
 from tests.support.processes import Process, eventually
+from tests.support.spark_cluster import end
 from tests.support.spark_stage import CLICK, LONG_AGO_MS, MINUTE_MS, Stage, click, event
 
 BUSY_MS = 240_000
@@ -179,7 +179,7 @@ def test_killed_drivers_and_brokers_lose_and_double_nothing(stage: Stage, seed: 
         stage.broker.kill()
     finally:
         for pid in descendants(first.pid):
-            os.kill(pid, signal.SIGKILL)
+            end(pid)
         first.kill()
         stage.broker.start()
     send(stage, schema_id, range(600, 700))
