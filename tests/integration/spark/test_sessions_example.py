@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.spark_stage import LONG_AGO_MS, MINUTE_MS, Stage, event
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "sessions"
@@ -41,6 +43,7 @@ def visits(schema_id: int, seed: int) -> list[tuple[int, int, bytes]]:
     return [*found, (0, last, event(schema_id, VISIT, {"user": "the last", "page": "/"}))]
 
 
+@pytest.mark.whole
 def test_both_make_the_same_sessions(stage: Stage) -> None:
     stage.create(3)
     schema_id = stage.register(VISIT)
