@@ -91,8 +91,8 @@ test-upgrade: ## Upgrade everything from an older version, and back, under load 
 test-cluster: install ## Loads on a Spark cluster of this machine, by spark-submit, with workers that die (needs Java, PostgreSQL, Go; ten minutes)
 	$(BIN)/pytest -rs tests/integration/cluster
 
-test-whole: install ## All that is marked whole in tests/integration and tests/e2e: more of Airflow's scheduler, stores, Spark clusters, kills (an hour)
-	$(BIN)/pytest -rs -m whole tests/integration tests/e2e
+test-whole: install ## All that is marked whole in tests/integration: more of Airflow's scheduler, stores, Spark clusters, kills (an hour)
+	$(BIN)/pytest -rs -m whole tests/integration
 
 test-containers: install ## Build the images, and run the compose file's two datacenters from them (root; needs buildah, mmdebstrap; twenty minutes)
 	@test -x .venv-containers/bin/python || { $(PYTHON) -m venv .venv-containers \

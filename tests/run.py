@@ -28,7 +28,7 @@ ROOMS = ("lint", "unit", "contract", "search", "fuzz", "integration", "crash", "
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
-SHARED_ROOMS = ("integration", "e2e", "kafka", "security")
+SHARED_ROOMS = ("integration", "kafka", "security")
 """Of these only a share runs here: all but what is marked `whole`. `make test-whole`, `test-kafka`, `test-security` add it."""
 SLOWEST = ["--durations", "8", "--durations-min", "10"]
 """Each room names its slowest tests: together they have to stay below CI's 35 minutes."""

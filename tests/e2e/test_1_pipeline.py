@@ -74,7 +74,6 @@ def test_the_demo_on_a_log_is_complete_in_every_tier(platform: Platform, log: tu
     assert shown == {"COMPLETE": min(PAGE_WINDOWS, len(counts))}, "one row a window, the newest first"
 
 
-@pytest.mark.whole
 def test_the_demo_twice_on_a_kept_platform_is_twice_the_events_and_still_complete(
     platform: Platform, log: tuple[Path, int]
 ) -> None:
