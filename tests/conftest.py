@@ -2,6 +2,7 @@
 the reason, the tests that need of the machine what it lacks."""
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,10 @@ OF_MAKE = ("PORT_SHIFT", "HEADRACE_HOME", "KEEP", "LOG", "HEADRACE_ENGINE")
 """What `make` exports for the platform that it starts. A test says for itself which platform it means."""
 for name in (*OF_MAKE, "HEADRACE_PROCESS_TABLE"):
     os.environ.pop(name, None)
+
+# A shell's background job ignores SIGINT, and so would every process of the tests: no Ctrl-C would reach one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No clock decides over a test here. CI takes the same examples every time, so that what lands does not hang on luck; every other
 # run searches anew and prints what reproduces a failure.
