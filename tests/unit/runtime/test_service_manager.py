@@ -9,7 +9,6 @@ import pytest
 from headrace.runtime.service_manager import SOCKET
 from headrace.runtime.status import StatusFile
 
-
 NOT_TOLD = "service_manager_not_told"
 
 

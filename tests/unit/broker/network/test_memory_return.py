@@ -11,7 +11,6 @@ from headrace.broker.event_loop.loop import Loop
 from headrace.broker.network.memory_return import LOOK_EVERY_MS, WORTH_BYTES, MemoryReturn, trim
 from headrace.broker.network.receive_buffer import BufferPool
 
-
 BLOCK_BYTES, BLOCKS = 100_000, 300
 """Small enough that the C library takes none of them from the system by itself."""
 
