@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.harness import far_link
 from tests.support import kafka, rest_catalog, versitygw
-from tests.support.postgresql import programs
+from tests.support.postgresql import installed
 
 _TRY_S = 30
 _MOUNT_ONE = 'mount -t tmpfs -o size=1m tmpfs "$0"'
@@ -116,7 +116,7 @@ def lacking_haproxy() -> str | None:
 @cache
 def lacking_postgresql() -> str | None:
     """Return why no PostgreSQL server can be started here, None where it can."""
-    return None if programs() is not None else "wants a PostgreSQL server (Debian: postgresql)"
+    return None if installed() else "wants a PostgreSQL server (Debian: postgresql)"
 
 
 @cache

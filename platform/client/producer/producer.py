@@ -217,7 +217,7 @@ class Producer:
     def let_go(self) -> None:
         """Close inherited descriptors, in the child of a fork: what is held here is the parent's to send. Takes no lock."""
         self._is_closed = True
-        self._sender.wake.close()
+        self._sender.wake.let_go()
 
     def _end(self) -> None:
         with self._lock:

@@ -266,7 +266,7 @@ class Ledger(LogBooks):
                     if (run.has_said_all and (run.closed_ms or 0) <= closed_by_ms)
                     or (run.retired is not None and run.retired.heard_ms <= retired_by_ms)
                 ),
-                key=lambda key: key.epoch,
+                key=lambda key: (key.epoch, key.instance),
             )
 
     def forget_runs(self, keys: Iterable[RunKey]) -> int:
@@ -327,7 +327,7 @@ class Ledger(LogBooks):
                     "lost_reports": sum(end - start for start, end in run.gaps),
                     "retired": None if run.retired is None else {"by": run.retired.by, "reason": run.retired.reason},
                 }
-                for run in sorted(going, key=lambda run: run.heard_ms)
+                for run in sorted(going, key=lambda run: (run.heard_ms, run.key))
             ]
 
     def hearing(self) -> dict[str, Any]:

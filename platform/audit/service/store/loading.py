@@ -34,7 +34,7 @@ def see_window_ms(database: Database, window_ms: int) -> None:
 
 def load_runs(database: Database) -> Iterator[Run]:
     """Yield every stored run."""
-    for instance, epoch, text in database.rows("SELECT instance, epoch, words FROM runs"):
+    for instance, epoch, text in database.rows("SELECT instance, epoch, words FROM runs ORDER BY instance, epoch"):
         words = json.loads(text)
         only = words["only_between_ms"]
         yield Run(

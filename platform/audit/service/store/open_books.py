@@ -129,7 +129,9 @@ class OpenBooks:
         self._topics = {topic for run in self._books.runs.values() for topic in run.topics}
         for table in ("logs", "topics", "tally"):
             self._topics |= {topic for (topic,) in self._database.rows(f"SELECT DISTINCT topic FROM {table}")}
-        for topic, from_ms, to_ms in self._database.rows("SELECT topic, from_ms, to_ms FROM to_judge"):
+        for topic, from_ms, to_ms in self._database.rows(
+            "SELECT topic, from_ms, to_ms FROM to_judge ORDER BY topic, from_ms, to_ms"
+        ):
             news = self._books.news.setdefault(topic, News())
             if (from_ms, to_ms) == _ALL:
                 news.add_span(None)
