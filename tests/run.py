@@ -24,12 +24,38 @@ LINT = {
     "mypy": ["mypy"],
     "lint-imports": ["lint-imports"],
 }
-ROOMS = ("lint", "unit", "contract", "search", "fuzz", "integration", "crash", "chaos_sdk", "power", "e2e", "kafka", "security")
+ROOMS = (
+    "lint",
+    "unit",
+    "pure",
+    "contract",
+    "search",
+    "fuzz",
+    "integration",
+    "crash",
+    "chaos_sdk",
+    "power",
+    "e2e",
+    "kafka",
+    "security",
+)
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
 SHARED_ROOMS = ("integration", "kafka", "security")
 """Of these only a share runs here: all but what is marked `whole`. `make test-whole`, `test-kafka`, `test-security` add it."""
+PURE = (
+    "tests/unit/agent/plan",
+    "tests/unit/agent/test_shipping.py",
+    "tests/unit/audit/test_counter.py",
+    "tests/unit/client/fetch",
+    "tests/unit/client/producer",
+    "tests/unit/sdk/direct",
+    "tests/unit/sdk/encoding",
+    "tests/unit/sdk/journal",
+    "tests/unit/spark/source",
+)
+"""The room `pure`: unit tests of what `headrace_native` does where it is built, without it. Its properties have few examples."""
 SLOWEST = ["--durations", "8", "--durations-min", "10"]
 """Each room names its slowest tests: together they have to stay below CI's 35 minutes."""
 WORKERS = ["-n", "2", "--dist", "loadfile"]
@@ -122,12 +148,14 @@ def _pytest(result: Result, extra: Iterable[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-tests-") as folder:
         report = Path(folder) / "report.xml"
         spread = [] if result.room in ONE_BY_ONE else WORKERS
-        share = ["-m", "not whole"] if result.room in SHARED_ROOMS else []
+        share = ["-m", "not whole"] if result.room in SHARED_ROOMS else ["-m", "not needs"] if result.room == "pure" else []
+        paths = PURE if result.room == "pure" else [f"tests/{result.room}"]
+        switches = {"HEADRACE_NATIVE": "0", "HEADRACE_TEST_FAST": "1"} if result.room == "pure" else {}
         words = [*spread, *share, *SLOWEST, f"--junitxml={report}", *extra]
-        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *words]
+        command = [sys.executable, "-m", "pytest", *paths, *words]
         if result.room == "power" and os.geteuid() == 0:
             command = ["unshare", "--mount", *command]  # its mounts end with the last process of its namespace
-        done = subprocess.run(command, cwd=TOP, check=False)
+        done = subprocess.run(command, cwd=TOP, env=os.environ | switches, check=False)
         read_report(result, report, done.returncode)
 
 

@@ -86,3 +86,15 @@ def test_interrupted_it_tells_what_ran(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr(run, "_run", one_room)
     assert run.main([]) == 130
     assert "1 passed, 0 failed" in capsys.readouterr().out
+
+
+def test_what_uses_native_code_is_tested_without_it_too() -> None:
+    users = [
+        f"tests/unit/{'spark/' if top == 'spark' else ''}{file.relative_to(run.TOP / top).parent}/test_{file.name}"
+        for top in ("platform", "spark")
+        for file in (run.TOP / top).rglob("*.py")
+        if re.search(r"^from \S*runtime\.native import", file.read_text(), re.MULTILINE)
+    ]
+    assert len(users) > 5
+    assert [user for user in users if not user.startswith(run.PURE)] == []
+    assert all((run.TOP / path).exists() for path in run.PURE)

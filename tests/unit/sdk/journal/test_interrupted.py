@@ -1,4 +1,4 @@
-"""Signal handlers interrupt an append into a journal before each of its bytecodes: nothing is lost, doubled or unreadable."""
+"""Signal handlers interrupt an append into a journal, wherever they can: nothing is lost, doubled or unreadable."""
 
 import dis
 import signal
@@ -120,7 +120,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 
 @pytest.mark.parametrize("outer_bytes", [SMALL_BODY, LARGE_BODY])
-def test_a_handler_that_logs_before_any_bytecode_of_an_append_loses_and_harms_nothing(watched: Watched, outer_bytes: int) -> None:
+def test_a_handler_that_logs_anywhere_in_an_append_loses_and_harms_nothing(watched: Watched, outer_bytes: int) -> None:
     taken: list[bytes] = []
     dropped = 0
     for at in count():
@@ -133,7 +133,8 @@ def test_a_handler_that_logs_before_any_bytecode_of_an_append_loses_and_harms_no
                 nested[name] = watched.take(name, size)
 
         outer: list[str | None] = []
-        came = interrupt(lambda at=at, to=outer: to.append(watched.take(b"outer %d" % at, outer_bytes)), at, handler)  # type: ignore[misc]
+        call = lambda at=at, to=outer: to.append(watched.take(b"outer %d" % at, outer_bytes))  # noqa: E731
+        came = interrupt(call, at, handler, at_checks=outer_bytes == LARGE_BODY)
         watched.look()
         assert outer == [None], f"bytecode {at}"
         assert set(nested.values()) <= {None, FULL}
@@ -146,13 +147,11 @@ def test_a_handler_that_logs_before_any_bytecode_of_an_append_loses_and_harms_no
     ledger = watched.transport.ledger()
     assert (ledger.taken, sum(ledger.dropped.values())) == (len(taken), dropped)
     # Where a segment is changed, a handler whose event needs another one finds the journal full.
-    assert dropped > 100 or outer_bytes == SMALL_BODY
+    assert dropped > 20 or outer_bytes == SMALL_BODY
 
 
 @pytest.mark.parametrize("outer_bytes", [SMALL_BODY, LARGE_BODY])
-def test_a_handler_that_raises_before_any_bytecode_of_an_append_leaves_a_journal_that_goes_on(
-    watched: Watched, outer_bytes: int
-) -> None:
+def test_a_handler_that_raises_anywhere_in_an_append_leaves_a_journal_that_goes_on(watched: Watched, outer_bytes: int) -> None:
     """Fault: raised behind the write, it had the event's number given to the next event too."""
     certain: set[bytes] = set()
     open_ones: set[bytes] = set()
