@@ -27,7 +27,21 @@ LINT = {
     "mypy": ["mypy"],
     "lint-imports": ["lint-imports"],
 }
-ROOMS = ("lint", "unit", "contract", "search", "fuzz", "integration", "crash", "chaos_sdk", "power", "e2e", "kafka", "security")
+ROOMS = (
+    "lint",
+    "unit",
+    "pure",
+    "contract",
+    "search",
+    "fuzz",
+    "integration",
+    "crash",
+    "chaos_sdk",
+    "power",
+    "e2e",
+    "kafka",
+    "security",
+)
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
@@ -41,6 +55,18 @@ MEMORY_FOR_MORE_BYTES = 12 << 30
 LONGEST_FILE_FIRST = ("--dist", "loadfile", "--no-loadscope-reorder")
 """The order is that of tests/conftest.py."""
 SLOWEST = 10
+PURE = (
+    "tests/unit/agent/plan",
+    "tests/unit/agent/test_shipping.py",
+    "tests/unit/audit/test_counter.py",
+    "tests/unit/client/fetch",
+    "tests/unit/client/producer",
+    "tests/unit/sdk/direct",
+    "tests/unit/sdk/encoding",
+    "tests/unit/sdk/journal",
+    "tests/unit/spark/source",
+)
+"""The room `pure`: unit tests of what `headrace_native` does where it is built, without it. Its properties have few examples."""
 ONE_BY_ONE = ("power", "e2e")
 """They share one block device, or one platform."""
 PASSED, NO_TESTS = 0, 5
@@ -137,15 +163,17 @@ def _pytest(result: Result, extra: Iterable[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-tests-") as folder:
         report = Path(folder) / "report.xml"
         spread = [] if result.room in ONE_BY_ONE else ["-n", str(_workers(result.room)), *LONGEST_FILE_FIRST]
-        share = ["-m", "not whole"] if result.room in SHARED_ROOMS else []
+        share = ["-m", "not whole"] if result.room in SHARED_ROOMS else ["-m", "not needs"] if result.room == "pure" else []
+        paths = PURE if result.room == "pure" else [f"tests/{result.room}"]
+        switches = {"HEADRACE_NATIVE": "0", "HEADRACE_TEST_FAST": "1"} if result.room == "pure" else {}
         words = [*spread, *share, f"--junitxml={report}", *extra]
-        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *words]
+        command = [sys.executable, "-m", "pytest", *paths, *words]
         if result.room == "power" and os.geteuid() == 0:
             command = ["unshare", "--mount", *command]  # its mounts end with the last process of its namespace
-        done = subprocess.run(command, cwd=TOP, check=False)
+        done = subprocess.run(command, cwd=TOP, env=os.environ | switches, check=False)
         read_report(result, report, done.returncode)
         measured = times.by_test(report)
-        result.files = times.by_file(measured, TOP)
+        result.files = {} if result.room == "pure" else times.by_file(measured, TOP)
         slowest = sorted(measured.items(), key=lambda one: -one[1])[:SLOWEST]
         result.tests = {f"{module}.{name}": seconds for (module, name), seconds in slowest}
 

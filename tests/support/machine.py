@@ -121,7 +121,9 @@ def lacking_postgresql() -> str | None:
 
 @cache
 def lacking_native() -> str | None:
-    """Return that the hot paths in C are not built, None where they are."""
+    """Return that the hot paths in C are not built, or switched off, None where they are in use."""
+    if os.environ.get("HEADRACE_NATIVE") == "0":
+        return "HEADRACE_NATIVE=0 switches headrace_native off"
     if importlib.util.find_spec("headrace_native") is not None:
         return None
     return "wants headrace_native (a C compiler and Python's headers, then `pip install --no-build-isolation ./native`)"

@@ -110,3 +110,15 @@ def test_times_are_by_file_and_keep_what_did_not_run_again(tmp_path: Path) -> No
     assert times.recorded(record) == times.Times(
         {"crash": 7, "unit": 12}, {"tests/crash/test_a.py": 22, "tests/unit/test_long.py": 33}
     )
+
+
+def test_what_uses_native_code_is_tested_without_it_too() -> None:
+    users = [
+        f"tests/unit/{'spark/' if top == 'spark' else ''}{file.relative_to(run.TOP / top).parent}/test_{file.name}"
+        for top in ("platform", "spark")
+        for file in (run.TOP / top).rglob("*.py")
+        if re.search(r"^from \S*runtime\.native import", file.read_text(), re.MULTILINE)
+    ]
+    assert len(users) > 5
+    assert [user for user in users if not user.startswith(run.PURE)] == []
+    assert all((run.TOP / path).exists() for path in run.PURE)
