@@ -106,7 +106,7 @@ test-openapi: install ## Check the schema registry against its OpenAPI document 
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
 	HEADRACE_SCHEMATHESIS=$(CURDIR)/.venv-openapi/bin/schemathesis $(BIN)/pytest tests/openapi
 
-packages: install ## Build wheel and sdist into dist/, and try the wheel in an empty environment
+packages: install ## Build the wheels (headrace, headrace_native) and the sdist into dist/, and try them in empty environments
 	@$(BIN)/python -m tests.packages
 
 chaos-sdk: install ## Kill applications, agent and broker 1,000 times; check every event by its id (ARGUMENTS='--rounds 20 --seed 7')

@@ -7,6 +7,7 @@ keeps to (auditwheel looks); it is tried in each of these Pythons that this mach
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -41,9 +42,9 @@ from headrace.runtime.native import native
 from headrace.sdk import EventLogger
 assert native is not None, "headrace_native is installed and was not found"
 """
-VERSION = "import ensurepip, sys, venv; print('.'.join(map(str, sys.version_info[:3])))"
-_QUIET = ("--quiet", "--disable-pip-version-check", "--no-deps")
-_PIP_WHEEL = (sys.executable, "-m", "pip", "wheel", *_QUIET, "--no-build-isolation")
+VERSION = "import sys, venv; print('.'.join(map(str, sys.version_info[:3])))"
+_QUIET = ("--quiet", "--no-deps")
+_PIP_WHEEL = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", *_QUIET, "--no-build-isolation")
 _AUDITWHEEL = (sys.executable, "-m", "auditwheel")
 EXPECTED = (
     "headrace/py.typed",
@@ -87,13 +88,11 @@ def check_wheel(wheel: Path) -> None:
     _all_there(wheel, names, _sources().union(EXPECTED))
 
 
-def try_wheel(wheel: Path, folder: Path) -> None:
-    """Install the wheel, with the few packages it requires, into its own environment, and use the SDK and the command."""
-    python = folder / "bin" / "python"
-    _run([sys.executable, "-m", "venv", str(folder)], cwd=wheel.parent)
-    _run([str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)], cwd=wheel.parent)
-    _run([str(python), "-I", "-c", TRY_SDK], cwd=wheel.parent)
-    said = _run([str(folder / "bin" / "headrace"), "--version"], cwd=wheel.parent)
+def try_wheel(wheel: Path, environment: Path) -> None:
+    """Install the wheel, with the few packages it requires, into an empty environment, and use the SDK and the command."""
+    _run([*_pip_of(environment), "install", "--quiet", str(wheel)], cwd=wheel.parent)
+    _run([str(environment / "bin" / "python"), "-I", "-c", TRY_SDK], cwd=wheel.parent)
+    said = _run([str(environment / "bin" / "headrace"), "--version"], cwd=wheel.parent)
     if said.split()[:2] != wheel.name.split("-")[:2]:
         raise BadPackage(f"`headrace --version` says {said.strip()!r}, the wheel is {wheel.name}")
 
@@ -142,12 +141,10 @@ def pythons() -> dict[str, str]:
     return found
 
 
-def try_native(native: Path, wheel: Path, python: str, folder: Path) -> None:
-    """Install both wheels, and nothing else, into an environment of that Python; see that headrace finds C, and that it works."""
-    _run([python, "-m", "venv", str(folder)], cwd=wheel.parent)
-    words = [str(folder / "bin" / "python"), "-m", "pip", "install", *_QUIET, "--no-index", str(native), str(wheel)]
-    _run(words, cwd=wheel.parent)
-    _run([str(folder / "bin" / "python"), "-I", "-c", TRY_NATIVE], cwd=wheel.parent)
+def try_native(native: Path, wheel: Path, environment: Path) -> None:
+    """Install both wheels, and nothing else, into an empty environment; see that headrace finds C, and that it works."""
+    _run([*_pip_of(environment), "install", *_QUIET, "--no-index", str(native), str(wheel)], cwd=wheel.parent)
+    _run([str(environment / "bin" / "python"), "-I", "-c", TRY_NATIVE], cwd=wheel.parent)
 
 
 def documented(page: str) -> str:
@@ -158,19 +155,25 @@ def documented(page: str) -> str:
     return str(found[0])
 
 
-def try_documented(folder: Path, scratch: Path) -> None:
-    """Run the manuals' commands on the wheels in `folder`: that of the services whole, that of the loads without what Spark
-    brings, which is half a gigabyte.
-    """
-    (scratch / "dist").symlink_to(folder)
-    for page, options, use in (("OPERATIONS.md", "", TRY_SERVICES), ("LOADING.md", "--no-deps", TRY_NATIVE)):
-        environment = scratch / page
-        _run([sys.executable, "-m", "venv", str(environment)], cwd=scratch)
-        command = documented(page).replace("pip install", f"{environment}/bin/pip install --quiet {options}", 1)
-        said = _run(["sh", "-ec", command], cwd=scratch)
-        if "WARNING" in said:
-            raise BadPackage(f"docs/{page}: {command} says {said.strip()}")
-        _run([str(environment / "bin" / "python"), "-I", "-c", use], cwd=scratch)
+def try_documented(page: str, folder: Path, environment: Path, *options: str) -> None:
+    """Run a manual's command on the wheels in `folder`. Raises BadPackage for a warning, too: of an extra that is unknown."""
+    scratch = environment.parent
+    if not (scratch / "dist").exists():
+        (scratch / "dist").symlink_to(folder)
+    command = documented(page).removeprefix("pip")
+    said = _run(["sh", "-ec", f"{shlex.join([*_pip_of(environment), '--quiet'])} {command} {' '.join(options)}"], cwd=scratch)
+    if "WARNING" in said:
+        raise BadPackage(f"docs/{page}: pip{command} says {said.strip()}")
+
+
+def _environment(python: str, folder: Path) -> Path:
+    """Return an empty environment of that Python; this one's pip installs into it."""
+    _run([python, "-m", "venv", "--without-pip", str(folder)], cwd=folder.parent)
+    return folder
+
+
+def _pip_of(environment: Path) -> list[str]:
+    return [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(environment / "bin" / "python")]
 
 
 def _version(program: str) -> str | None:
@@ -225,14 +228,18 @@ def main() -> int:
             from_tree = Path(scratch) / "from-tree"
             from_tree.mkdir()
             check_wheel(build_wheel(TOP, from_tree))  # as `pip install .` does
-            try_wheel(wheel, Path(scratch) / "bare")
+            bare = _environment(sys.executable, Path(scratch) / "bare")
+            try_wheel(wheel, bare)
             lacking = lacking_for_native()
             if lacking is None:
                 native = build_native(folder)
                 tried = pythons()
                 for version, python in tried.items():
-                    try_native(native, wheel, python, Path(scratch) / f"native-{version}")
-                try_documented(folder, Path(scratch))
+                    try_native(native, wheel, _environment(python, Path(scratch) / version))
+                try_documented("OPERATIONS.md", folder, bare)
+                _run([str(bare / "bin" / "python"), "-I", "-c", TRY_SERVICES], cwd=folder)
+                # What Spark brings is half a gigabyte: left out.
+                try_documented("LOADING.md", folder, _environment(sys.executable, Path(scratch) / "loads"), "--no-deps")
     except BadPackage as error:
         print(f"packages: {error}", file=sys.stderr)
         return 1
