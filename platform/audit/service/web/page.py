@@ -10,8 +10,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from ...model.windows import utc
 from . import report
-from .report import utc
 
 REFRESH_S = 10
 HOUR_MS = 3_600_000
