@@ -333,7 +333,6 @@ def judged(books: TierReports, topic: str, window: int, *, heard_all_ms: int | N
         rules=_rules(frozenset(books.book(topic).logs)),
         heard_all_ms=heard_all_ms,
         listening_since_ms=0,
-        presumed_dead_ms=3_600_000,
     )
     return decide(facts, window_facts(books, topic, window), now_ms=now_ms)
 

@@ -198,13 +198,14 @@ class Ledger(LogBooks):
                 rules=self.settings.rules(topic, set(book.logs)),
                 heard_all_ms=self._heard_all_ms,
                 listening_since_ms=self._listening_since_ms,
-                presumed_dead_ms=self.settings.presumed_dead_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
             )
             return self.origins.of_topic(facts)
 
     def settle(self, topic: str, window_start_ms: int) -> None:
         """Write the pieces of a decided window as one each; the caller is inside `judging`."""
+        if window_start_ms not in self.book(topic).windows:
+            return  # nobody mentioned it, and a run held it
         where, key = "WHERE topic = ? AND window_start_ms = ?", (topic, window_start_ms)
         pieces = self._database.rows(f"SELECT tier, partition, count(*) FROM found {where} GROUP BY tier, partition", key)
         window = self.book(topic).windows[window_start_ms]
