@@ -178,6 +178,8 @@ class EventLogger:
             raise error.with_traceback(None) from None
         self._transport = transport
         lifetime.watch(self)
+        if journal is None:
+            lifetime.warn_of_sigterm()
 
     @property
     def instance(self) -> str:
@@ -362,12 +364,12 @@ class EventLogger:
             "logger_closed",
             topic=self.topic,
             instance=self.instance,
+            unpromised=ledger.unpromised,
             taken=ledger.taken,
             acknowledged=ledger.acknowledged,
             journaled=ledger.journaled,
             quarantined=ledger.quarantined,
             dropped=dict(sorted(ledger.dropped.items())),
-            unpromised=ledger.unpromised,
         )
 
     def _refuse(self, event: Any, error: EventRefused, own_ms: int | None, now_ms: int, max_block_ms: int | None) -> None:

@@ -29,7 +29,7 @@ class Promises:
 
     def __init__(
         self,
-        mutex: threading.RLock,  # type: ignore[valid-type]
+        mutex: threading.RLock,
         clock: Clock,
         *,
         topic: str,
@@ -42,7 +42,7 @@ class Promises:
         """`mutex`: the producer's. `is_live`: events come as they happen, so the current window is held; a replay holds what it
         asks for. `wake` has the reporter say what is held, at once.
         """
-        self._lock = threading.Condition(mutex)  # type: ignore[arg-type]
+        self._lock = threading.Condition(mutex)
         self._clock = clock
         self._topic = topic
         self._window_ms = window_ms

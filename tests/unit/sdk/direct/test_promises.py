@@ -11,7 +11,7 @@ from headrace.sdk.direct.promises import KEEP_AHEAD_MS, MOST_AHEAD, NEXT_FROM_MS
 from tests.support.processes import eventually, free_port
 from tests.support.scripted_broker import PRODUCE, Fault, ScriptedBroker
 from tests.unit.sdk.direct.test_fork import in_child
-from tests.unit.sdk.logged import WINDOW_MS, Make, books_of, direct, reports_of
+from tests.unit.sdk.logged import WINDOW_MS, Make, books_of, reports_of
 from tests.unit.sdk.scripted_registry import ScriptedRegistry
 
 W = 600_000
