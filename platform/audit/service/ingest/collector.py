@@ -14,7 +14,7 @@ from ....runtime.logs import get_logger
 from ....wire.batch.record_batch import iter_records
 from ....wire.errors import WireError
 from ...publisher import see_to_audit_topic
-from ..store.ledger import HEARING_BREAK_MS, BatchName, Ledger, Message
+from ..store.ledger import BatchName, Ledger, Message
 from .reading_thread import ReadingThread
 
 log = get_logger(__name__)
@@ -163,7 +163,7 @@ class Collector(ReadingThread):
             for partition, offset in next_offsets.items():
                 self._offsets[TopicPartition(AUDIT_TOPIC, partition)] = offset
         if is_at_end:
-            if self._away_since_ms is not None and asked_ms - self._away_since_ms > HEARING_BREAK_MS:
+            if self._away_since_ms is not None:
                 self._ledger.topic_was_away(self._away_since_ms, asked_ms)
             self._away_since_ms, self._has_heard = None, True
             self._ledger.heard_all(asked_ms, self._at())
