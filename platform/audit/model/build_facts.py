@@ -49,7 +49,7 @@ def held_windows(reports: TierReports, topic: str) -> set[int]:
         held = run.held_windows(width)
         if held is None:
             near = {at + n * width for at in reports.book(topic).windows for n in range(-NEAR, NEAR + 1)}
-            ends = {edge - edge % width for one in run.holds or () for edge in (one.from_ms, one.to_ms - 1)}
+            ends = {edge - edge % width for one in (*(run.holds or ()), *run.unsettled) for edge in (one.from_ms, one.to_ms - 1)}
             held = {at for at in near | ends if run.hold_of(at, at + width) is not None}
         found |= held
     return found

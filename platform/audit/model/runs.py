@@ -31,6 +31,10 @@ MOST_HELD = 1_000
 """Held windows of a run that are looked at one by one though nobody has mentioned them."""
 
 
+MOST_UNSETTLED = 320
+"""Ranges held before lost reports that are remembered, the latest."""
+
+
 class RunKey(NamedTuple):
     """Which run of which producer."""
 
@@ -68,6 +72,8 @@ class Run:
     """The run has announced that it logs events of these times only (a replay)."""
     holds: tuple[Hold, ...] | None = None
     """Event times of which it may have records that none of its reports tells of; None: it does not say."""
+    unsettled: tuple[Hold, ...] = ()
+    """What it held before a report that never arrived: whether it let go of that, nobody knows."""
     cut_off_ms: int | None = None
     """It was heard until the audit topic was away, and not since: it may have taken events, without a promise, until then."""
 
@@ -88,6 +94,7 @@ class Run:
         self.topics.update(window.topic for window in report.windows)
         if report.sequence >= self.next_sequence:
             if report.sequence > self.next_sequence:
+                self.unsettled = (*self.unsettled, *(self.holds or ()))[-MOST_UNSETTLED:]
                 self.gaps.append((self.next_sequence, report.sequence))
             self.next_sequence = report.sequence + 1
             self.is_closed = report.state == "closed"
@@ -95,6 +102,7 @@ class Run:
             self.holds = () if self.is_closed and report.holds is not None else report.holds
         else:
             self._fill(report.sequence)
+            self.unsettled = self.unsettled if self.gaps else ()
         if report.only_between_ms is not None:
             known = self.only_between_ms or report.only_between_ms
             self.only_between_ms = min(known[0], report.only_between_ms[0]), max(known[1], report.only_between_ms[1])
@@ -111,9 +119,12 @@ class Run:
             return True
         return self.only_between_ms[0] < window_end_ms and window_start_ms < self.only_between_ms[1]
 
+    def _held(self) -> tuple[Hold, ...]:
+        return (*(self.holds or ()), *self.unsettled) if self.unsettled else self.holds or ()
+
     def hold_of(self, window_start_ms: int, window_end_ms: int) -> Hold | None:
         """Return what of `holds` the window lies in; None: the run has told all that it took of it."""
-        return next((one for one in self.holds or () if one.from_ms < window_end_ms and window_start_ms < one.to_ms), None)
+        return next((one for one in self._held() if one.from_ms < window_end_ms and window_start_ms < one.to_ms), None)
 
     def was_cut_off(self, window_start_ms: int, window_end_ms: int) -> bool:
         """Return whether the run may have taken events of the window while it could not announce that."""
@@ -122,7 +133,7 @@ class Run:
 
     def held_windows(self, window_ms: int) -> set[int] | None:
         """Return the starts of the windows in `holds`; None if they are more than `MOST_HELD`."""
-        spans = [(one.from_ms - one.from_ms % window_ms, one.to_ms) for one in self.holds or ()]
+        spans = [(one.from_ms - one.from_ms % window_ms, one.to_ms) for one in self._held()]
         if sum(end - start for start, end in spans) > MOST_HELD * window_ms:
             return None
         return {at for start, end in spans for at in range(start, end, window_ms)}

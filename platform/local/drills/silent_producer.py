@@ -3,7 +3,8 @@ its standard input, then sends it and seals.
 
 usage: python -m headrace.local.drills.silent_producer TOPIC EVENT_COUNT EVENT_TIME_MS
 
-Prints `logged INSTANCE` once all events but the last are acknowledged. At a line on its standard input it seals its windows and ends.
+Prints `logged INSTANCE` once all events but the last are acknowledged. At a line on its standard input it seals its windows and
+ends.
 """
 
 import sys

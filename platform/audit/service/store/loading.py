@@ -48,6 +48,7 @@ def load_runs(database: Database) -> Iterator[Run]:
                 "retired": None if words["retired"] is None else Retired(**words["retired"]),
                 "only_between_ms": None if only is None else (only[0], only[1]),
                 "holds": None if holds is None else tuple(Hold(*one) for one in holds),
+                "unsettled": tuple(Hold(*one) for one in words.get("unsettled", ())),
             }
         )
 
