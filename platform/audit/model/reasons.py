@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from .facts import WindowFacts
+from .facts import Difference, Kind, WindowFacts
 from .messages import QUARANTINED
 
 MOST_REASONS = 4
@@ -28,3 +28,39 @@ def not_settled(before: str, *, is_read: bool) -> str:
     """Return why a sink's row waits: for the tier that it is compared with."""
     words = f"what the {before} log must hold is not settled"
     return words if is_read else f"{words}: the audit reads none (`headrace audit run --{before}`)"
+
+
+def reason_of(
+    kind: Kind,
+    *,
+    silent: Sequence[str],
+    waiting: Sequence[str],
+    retired: Sequence[str],
+    known: Sequence[str],
+    first_bad: str | None,
+    accounted: Mapping[str, int],
+    differences: Sequence[Difference],
+) -> str:
+    """Return why the verdict is `kind`. `retired`, `known`: what operators have accepted."""
+    match kind:
+        case Kind.UNKNOWN:
+            words = some(silent)
+        case Kind.OPEN:
+            words = some(waiting)
+        case Kind.INCOMPLETE | Kind.ALTERED | Kind.DOUBLED:
+            words = f"the first tier that differs from the one before it is {first_bad}"
+        case Kind.COMPLETE:
+            words = "every tier accounts for what the one before it holds"
+        case Kind.ACCOUNTED:
+            lost = ", ".join(f"{count} {name}" for name, count in sorted(accounted.items()))
+            words = f"every tier accounts for what the one before it holds; lost by name: {lost}"
+        case Kind.ACCEPTED:
+            words = "every tier accounts for what the one before it holds, but for what a person has accepted: "
+            words += some([*retired, *known])
+    if not kind.is_final and differences:
+        found = [f"{sum(getattr(one, name) for one in differences)} {name}" for name in ("missing", "doubled", "altered")]
+        words += f"; so far proven: {', '.join(found)}, first at {first_bad}"
+    if kind is not Kind.ACCEPTED:
+        words += f"; without the last word of {some(retired)}" if retired else ""
+        words += f"; accepted: {some(known)}" if known else ""
+    return words

@@ -170,7 +170,7 @@ class TierReports:
         is_new = run is None
         if run is None:
             run = Run(key=key, first_heard_ms=now_ms, heard_ms=now_ms)
-        before = _standing(run)
+        before, held = _standing(run), run.held_windows(self.window_ms)
         run.take(report, now_ms)
         run.topics = {topic for topic in run.topics if is_audited(topic)}
         journal.put_run(run)
@@ -189,6 +189,19 @@ class TierReports:
         if is_new or before != _standing(run):
             for topic in run.topics:
                 self._news(topic).add_span(run.only_between_ms)
+        now_held = run.held_windows(self.window_ms)
+        for topic in run.topics if held != now_held else ():
+            if held is None or now_held is None:
+                self._news(topic).add_span(None)
+            else:
+                self._news(topic).windows.update(held ^ now_held)
+
+    def cut_off(self, heard_since_ms: int, until_ms: int, journal: Journal) -> None:
+        """Note that the audit topic was away and is back: runs that were heard until then may have taken events meanwhile."""
+        for run in self.runs.values():
+            if run.holds is not None and not run.is_closed and run.retired is None and run.heard_ms >= heard_since_ms:
+                run.cut_off_ms = until_ms
+                journal.put_run(run)
 
     def take_retirement(self, retirement: Retirement, now_ms: int, journal: Journal) -> None:
         """Take in that nothing more will come of a run. Raises MalformedReport for a run that nobody announced."""

@@ -13,7 +13,7 @@ from typing import Any
 from ...runtime.clock import Clock
 from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
-from ..model.build_facts import window_facts
+from ..model.build_facts import held_windows, window_facts
 from ..model.tier_reports import News, TierReports
 from ..model.tiers import LIVE
 from ..model.verdict import decide
@@ -136,8 +136,9 @@ class Judge:
         book = self._ledger.book(topic)
         window_ms = books.window_ms
         candidates = set(news.windows) | set(stored.undecided(topic))
+        held = held_windows(books, topic)
         if news.spans:
-            known = set(book.windows) | set(stored.starts(topic))
+            known = set(book.windows) | set(stored.starts(topic)) | held
             candidates |= {start for start in known if news.touches(start, start + window_ms)}
         rows_alone = self._with_rows_alone(topic, news) - candidates
         found = _Found([], [])
@@ -147,7 +148,8 @@ class Judge:
         now_ms = self._clock.now_ms()
         for start in (*candidates, *rows_alone):
             before = stored.window(topic, start)
-            if start not in book.windows or not book.windows[start].is_mentioned:
+            exists = start in book.windows and book.windows[start].is_mentioned
+            if not exists and (start not in held or (before is None and stored.is_in_a_day(topic, start))):
                 if before is not None:
                     stored.drop(before)
                 continue

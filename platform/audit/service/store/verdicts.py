@@ -227,12 +227,17 @@ class Verdicts:
     def never_decided(self, before_ms: int, limit: int) -> list[Window]:
         """Return undecided windows of which no tier said anything new since `before_ms`, by topic and time.
 
-        (`at_ms` does not tell: the words change with the length of a silence and with each restart of the audit.)
+        (`at_ms` does not tell: the words change with the length of a silence and with each restart of the audit. A window that a
+        run holds and nobody has mentioned stays as long as the run.)
         """
         said = " AND ".join(
             f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.topic = verdicts.topic"
             f" AND {table}.window_start_ms = verdicts.window_start_ms AND {table}.{column} > ?)"
             for table, column in (("found", "updated_ms"), ("sent", "heard_ms"))
+        )
+        said += (
+            " AND EXISTS (SELECT 1 FROM windows WHERE windows.topic = verdicts.topic"
+            " AND windows.window_start_ms = verdicts.window_start_ms)"
         )
         rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM verdicts WHERE span_ms < 86400000 AND verdict IN ('OPEN', 'UNKNOWN') AND {said}"
