@@ -20,7 +20,9 @@ from .http_exchange import Endpoint, answered, refusal
 from .metrics import WithMetrics
 
 QUICK = {("GET", "/schemas/ids/{id}"), ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/config/{subject}")}
-"""What clients ask all day. `format=resolved` parses, and is bounded by the size of a schema."""
+"""What clients ask all day; without `format`, for `format=resolved` parses."""
+HEALTH = {("GET", "/healthz"), ("GET", "/readyz")}
+"""Answered though all threads are taken."""
 
 
 def table(registry: SchemaRegistry, store: TopicStore) -> Routes:
@@ -49,7 +51,7 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
 
 def _by_method(path: str, endpoints: Mapping[str, Endpoint], forwarding: Forwarding | None) -> Callable[[Request], Any]:
     handlers = {
-        method: answered(endpoint, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK)
+        method: answered(endpoint, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK | HEALTH)
         for method, endpoint in endpoints.items()
     }
 

@@ -143,7 +143,7 @@ def answered(endpoint: Endpoint, forwarding: Forwarding | None = None, *, is_qui
         try:
             body = await _body(request)
             exchange = Exchange(request, body)
-            if is_quick:
+            if is_quick and exchange.word("format") is None:
                 words = endpoint(exchange)
             elif forwarding is None:
                 words = await run_in_threadpool(endpoint, exchange)
