@@ -16,7 +16,7 @@ from ..registry import SchemaRegistry
 from ..topic_store import TopicStore
 from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
 from .endpoints_subjects import Routes
-from .http_exchange import Endpoint, answered, refusal
+from .http_exchange import Endpoint, HeavyWork, answered, refusal
 from .metrics import WithMetrics
 
 QUICK = {("GET", "/schemas/ids/{id}"), ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/config/{subject}")}
@@ -41,17 +41,21 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
     for method, path, endpoint in table(registry, store):
         by_path.setdefault(path, {})[method] = endpoint
     # One route for each path, so that a refused method's `Allow` names all methods served there.
+    heavy = HeavyWork()
     routes = [
-        Route(path, _by_method(path, endpoints, forwarding), methods=list(endpoints)) for path, endpoints in by_path.items()
+        Route(path, _by_method(path, endpoints, heavy, forwarding), methods=list(endpoints))
+        for path, endpoints in by_path.items()
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False
     return WithMetrics(_PathAsSent(app), lambda: endpoints_about.facts(store, registry.gate))
 
 
-def _by_method(path: str, endpoints: Mapping[str, Endpoint], forwarding: Forwarding | None) -> Callable[[Request], Any]:
+def _by_method(
+    path: str, endpoints: Mapping[str, Endpoint], heavy: HeavyWork, forwarding: Forwarding | None
+) -> Callable[[Request], Any]:
     handlers = {
-        method: answered(endpoint, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK | HEALTH)
+        method: answered(endpoint, heavy, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK | HEALTH)
         for method, endpoint in endpoints.items()
     }
 
