@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from anyio import CapacityLimiter
-
 from ...runtime import http_credentials
+from ...runtime.serving.threads import Threads
 from ..errors import RegistryError
 from . import refusals
 from .write_gate import MustForward
@@ -51,13 +50,8 @@ class Forwarding:
         self._catch_up = catch_up
         self._within_ms = within_ms
         self._pause = threading.Event()
-        self._writers: CapacityLimiter | None = None
-
-    def writers(self) -> CapacityLimiter:
-        """Return what bounds the threads that wait for a leader: reads have others. Called on the event loop."""
-        if self._writers is None:
-            self._writers = CapacityLimiter(WRITERS)
-        return self._writers
+        self.writers = Threads(WRITERS)
+        """Those that wait for a leader: reads have others."""
 
     def answer(self, sent: Sent, act: Callable[[], object]) -> object:
         """Return what `act` returns, or the leader's `Forwarded` answer. Raises 50003, 50004 when the time is over."""

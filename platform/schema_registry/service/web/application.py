@@ -10,13 +10,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ....runtime.serving.threads import Threads
 from ...errors import RegistryError
 from ..forwarding import Forwarding
 from ..registry import SchemaRegistry
 from ..topic_store import TopicStore
 from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
 from .endpoints_subjects import Routes
-from .http_exchange import Endpoint, HeavyWork, answered, refusal
+from .http_exchange import HEAVY_THREADS, Endpoint, answered, refusal
 from .metrics import WithMetrics
 
 QUICK = {("GET", "/schemas/ids/{id}"), ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/config/{subject}")}
@@ -41,7 +42,7 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
     for method, path, endpoint in table(registry, store):
         by_path.setdefault(path, {})[method] = endpoint
     # One route for each path, so that a refused method's `Allow` names all methods served there.
-    heavy = HeavyWork()
+    heavy = Threads(HEAVY_THREADS)
     routes = [
         Route(path, _by_method(path, endpoints, heavy, forwarding), methods=list(endpoints))
         for path, endpoints in by_path.items()
@@ -52,7 +53,7 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
 
 
 def _by_method(
-    path: str, endpoints: Mapping[str, Endpoint], heavy: HeavyWork, forwarding: Forwarding | None
+    path: str, endpoints: Mapping[str, Endpoint], heavy: Threads, forwarding: Forwarding | None
 ) -> Callable[[Request], Any]:
     handlers = {
         method: answered(endpoint, heavy, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK | HEALTH)

@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ....runtime.clock import SystemClock
 from ....runtime.logs import get_logger
 from ....runtime.rate_limited_log import RateLimitedLog
+from ....runtime.serving.threads import Threads
 from ...errors import InvalidSchema, RegistryError
 from ...model.opaque import AVRO, SCHEMA_TYPES
 from ...model.reference import Reference
@@ -139,25 +140,13 @@ class Exchange:
 Endpoint = Callable[[Exchange], Any]
 
 
-class HeavyWork:
-    """What bounds the threads that parse long schemas."""
-
-    def __init__(self) -> None:
-        self._limiter: CapacityLimiter | None = None
-
-    def limiter(self) -> CapacityLimiter:
-        """Called on the event loop, to which it belongs."""
-        if self._limiter is None:
-            self._limiter = CapacityLimiter(HEAVY_THREADS)
-        return self._limiter
-
-
 def answered(
-    endpoint: Endpoint, heavy: HeavyWork, forwarding: Forwarding | None = None, *, is_quick: bool = False
+    endpoint: Endpoint, heavy: Threads, forwarding: Forwarding | None = None, *, is_quick: bool = False
 ) -> Callable[[Request], Any]:
     """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response.
 
-    `is_quick`: the work is a look into a map, so it is done on the loop; the way to a thread and back would cost more.
+    `heavy`: the threads for long schemas. `is_quick`: the work is a look into a map, so it is done on the loop: a thread would
+    cost more.
     """
 
     @functools.wraps(endpoint)
@@ -178,7 +167,7 @@ def answered(
                 act, limiter = partial(endpoint, exchange), heavy.limiter() if is_heavy else None
                 if forwarding is not None:
                     act = partial(forwarding.answer, _as_sent(request, body), act)
-                    limiter = limiter or forwarding.writers()
+                    limiter = limiter or forwarding.writers.limiter()
                 words = await to_thread.run_sync(act, limiter=limiter)
         except ClientDisconnect:
             raise  # the guard knows that it is no fault of ours
