@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from ...runtime import http_credentials
-from ...runtime.serving.threads import Threads
 from ..errors import RegistryError
 from . import refusals
 from .write_gate import MustForward
@@ -17,7 +16,6 @@ FORWARDED = "X-Forwarded-By-Registry"
 """On a request that came from another registry: it is not sent on."""
 ANSWER_LIMIT_BYTES = 16 << 20
 RETRY_EVERY_S = 0.1
-WRITERS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +48,6 @@ class Forwarding:
         self._catch_up = catch_up
         self._within_ms = within_ms
         self._pause = threading.Event()
-        self.writers = Threads(WRITERS)
-        """Those that wait for a leader: reads have others."""
 
     def answer(self, sent: Sent, act: Callable[[], object]) -> object:
         """Return what `act` returns, or the leader's `Forwarded` answer. Raises 50003, 50004 when the time is over."""

@@ -21,6 +21,8 @@ log = get_logger(__name__)
 AnySchema = Schema | OpaqueSchema
 Compared = tuple[CompatibilityLevel, tuple[tuple[int, int], ...]]
 """The level, and the number and id of each version that was compared."""
+WORKERS = 2
+"""So many threads parse and compare at once: each holds the interpreter, which the reads beside them need."""
 REFERENCED_LIMIT = 8 << 20
 """The most characters of all schemas, indirect ones included, that one schema references."""
 
@@ -52,6 +54,7 @@ class StoredSchemas:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._at_work = threading.BoundedSemaphore(WORKERS)
 
     @contextmanager
     def reading(self) -> Iterator[RegistryState]:
@@ -67,9 +70,10 @@ class StoredSchemas:
         texts = self._referenced(references)
         if sum(map(len, texts)) > REFERENCED_LIMIT:
             raise InvalidSchema(f"the references hold more than {REFERENCED_LIMIT} characters: use fewer", error_code=42209)
-        if schema_type != AVRO:
-            return opaque_schema(text, references, schema_type, is_normalized=is_normalized)
-        return parse_schema(text, references, texts, is_normalized=is_normalized)
+        with self._at_work:
+            if schema_type != AVRO:
+                return opaque_schema(text, references, schema_type, is_normalized=is_normalized)
+            return parse_schema(text, references, texts, is_normalized=is_normalized)
 
     def resolved(self, content: Content) -> str:
         """Return a stored Avro schema's text with its references written in full. The text was checked when it came."""
@@ -119,6 +123,15 @@ class StoredSchemas:
         name = level, tuple((stored.version, stored.schema_id) for stored, _ in contents)
         if known is not None and name in known:
             return known[name]
+        with self._at_work:
+            reasons = self._reasons(schema, level, contents)
+        if known is not None:
+            known[name] = reasons
+        return reasons
+
+    def _reasons(
+        self, schema: Schema, level: CompatibilityLevel, contents: Sequence[tuple[StoredVersion, Content | None]]
+    ) -> list[str]:
         parsed: list[tuple[int, AnySchema]] = []
         for stored, content in reversed(contents):
             old = None if content is None else self._stored_schema(stored, content)
@@ -132,7 +145,4 @@ class StoredSchemas:
             if not isinstance(old, Schema)
         ]
         versions = [Version(version=number, type=old.type) for number, old in parsed if isinstance(old, Schema)]
-        reasons = [*others, *(str(breach) for breach in breaches(schema.type, versions, level))]
-        if known is not None:
-            known[name] = reasons
-        return reasons
+        return [*others, *(str(breach) for breach in breaches(schema.type, versions, level))]

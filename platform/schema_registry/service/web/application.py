@@ -17,7 +17,7 @@ from ..registry import SchemaRegistry
 from ..topic_store import TopicStore
 from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
 from .endpoints_subjects import Routes
-from .http_exchange import HEAVY_THREADS, Endpoint, answered, refusal
+from .http_exchange import HEAVY_THREADS, WRITERS, Endpoint, answered, refusal
 from .metrics import WithMetrics
 
 QUICK = {("GET", "/schemas/ids/{id}"), ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/config/{subject}")}
@@ -42,9 +42,9 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
     for method, path, endpoint in table(registry, store):
         by_path.setdefault(path, {})[method] = endpoint
     # One route for each path, so that a refused method's `Allow` names all methods served there.
-    heavy = Threads(HEAVY_THREADS)
+    heavy, writers = Threads(HEAVY_THREADS), Threads(WRITERS)
     routes = [
-        Route(path, _by_method(path, endpoints, heavy, forwarding), methods=list(endpoints))
+        Route(path, _by_method(path, endpoints, heavy, writers, forwarding), methods=list(endpoints))
         for path, endpoints in by_path.items()
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
@@ -53,10 +53,12 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
 
 
 def _by_method(
-    path: str, endpoints: Mapping[str, Endpoint], heavy: Threads, forwarding: Forwarding | None
+    path: str, endpoints: Mapping[str, Endpoint], heavy: Threads, writers: Threads, forwarding: Forwarding | None
 ) -> Callable[[Request], Any]:
     handlers = {
-        method: answered(endpoint, heavy, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK | HEALTH)
+        method: answered(endpoint, heavy, is_quick=(method, path) in QUICK | HEALTH)
+        if method == "GET"
+        else answered(endpoint, heavy, writers, forwarding)
         for method, endpoint in endpoints.items()
     }
 

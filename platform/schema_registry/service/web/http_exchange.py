@@ -37,6 +37,8 @@ BODY_LIMIT_BYTES = 4 * 1024 * 1024
 HEAVY_BYTES = 64 * 1024
 """A longer body, and what is resolved, is worked on by `HEAVY_THREADS`, so that short requests do not wait behind it."""
 HEAVY_THREADS = 2
+WRITERS = 64
+"""Threads of what is no GET: they wait for the topic, for a leader, and for each other; reads have threads of their own."""
 MOST_REFERENCES = 1_000
 
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
@@ -141,12 +143,17 @@ Endpoint = Callable[[Exchange], Any]
 
 
 def answered(
-    endpoint: Endpoint, heavy: Threads, forwarding: Forwarding | None = None, *, is_quick: bool = False
+    endpoint: Endpoint,
+    heavy: Threads,
+    writers: Threads | None = None,
+    forwarding: Forwarding | None = None,
+    *,
+    is_quick: bool = False,
 ) -> Callable[[Request], Any]:
     """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response.
 
-    `heavy`: the threads for long schemas. `is_quick`: the work is a look into a map, so it is done on the loop: a thread would
-    cost more.
+    `heavy`: the threads for long schemas. `writers`: those for this endpoint; None: the loop's own. `is_quick`: the work is a
+    look into a map, so it is done on the loop: a thread would cost more.
     """
 
     @functools.wraps(endpoint)
@@ -164,11 +171,11 @@ def answered(
             if is_quick and not is_heavy:
                 words = endpoint(exchange)
             else:
-                act, limiter = partial(endpoint, exchange), heavy.limiter() if is_heavy else None
+                act = partial(endpoint, exchange)
                 if forwarding is not None:
                     act = partial(forwarding.answer, _as_sent(request, body), act)
-                    limiter = limiter or forwarding.writers.limiter()
-                words = await to_thread.run_sync(act, limiter=limiter)
+                threads = heavy if is_heavy else writers
+                words = await to_thread.run_sync(act, limiter=None if threads is None else threads.limiter())
         except ClientDisconnect:
             raise  # the guard knows that it is no fault of ours
         except RegistryError as error:

@@ -121,7 +121,7 @@ def nested(depth: int) -> Any:
     ids=["items times branches", "two ways at every depth"],
 )  # fmt: skip
 def test_defaults_that_fit_in_very_many_ways_are_refused_at_the_limit(schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.schema_registry.model.default_values.STEP_LIMIT", STEP_LIMIT // 50)
+    monkeypatch.setattr("headrace.schema_registry.model.default_values.STEP_LIMIT", STEP_LIMIT // 10)
     with pytest.raises(InvalidSchema, match=r"more than 20000 steps|does not fit its type") as refused:
         parse_schema(schema)
     assert refused.value.error_code == 42209 or "[1, 1" in str(refused.value)
