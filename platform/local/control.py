@@ -59,6 +59,8 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
         return False
     if layout.engine == "kafka":
         jars.fetched(progress)
+    # Stores, logs and secrets are the user's own; what other users may read, they give away themselves.
+    layout.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     layout.logs.mkdir(parents=True, exist_ok=True)
     replace_file(layout.home / ENGINE_FILE, f"{layout.engine}\n".encode())
     supervisor: subprocess.Popen[bytes] | None = None
@@ -71,6 +73,7 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
                 stderr=output,
                 env={**os.environ, **layout.environment()},
                 start_new_session=True,
+                umask=0o077,
             )
         _await_ready(layout, supervisor, deadline, progress)
     except BaseException:

@@ -139,6 +139,8 @@ class TierReports:
         self.runs = Runs()
         self.news: dict[str, News] = {}
         """Topic → what changed since somebody last took it (with `pop`)."""
+        self.touched: set[str] = set()
+        """Topics whose news grew since their owner last cleared this."""
 
     # -- the books in memory ---------------------------------------------------------------------------------------------
 
@@ -384,6 +386,7 @@ class TierReports:
         return None if log is None else log.position
 
     def _news(self, topic: str) -> News:
+        self.touched.add(topic)
         return self.news.setdefault(topic, News())
 
 

@@ -17,6 +17,7 @@ from ..model.build_facts import held_windows, window_facts
 from ..model.tier_reports import News, TierReports
 from ..model.tiers import LIVE
 from ..model.verdict import decide
+from .request_time import held
 from .store.audit_log import VerdictChange
 from .store.ledger import Ledger
 from .store.sink_rows import is_undecided, steady, turns
@@ -99,10 +100,13 @@ class Judge:
         self._thread.join(timeout=10)
 
     def bring_up_to_date(self, topic: str | None = None) -> None:
-        """Judge what is to be judged now: of one topic whatever time may have changed, too; of all (None) what is due."""
+        """Judge what is to be judged now: of one topic whatever time may have changed, too; of all (None) what is due.
+
+        A request asks for one topic only: all of them may take minutes.
+        """
         if topic is not None:
             if topic in self._looks or topic in self._ledger.topics_with_news():
-                with self._lock:
+                with held(self._lock):
                     self._judge(topic)
             return
         now_ms = self._clock.monotonic_ms()
@@ -110,7 +114,8 @@ class Judge:
         for name in dict.fromkeys([*self._ledger.topics_with_news(), *due]):
             if self._stop.is_set():
                 return
-            with self._lock:
+            self._ledger.give_way()
+            with held(self._lock):
                 self._judge(name)
 
     def _run(self) -> None:

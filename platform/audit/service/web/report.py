@@ -1,5 +1,6 @@
 """The audit's answers in words for people, for the page and the terminal. Judges nothing; a window is its JSON object."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -125,4 +126,4 @@ def read_command(topic: str, record: Mapping[str, Any], *, live: str, offline: s
     if tier == WAREHOUSE or tier not in CHAIN:
         tier = OFFLINE if tier == WAREHOUSE else LIVE
     bootstrap = live if tier == LIVE or offline is None else offline
-    return f"kcat -C -b {bootstrap} -t {topic} -p {record['partition']} -o {first} -c {record['count']} -e"
+    return f"kcat -C -b {bootstrap} -t {shlex.quote(topic)} -p {record['partition']} -o {first} -c {record['count']} -e"
