@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from .facts import WindowFacts
+from .facts import TopicFacts, WindowFacts
 from .messages import QUARANTINED
+from .tiers import MIRROR, TierRule
 
 MOST_REASONS = 4
 
@@ -28,3 +29,14 @@ def not_settled(before: str, *, is_read: bool) -> str:
     """Return why a sink's row waits: for the tier that it is compared with."""
     words = f"what the {before} log must hold is not settled"
     return words if is_read else f"{words}: the audit reads none (`headrace audit run --{before}`)"
+
+
+def never_reported(topic: TopicFacts, rule: TierRule) -> str:
+    """Return that a tier has said nothing of the topic; of a mirror, why it may not copy it."""
+    words = f"{rule.name} has never reported for this topic"
+    if rule.name == MIRROR and topic.is_made_anew:
+        words += (
+            " since it was made anew under its name: a mirror never mixes two logs. Once you need nothing of the copy of the earlier "
+            f"topic, delete it (`headrace topic delete {topic.topic} --cluster offline`): the new one is copied then"
+        )
+    return words

@@ -17,10 +17,10 @@ from .books import Found
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
-from .reasons import accepted_by, not_settled, some, without_address
+from .reasons import accepted_by, never_reported, not_settled, some, without_address
 from .runs import Run, has_lost_reports
 from .tier_log import TierLog, accounts_for
-from .tiers import CONSUMER, LIVE, MIRROR, PRODUCER, TierRule, is_sink
+from .tiers import CONSUMER, LIVE, PRODUCER, TierRule, is_sink
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
@@ -219,12 +219,7 @@ class _Judgement:
             return False
         logs = self.topic.logs.get(rule.name, {})
         if not logs:
-            words = f"{rule.name} has never reported for this topic"
-            if rule.name == MIRROR and self.topic.is_made_anew:
-                words += (
-                    " since it was made anew under its name: a mirror never mixes two logs, so delete the copy of the earlier "
-                    f"topic (`headrace topic delete {self.topic.topic} --cluster offline`), and it copies the new one"
-                )
+            words = never_reported(self.topic, rule)
             self._blame(rule.name, self._seen_ms(), rule.deadline_ms, words)
             return False
         held = self.window.found.get(before, {})
