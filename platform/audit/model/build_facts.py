@@ -1,5 +1,7 @@
 """Builds the facts for the verdict from the tier reports: of a topic, and of one of its windows."""
 
+from collections.abc import Mapping
+
 from .facts import TopicFacts, WindowFacts
 from .packed_rows import PRODUCER_ID
 from .tier_reports import TierReports
@@ -15,6 +17,7 @@ def topic_facts(
     listening_since_ms: int,
     presumed_dead_ms: int,
     is_made_anew: bool = False,
+    unheard: Mapping[int, tuple[int, int]] | None = None,
 ) -> TopicFacts:
     """Return what is true of all windows of the topic."""
     mine = reports.runs.of(topic)
@@ -33,6 +36,7 @@ def topic_facts(
         listening_since_ms=listening_since_ms,
         presumed_dead_ms=presumed_dead_ms,
         is_made_anew=is_made_anew,
+        unheard=unheard or {},
     )
 
 

@@ -59,6 +59,8 @@ class TopicFacts:
     """
     is_made_anew: bool = False
     """The live cluster had another topic of this name before."""
+    unheard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Partition → offsets of live where producers began to write whose reports may be lost. See `unheard.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,3 +159,5 @@ class Verdict:
     differences: Sequence[Difference]
     sinks: Mapping[str, SinkRow] = field(default_factory=dict)
     """Tier → the row of a sink."""
+    unread_reports: int = 0
+    """Records on live of producers whose reports were lost before the audit read them."""

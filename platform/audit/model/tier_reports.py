@@ -15,8 +15,9 @@ from .errors import MalformedReport
 from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow, Retirement, Skipped, Stretch
 from .packed_rows import common
 from .runs import Run, RunKey, Runs
-from .tier_log import TierLog
+from .tier_log import MOST_STRANGERS, TierLog
 from .tiers import LIVE, READ_BACK, is_sink
+from .unheard import note_strangers
 from .windows import WINDOW_MS
 
 MOST_SPANS = 100
@@ -56,6 +57,8 @@ class PartitionRead:
     windows: Mapping[int, Sequence[LiveBatch | Stretch]] = field(default_factory=dict)
     """Window start → its batches: `LiveBatch` from the live log, `Stretch` from the offline one."""
     skipped: tuple[Skipped, ...] = ()
+    marked: Mapping[int, int] = field(default_factory=dict)
+    """The live log: producer id → offset of its first batch here that our own builder made."""
 
 
 class Outcome(Enum):
@@ -226,6 +229,9 @@ class TierReports:
             told[start] = Found(tier)
             told[start].held.add(one if isinstance(one, LiveBatch) else plain(one) for one in batches)
         key = LogKey(tier, read.topic, read.partition)
+        strange = [one for one in read.marked.items() if one[0] >= 0 and self.runs.owner_of(one[0]) is None]
+        if strange:
+            note_strangers(self._log(key, read.from_offset, now_ms).strangers, strange, MOST_STRANGERS)
         return self._replace(key, read.from_offset, read.to_offset, told, read.skipped, {}, now_ms, journal)
 
     def caught_up(self, key: LogKey, asked_ms: int) -> None:

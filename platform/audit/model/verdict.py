@@ -17,10 +17,11 @@ from .books import Found
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
-from .reasons import accepted_by, never_reported, not_settled, some, without_address
+from .reasons import Said, accepted_by, never_reported, not_settled, reason_of, without_address
 from .runs import Run, has_lost_reports
 from .tier_log import TierLog, accounts_for
 from .tiers import CONSUMER, LIVE, PRODUCER, TierRule, is_sink
+from .unheard import is_accepted, unheard_records, words_of
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
@@ -59,6 +60,7 @@ class _Judgement:
         self.differences: list[Difference] = []
         self.losses: Counter[str] = Counter()
         self.unaudited = 0
+        self.unread_reports = 0
 
     def verdict(self) -> Verdict:
         tiers: dict[str, int | None] = {}
@@ -192,7 +194,18 @@ class _Judgement:
         if not self._has_heard_of_all_writers():
             self.waiting.append("the audit topic is not read up to what the live log holds")
             return False
+        if rule.before is not None:
+            self._check_unheard()
         return True
+
+    def _check_unheard(self) -> None:
+        """Make the window unknown where reports of records in it were lost; accepted, where a person has said so."""
+        count = unheard_records(self.topic, self.window)
+        self.unread_reports = count
+        if count and is_accepted(self.window, count):
+            self.retired[PRODUCER] = accepted_by(self.window, PRODUCER)
+        elif count:
+            self.silent.setdefault(PRODUCER, words_of(count))
 
     def _has_heard_of_all_writers(self) -> bool:
         """Return whether the audit topic was read up to what the live log holds: a producer announces itself before it writes."""
@@ -333,7 +346,8 @@ class _Judgement:
             accounted=accounted,
             quarantined=aside + self.losses[QUARANTINED],
             first_bad_tier=first_bad,
-            unaudited=self.unaudited,
+            unaudited=self.unaudited - self.unread_reports,
+            unread_reports=self.unread_reports,
             redelivered=self.window.redelivered,
             erased=sum(self.window.known[tier].missing for tier in accepted if self.window.known[tier].kind == "erased"),
             losses={name: count for name, count in self.losses.items() if count},
@@ -367,28 +381,5 @@ class _Judgement:
         return Kind.ACCEPTED if is_by_a_person else Kind.COMPLETE
 
     def _reason(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
-        person = [accepted_by(self.window, tier) for tier in accepted]
-        match kind:
-            case Kind.UNKNOWN:
-                words = some(list(self.silent.values()))
-            case Kind.OPEN:
-                words = some(list(dict.fromkeys(self.waiting)))
-            case Kind.INCOMPLETE | Kind.ALTERED | Kind.DOUBLED:
-                words = f"the first tier that differs from the one before it is {first_bad}"
-            case Kind.COMPLETE:
-                words = "every tier accounts for what the one before it holds"
-            case Kind.ACCOUNTED:
-                lost = ", ".join(f"{count} {name}" for name, count in sorted(accounted.items()))
-                words = f"every tier accounts for what the one before it holds; lost by name: {lost}"
-            case Kind.ACCEPTED:
-                words = "every tier accounts for what the one before it holds, but for what a person has accepted: "
-                words += some([*self.retired.values(), *person])
-        if not kind.is_final and self.differences:
-            found = [
-                f"{sum(getattr(one, name) for one in self.differences)} {name}" for name in ("missing", "doubled", "altered")
-            ]
-            words += f"; so far proven: {', '.join(found)}, first at {first_bad}"
-        if kind is not Kind.ACCEPTED:
-            words += f"; without the last word of {some(list(self.retired.values()))}" if self.retired else ""
-            words += f"; accepted: {some(person)}" if person else ""
-        return words
+        said = Said(self.waiting, self.silent, self.retired, [accepted_by(self.window, tier) for tier in accepted])
+        return reason_of(kind, said, self.differences, first_bad, accounted)

@@ -10,6 +10,7 @@ from ....wire.mirror_ledger import LedgerEntry
 from ...model.messages import ProducerReport, ProducerWindow
 from ...model.tier_reports import LogKey, Outcome, PartitionRead
 from ...model.tiers import LIVE
+from ..hearing.unheard import forget_unheard
 from .chunks import Chunk
 from .open_books import OpenBooks, is_audited
 
@@ -169,6 +170,7 @@ class LogBooks(OpenBooks):
                 if not self._books.begin_anew(topic, topic_id, self._journal):
                     return
                 self._database.put_fact(MADE_ANEW + topic, now_ms)
+                forget_unheard(self._database, topic)
                 self._forget_positions(topic)
                 for heard_ms, report in again:
                     self._books.take_producer(report, heard_ms, self._journal, is_audited=is_audited)

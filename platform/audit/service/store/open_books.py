@@ -86,6 +86,9 @@ class OpenBooks:
         self._collected: dict[int, int] = {}
         """Partition of the audit topic → where it is read next."""
         self._heard_all_ms: int | None = None
+        self._confirmed: dict[TopicPartition, int] | None = None
+        """How far live was read when everything was heard the time before the last; None: not since the start."""
+        self._read_when_heard: dict[TopicPartition, int] | None = None
         self._listening_since_ms = clock.now_ms()
         self._last_report_ms = 0
         self.failure: str | None = None
@@ -115,6 +118,7 @@ class OpenBooks:
         self._generation += 1
         heard = self._database.fact("heard_all_ms")
         self._heard_all_ms = None if heard is None else int(heard)
+        self._confirmed = self._read_when_heard = None
         self._listening_since_ms = self._clock.now_ms()
         self._last_report_ms = self._heard_all_ms or 0
         self._collected = {int(name): int(value) for name, value in self._database.facts("collector:").items()}
