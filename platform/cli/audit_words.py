@@ -41,6 +41,7 @@ def configure(actions: "Actions") -> None:
 def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     """Write the word to the audit topic and return once the window's verdict follows from it."""
     from ..audit.model.codec import decode, encode
+    from ..audit.model.digests import digest_of_words
     from ..audit.model.messages import KnownDifference
     from ..audit.model.tiers import PRODUCER
     from ..audit.publisher.sending import send_and_flush
@@ -69,6 +70,7 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
         at_ms=clock.now_ms(),
         by=arguments.by,
         reason=arguments.reason,
+        digest=digest_of_words(mine),
         **figures,
     )
     decode(encode(known))

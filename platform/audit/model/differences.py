@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from .comparison import Claims, Finding, Numbers, Piece, compare_offsets, compare_sequences, unwrapped
+from .digests import digest_of
 from .facts import Difference, Records, TopicFacts, WindowFacts
 from .messages import CORRUPT, EXPIRED
 from .packed_rows import PLAIN, Row, joined
@@ -258,8 +259,10 @@ def _copies(topic: TopicFacts, window: WindowFacts, rule: TierRule, partition: i
     copies = []
     for ranges, must_have in ((live.unread(), True), (live.skipped_as(CORRUPT), False)):
         for row in _witnesses(topic, window, partition, ranges):
-            if row[0] < begins_at:
+            if row[0] + row[1] <= begins_at:
                 continue
+            first = max(row[0], begins_at)
+            row = (first, row[0] + row[1] - first, *row[2:])
             if log is None or not log.covers(row[0], row[0] + row[1]):
                 findings.unread += row[1]
             elif must_have:
@@ -312,6 +315,7 @@ def differences_of(tier: str, findings: Findings, window: WindowFacts, most_reco
                 altered=counts[Finding.ALTERED],
                 records=records,
                 more=sum(counts.values()) - shown,
+                digest=digest_of(pieces),
             )
         )
     return told

@@ -74,7 +74,7 @@ class WindowFacts:
     producers: Mapping[RunKey, ProducerBook]
     """Run → what it said of the window; a run that mentioned it has an entry, be it empty."""
     owners: Mapping[int, Run]
-    """Producer id → the run that announced it; ids in the live log that nobody announced for the topic are not here."""
+    """Producer id → the run that announced it, be it for other topics; ids in the live log that nobody announced are not here."""
     known: Mapping[str, KnownDifference]
     """Tier → a person's word on a difference there."""
     redelivered: int = 0
@@ -112,6 +112,8 @@ class Difference:
     """Which records; at most as many entries as were asked for."""
     more: int = 0
     """How many records the entries that are left out name."""
+    digest: str = ""
+    """Of all the records: two differences with one digest are of the same records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

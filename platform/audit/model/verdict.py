@@ -13,8 +13,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from .begun import since_it_began
 from .books import Found
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
+from .digests import digest_of_tier
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
 from .reasons import Said, accepted_by, never_reported, not_settled, reason_of, without_address
@@ -235,10 +237,10 @@ class _Judgement:
             words = never_reported(self.topic, rule)
             self._blame(rule.name, self._seen_ms(), rule.deadline_ms, words)
             return False
-        held = self.window.found.get(before, {})
-        mine = self.window.found.get(rule.name, {})
-        partitions = held.keys() | mine.keys() | (copied(self.window) if before == LIVE else set())
-        asked = [p for p in sorted(partitions) if rule.is_required or not self._answers_later(rule, p)]
+        window = since_it_began(self.topic, self.window, rule)
+        held = window.found.get(before, {})
+        mine = window.found.get(rule.name, {})
+        asked = sorted(held.keys() | mine.keys() | (copied(window) if before == LIVE else set()))
         for partition in asked:
             if partition in held and not accounts_for(rule.name, logs.get(partition), held[partition].held):
                 self._blame_for_gap(rule.name, logs.get(partition), held[partition], rule.deadline_ms, partition)
@@ -250,7 +252,7 @@ class _Judgement:
             if partition in mine and not all(accounts_for(before, log, rows, up_to) for rows in mine[partition].parts):
                 self._blame_for_gap(before, log, mine[partition], before_rule.deadline_ms, partition)
                 return False
-        return self._take(rule, compare_tiers(self.topic, self.window, rule, asked))
+        return self._take(rule, compare_tiers(self.topic, window, rule, asked))
 
     def _blame_for_gap(self, tier: str, log: TierLog | None, entry: Found, deadline_ms: int, partition: int) -> None:
         waiting_for = f"{tier} has not accounted for {self.topic.topic}-{partition} up to offset {entry.end}"
@@ -263,12 +265,6 @@ class _Judgement:
         if live is None or live.caught_up_ms is None or live.caught_up_ms <= entry.updated_ms:
             return None
         return live.position
-
-    def _answers_later(self, rule: TierRule, partition: int) -> bool:
-        """Return whether the tier, one that nobody requires, began behind (some of) this window: it is not asked then."""
-        log = self.topic.logs.get(rule.name, {}).get(partition)
-        held = self.window.found.get(rule.before or "", {}).get(partition)
-        return log is not None and held is not None and log.begins_at > held.first
 
     # -- what they said --------------------------------------------------------------------------------------------------
 
@@ -319,10 +315,8 @@ class _Judgement:
             return sum(one.held.count for one in entries)
         if not self.settled[rule.name]:
             return None
-        held = self.window.found.get(rule.before or "", {})
-        if not rule.is_required and held and all(self._answers_later(rule, partition) for partition in held):
-            return None
-        return 0
+        held = self.window.found.get(rule.before or "")
+        return None if held and not since_it_began(self.topic, self.window, rule).found.get(rule.before or "") else 0
 
     def _sum_up(self, tiers: dict[str, int | None]) -> Verdict:
         if not all(self.settled.values()) or self.silent:
@@ -358,12 +352,13 @@ class _Judgement:
         )
 
     def _accepted(self) -> list[str]:
-        """Return the tiers whose differences a person has taken upon himself: just these numbers, no others."""
+        """Return the tiers whose differences a person has taken upon himself: just these records, no others."""
         accepted = []
         for tier, known in self.window.known.items():
             mine = [one for one in self.differences if one.tier == tier]
             numbers = tuple(sum(getattr(one, name) for one in mine) for name in ("missing", "doubled", "altered"))
-            if mine and numbers == (known.missing, known.doubled, known.altered):
+            is_of_these = known.digest in ("", digest_of_tier(mine))
+            if mine and is_of_these and numbers == (known.missing, known.doubled, known.altered):
                 accepted.append(tier)
         return accepted
 
