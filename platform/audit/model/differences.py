@@ -11,6 +11,7 @@ from itertools import chain
 from .comparison import Claims, Finding, Numbers, Piece, compare_offsets, compare_sequences, unwrapped
 from .digests import digest_of
 from .facts import Difference, Records, TopicFacts, WindowFacts
+from .former import beside_former, former_rows, lost_from_live
 from .messages import CORRUPT, EXPIRED
 from .packed_rows import PLAIN, Row, joined
 from .runs import Run, RunKey
@@ -91,8 +92,11 @@ def compare_producers(topic: TopicFacts, window: WindowFacts) -> Findings:
             else:
                 findings.add(partition, piece)
         if log is not None:
-            for piece in (*_unproven(hidden), *_damaged(topic, window, partition, log, said)):
+            damaged = beside_former(_damaged(topic, window, partition, log, said), former_rows(window, partition))
+            for piece in (*_unproven(hidden), *damaged):
                 findings.add(partition, piece)
+    for partition, piece in lost_from_live(window, claims):
+        findings.add(partition, piece)
     return findings
 
 
@@ -236,6 +240,7 @@ def compare_tiers(topic: TopicFacts, window: WindowFacts, rule: TierRule, partit
             () if mine is None else (*(row[:PLAIN] for row in mine.held), *mine.quarantined),
             altered=() if mine is None else mine.altered,
             unread_before=unread_before,
+            once=former_rows(window, partition) if rule.before == LIVE else (),
             gone=gone,
             gone_is=Finding.UNREAD if is_read_back else Finding.EXPIRED,
         )

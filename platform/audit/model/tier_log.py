@@ -44,6 +44,8 @@ class TierLog:
     """The live log: producer id → lowest offset of a batch that our builder marked, of ids that nobody had announced when it was
     read. See `unheard.py`.
     """
+    former_below: int = 0
+    """The live log: below this, offsets that were to be read anew may hold something else than they did. See `former.py`."""
     note: str = ""
     """Why the tier stands still, in its own words, if a person has paused it. It says so at intervals: kept in memory alone."""
 
@@ -119,6 +121,7 @@ class TierLog:
             "skipped": self.skipped,
             "firsts": [[*key, *first] for key, first in self.firsts.items()],
             "strangers": list(self.strangers.items()),
+            "former_below": self.former_below,
         }
 
     @classmethod
@@ -132,6 +135,7 @@ class TierLog:
             firsts={(producer_id, epoch): (offset, sequence) for producer_id, epoch, offset, sequence in words["firsts"]},
             # Stores written before 2026-11-24 have none.
             strangers={name: first for name, first in words.get("strangers", ())},
+            former_below=words.get("former_below", 0),
         )
 
 

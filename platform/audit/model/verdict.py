@@ -18,6 +18,7 @@ from .books import Found
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
 from .digests import digest_of_tier
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
+from .former import lost_from_live
 from .messages import QUARANTINED
 from .reasons import Said, accepted_by, never_reported, not_settled, reason_of, without_address
 from .runs import Run, has_lost_reports
@@ -75,8 +76,8 @@ class _Judgement:
                 self.settled[PRODUCER] = self._producers_sealed(rule)
             elif rule.name == LIVE:
                 self.settled[LIVE] = self._live_read(rule)
-                if self.settled[LIVE] and rule.before is not None:
-                    self.settled[LIVE] = self._compare_producers(rule)
+                if self.settled[LIVE]:
+                    self.settled[LIVE] = self._compare_producers(rule) if rule.before is not None else self._compare_former(rule)
             else:
                 self.settled[rule.name] = self._follows(rule)
             tiers[rule.name] = self._count(rule)
@@ -286,6 +287,13 @@ class _Judgement:
                 self.retired[key.instance] += f" ({count} of its records in the live log were never reported)"
         for entry in self._entries(LIVE):
             self.unaudited += sum(row[1] for row in entry.held if row[3] not in self.window.owners)
+        return self._take(rule, findings)
+
+    def _compare_former(self, rule: TierRule) -> bool:
+        """Tell what live has lost, where no producers are expected."""
+        findings = Findings()
+        for partition, piece in lost_from_live(self.window, {}):
+            findings.add(partition, piece)
         return self._take(rule, findings)
 
     def _may_yet_tell(self, run: Run, deadline_ms: int) -> bool:

@@ -149,6 +149,22 @@ class LogBooks(OpenBooks):
             self._generation += 1
         log.info("recount", tier=tier, topic=topic)
 
+    def live_shrank(self, name: TopicPartition, log_start: int) -> None:
+        """Have a partition of live that ends before what was read of it read again from its start. What it held is remembered,
+        and the topic's other partitions stay as they are.
+        """
+        with self._changing() as now_ms:
+            mine = self._positions.setdefault(LIVE, {})
+            starts = {one.partition: position for one, position in mine.items() if one.topic == name.topic}
+            starts[name.partition] = log_start
+            self.book(name.topic)
+            self._books.forget(LIVE, name.topic, starts, now_ms, self._journal)
+            self._chunks.forget(LIVE, *name)
+            mine[name] = log_start
+            self._caught_up.pop(LogKey(LIVE, *name), None)
+            self._generation += 1
+        log.info("recount", tier=LIVE, topic=name.topic, partition=name.partition)
+
     def see_topic_ids(self, tier: str, ids: Mapping[str, str], asked_ms: int) -> None:
         """Note which topics of these names the tier's cluster had at `asked_ms`. One that was made anew is counted anew, so that
         two logs never mix.

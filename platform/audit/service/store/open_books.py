@@ -17,6 +17,7 @@ from ...model.books import TopicBook
 from ...model.messages import ProducerReport
 from ...model.tier_reports import LogKey, News, TierReports
 from ..errors import StoreError
+from ..hearing.steady_clock import steady
 from ..origins.origins import Origins
 from ..settings import AuditSettings
 from .audit_log import AuditLog
@@ -33,6 +34,8 @@ MEMORY_BYTES = 64 << 20
 """What the books in memory may take, by a rough estimate; those of the topic at hand may take more."""
 LATEST_REPORTS = 1_000
 """Reports of producers that are kept in memory until it is known that no topic was made anew before them."""
+NOTED_MS = "noted_ms"
+"""The fact when the store was last changed: no moment that it holds is later."""
 _ALL = (-(1 << 63), (1 << 63) - 1)
 """Every window of a topic, in the table `to_judge`."""
 
@@ -68,7 +71,9 @@ class OpenBooks:
         self.latencies = Latencies()
         self._chunks = Chunks(database)
         self.origins = Origins()
-        self._clock = clock
+        self._clock = steady(clock)
+        self._noted_ms = 0
+        """When the store was last changed."""
         self._lock = _Door(self._see_loaded)
         self._is_loaded = True
         """False where memory and store may differ: the next who enters loads anew."""
@@ -89,7 +94,7 @@ class OpenBooks:
         self._confirmed: dict[TopicPartition, int] | None = None
         """How far live was read when everything was heard the time before the last; None: not since the start."""
         self._read_when_heard: dict[TopicPartition, int] | None = None
-        self._listening_since_ms = clock.now_ms()
+        self._listening_since_ms = self._clock.now_ms()
         self._last_report_ms = 0
         self.failure: str | None = None
         """Why the store could not be written at the last try; None when it could."""
@@ -116,6 +121,8 @@ class OpenBooks:
         # What is known of the logs' ends is only true of the positions that are forgotten here.
         self._caught_up = {}
         self._generation += 1
+        self._noted_ms = int(self._database.fact(NOTED_MS) or 0)
+        self._clock.not_before(self._noted_ms)
         heard = self._database.fact("heard_all_ms")
         self._heard_all_ms = None if heard is None else int(heard)
         self._confirmed = self._read_when_heard = None
@@ -211,6 +218,7 @@ class OpenBooks:
             self._is_changing = True
             try:
                 with self._database.transaction():
+                    self._note_time()
                     yield self._clock.now_ms()
                     self._note_news()
             except BaseException as error:
@@ -222,6 +230,13 @@ class OpenBooks:
                 self._is_changing = False
             self.failure = None
             self._make_room()
+
+    def _note_time(self) -> None:
+        """Note when the store was last changed: a restart goes on there, whatever the host's clock says then."""
+        now_ms = self._clock.now_ms()
+        if now_ms != self._noted_ms:
+            self._noted_ms = now_ms
+            self._database.put_fact(NOTED_MS, now_ms)
 
     def _note_news(self) -> None:
         rows = []

@@ -4,11 +4,12 @@ import pytest
 
 from headrace.audit.model.digests import digest_of_tier
 from headrace.audit.model.facts import Kind
-from headrace.audit.model.messages import KnownDifference, ProducerReport, Retirement
-from headrace.audit.model.tier_reports import LiveBatch
+from headrace.audit.model.messages import KnownDifference, ProducerReport, RangeWindow, Retirement, Stretch
+from headrace.audit.model.tier_reports import LiveBatch, LogKey
 from headrace.audit.model.tiers import CHAIN
+from tests.support.audit_world.memory_journal import MemoryJournal
 
-from ..stories import DEADLINE_MS, TOPIC, Story
+from ..stories import DEADLINE_MS, TOPIC, Story, W
 
 LONG_MS = 10 * DEADLINE_MS
 STRAY = LiveBatch(100, 5, 90, 9, 0, 0)
@@ -125,3 +126,76 @@ def test_a_word_on_one_record_is_none_on_another() -> None:
     assert story.verdict().kind is Kind.ACCEPTED
     assert lost_at_the_mirror(story, 60).verdict().kind is Kind.INCOMPLETE
     assert lost_at_the_mirror(story, 20).verdict().kind is Kind.ACCEPTED
+
+
+# -- a live log that lost what it held -------------------------------------------------------------------------------------
+
+
+def cut_at(story: Story, offset: int, *, found_by_scan: bool = False) -> Story:
+    """Live ends at `offset` now, and the audit has read it again to there."""
+    story.wait(10)
+    live = {0: [one for one in story.live[0, 0] if one.first < offset]}
+    if found_by_scan:
+        # Something else stands there by now, of a program that reports nothing.
+        live[0].append(LiveBatch(offset, 3, 33))
+        return story.take_read("live", 0, 100, live)
+    story.forget("live", {0: 0})
+    return story.take_read("live", 0, offset, live)
+
+
+def test_the_tail_that_live_lost_is_missing_there_and_no_surplus_of_the_mirror() -> None:
+    """Fault: 'missing 2' and 'doubled 2', for the mirror's copies came from nowhere."""
+    verdict = cut_at(complete(), 60).verdict()
+    assert (verdict.kind, verdict.missing, verdict.doubled, verdict.altered) == (Kind.INCOMPLETE, 2, 0, 0)
+    assert verdict.first_bad_tier == "live"
+
+
+def test_a_tail_of_unaudited_records_is_missing_on_live_by_what_the_audit_had_read() -> None:
+    """Fault: DOUBLED, first at the mirror. Nobody had reported them, and the books had forgotten them."""
+    story = Story(CHAIN).producer(windows={1: {0: 1}}, closed=True)
+    foreign = [LiveBatch(at, 1, at) for at in range(0, 100, 20)]
+    story.live[0, 0] = foreign
+    story.take_read("live", 0, 100, {0: list(foreign)})
+    story.tell("mirror", 0, 100, {0: 5}).read("offline", 100, {0: {7: 5}}).tell("warehouse", 0, 100, {0: 5})
+    assert story.verdict().kind is Kind.COMPLETE
+    verdict = cut_at(story, 60).verdict()
+    assert (verdict.kind, verdict.missing, verdict.doubled, verdict.first_bad_tier) == (Kind.INCOMPLETE, 2, 0, "live")
+    assert [(one.first_offset, one.count) for one in verdict.differences[0].records] == [(60, 1), (80, 1)]
+
+
+def test_a_tail_that_came_back_is_complete_again() -> None:
+    story = cut_at(complete(), 60)
+    lost = [one for one in story.live[0, 0] if one.first >= 60]
+    assert story.take_read("live", 60, 100, {0: list(lost)}).verdict().kind is Kind.COMPLETE
+
+
+def test_while_live_is_read_again_nothing_is_said_of_what_it_held() -> None:
+    story = complete().forget("live", {0: 0})
+    verdict = story.verdict()
+    assert (verdict.kind, verdict.missing) == (Kind.OPEN, 0)
+
+
+def test_other_records_in_the_place_of_the_lost_ones_are_missing_at_the_mirror_and_not_altered_there() -> None:
+    """Fault: ALTERED at the mirror, first at live or at the mirror as it came."""
+    verdict = cut_at(complete(), 60, found_by_scan=True).verdict()
+    assert (verdict.missing, verdict.doubled, verdict.altered) == (5, 0, 0)
+    assert {(one.tier, one.missing) for one in verdict.differences} == {("live", 2), ("mirror", 3)}
+
+
+def test_what_the_mirror_has_twice_of_what_live_lost_is_doubled_once() -> None:
+    story = complete()
+    twice = [Stretch(*one[:3]) for one in story.live[0, 0]]
+    story.tell_range("mirror", 0, 100, {0: RangeWindow(held=(*twice, twice[-1]))})
+    verdict = cut_at(story, 60).verdict()
+    assert [(one.tier, one.missing, one.doubled) for one in verdict.differences] == [("live", 2, 0), ("mirror", 0, 1)]
+
+
+def test_the_books_of_what_live_lost_are_stored() -> None:
+    story = Story(CHAIN)
+    story.journal = MemoryJournal(W)
+    story.producer(windows={0: {0: 5}}, closed=True).all_tiers(100, {0: 5})
+    before = cut_at(story, 60).verdict()
+    story.books = story.journal.load()
+    story.books.caught_up(LogKey("live", TOPIC, 0), story.now_ms)
+    story.books.caught_up(LogKey("offline", TOPIC, 0), story.now_ms)
+    assert story.verdict() == before
