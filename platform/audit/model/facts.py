@@ -161,5 +161,9 @@ class Verdict:
     differences: Sequence[Difference]
     sinks: Mapping[str, SinkRow] = field(default_factory=dict)
     """Tier → the row of a sink."""
+    compared_identities: int = 0
+    """Records that the comparison went over: the most that any of the compared tiers has."""
+    compared_tiers: int = 0
+    """Tiers that were compared; those that are not settled yet are not among them."""
     unread_reports: int = 0
     """Records on live of producers whose reports were lost before the audit read them."""

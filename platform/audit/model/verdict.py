@@ -338,6 +338,7 @@ class _Judgement:
         kind = self._kind(left, accounted, is_by_a_person=bool(accepted or self.retired))
         bad = {one.tier for one in self.differences}
         first_bad = next((rule.name for rule in self.topic.rules if rule.name in bad), None)
+        settled = [name for name in tiers if self.settled[name]]
         aside = sum(one.quarantined.count for tier in self.window.found for one in self._entries(tier))
         return Verdict(
             kind=kind,
@@ -350,6 +351,8 @@ class _Judgement:
             first_bad_tier=first_bad,
             unaudited=self.unaudited - self.unread_reports,
             unread_reports=self.unread_reports,
+            compared_identities=max((tiers[name] or 0 for name in settled), default=0),
+            compared_tiers=len(settled),
             redelivered=self.window.redelivered,
             erased=sum(self.window.known[tier].missing for tier in accepted if self.window.known[tier].kind == "erased"),
             losses={name: count for name, count in self.losses.items() if count},

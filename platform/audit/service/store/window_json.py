@@ -43,6 +43,8 @@ def as_json(topic: str, window_start_ms: int, window_end_ms: int, verdict: Verdi
         "first_bad_tier": verdict.first_bad_tier,
         "unaudited": verdict.unaudited,
         "unread_reports": verdict.unread_reports,
+        "compared_identities": verdict.compared_identities,
+        "compared_tiers": verdict.compared_tiers,
         "redelivered": verdict.redelivered,
         "erased": verdict.erased,
         "late": late,

@@ -166,7 +166,7 @@ def test_a_live_log_that_shrank_is_read_again_and_what_it_held_is_remembered(ser
     reader._out_of_range(OffsetOutOfRange("clicks", 0, first.next_offset, 0))
     assert service.ledger.positions("live")[1] == {CLICKS: 0}
     assert service.ledger.look("clicks", lambda book: book.windows[0].found["live"][0].altered.count) == 2
-    reader.stop()
+    reader._cluster.close()
 
 
 SCAN_MS = 300_000
