@@ -4,6 +4,7 @@ Memory and store change together: the books write to the journal inside one tran
 dropped and loaded again. Nothing is counted twice and nothing is skipped, whenever the process is killed.
 """
 
+import secrets
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,7 @@ MEMORY_BYTES = 64 << 20
 """What the books in memory may take, by a rough estimate; those of the topic at hand may take more."""
 LATEST_REPORTS = 1_000
 """Reports of producers that are kept in memory until it is known that no topic was made anew before them."""
+STORE_ID = "store_id"
 NOTED_MS = "noted_ms"
 """The fact when the store was last changed: no moment that it holds is later."""
 _ALL = (-(1 << 63), (1 << 63) - 1)
@@ -164,6 +166,16 @@ class OpenBooks:
         """Give the store as of one moment, all of it of the same position of every log. Raises StoreError."""
         return self._database.snapshot()
 
+    def store_id(self) -> str:
+        """Return by what this store is told from those of other audits of the cluster."""
+        with self._lock:
+            known = self._database.fact(STORE_ID)
+            if known is None:
+                known = secrets.token_hex(8)
+                with self._changing():
+                    self._database.put_fact(STORE_ID, known)
+            return known
+
     def end_period(self) -> int:
         """Begin the next period of changes; return the one that ended. A snapshot that is taken now holds all of it."""
         with self._lock, self._database.transaction():
@@ -180,6 +192,8 @@ class OpenBooks:
             try:
                 with self._database.transaction():
                     fill(self._database)
+                    # What it is filled from may be another audit's, which goes on under its own id.
+                    self._database.put_fact(STORE_ID, secrets.token_hex(8))
             finally:
                 self._is_loaded = False
             self._see_loaded()
