@@ -98,6 +98,8 @@ def which(arguments: argparse.Namespace) -> int:
         print(json.dumps(records))
         return 0
     print(f"{arguments.topic}, window of {report.time_words(window)} UTC: {report.verdict_words(window)}. {window['reason']}")
+    if compared := report.compared_words(window):
+        print(compared)
     for one in records:
         print(f"{one['tier']} partition {one['partition']}: {one['count']:,} {one['kind']}{_where(one)}")
         print(f"  {one['command'] or 'nowhere to be read any more'}")

@@ -31,7 +31,7 @@ def configure(actions: "Actions") -> None:
         )
         one.add_argument("topic", metavar="TOPIC")
         one.add_argument("--window", required=True, metavar="TIME", help="a moment in the window, as for `headrace audit which`")
-        one.add_argument("--tier", help="the tier that differs (default: the first one that does)")
+        one.add_argument("--tier", help="the tier that differs (default: the first one that does); producer: lost reports")
         one.add_argument("--reason", required=True, help="shown with the window")
         one.add_argument("--by", default=login_name(), help="who says so (default: %(default)s)")
         one.add_argument("--live", default=layout.live_bootstrap, help="bootstrap of the live cluster (default %(default)s)")
@@ -41,7 +41,9 @@ def configure(actions: "Actions") -> None:
 def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     """Write the word to the audit topic and return once the window's verdict follows from it."""
     from ..audit.model.codec import decode, encode
+    from ..audit.model.digests import digest_of_words
     from ..audit.model.messages import KnownDifference
+    from ..audit.model.tiers import PRODUCER
     from ..audit.publisher.sending import send_and_flush
     from ..client.connection.cluster import Cluster
     from ..client.errors import ClientError
@@ -52,6 +54,8 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     tier = arguments.tier or window["first_bad_tier"]
     mine = [one for one in window["differences"] if one["tier"] == tier]
     figures = {name: sum(one[name] for one in mine) for name in ("missing", "doubled", "altered")}
+    if tier == PRODUCER:
+        figures["missing"] = window.get("unread_reports", 0)
     if not any(figures.values()):
         raise AskedWrongly(
             f"nothing differs at {tier or 'any tier'} in this window of {arguments.topic}: it is {window['verdict']}, "
@@ -66,6 +70,7 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
         at_ms=clock.now_ms(),
         by=arguments.by,
         reason=arguments.reason,
+        digest=digest_of_words(mine),
         **figures,
     )
     decode(encode(known))

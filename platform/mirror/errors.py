@@ -4,6 +4,15 @@ from collections.abc import Callable, Mapping
 
 from ..errors import HeadraceError
 
+# The copy may be the only place that still holds records which were acknowledged and which the source has lost since. No advice
+# begins with deleting it.
+KEEP = "keep the copy: it may hold the only copy of acknowledged records"
+LOST_TAIL = f'{KEEP}. docs/OPERATIONS.md, "A live log that lost its tail", brings them back to the source'
+WRITTEN_ANEW = (
+    f"{KEEP}. `headrace mirror verify` lists what only the copy has. Give the new topic another name; or, once you need nothing "
+    f"of the copy, delete the destination's topic, and it is copied anew"
+)
+
 
 class MirrorError(HeadraceError):
     """The mirror cannot do what it was asked to."""
@@ -35,7 +44,8 @@ class UnfitTopic(MirrorError):
 
     def __init__(self, topic: str, where: str, faults: list[str]) -> None:
         super().__init__(
-            f"topic {topic!r} on {where} cannot hold a copy: {'; '.join(faults)}; or delete it to let it be made anew"
+            f"topic {topic!r} on {where} cannot hold a copy: {'; '.join(faults)}; if you need nothing "
+            f"that it holds, delete it: it is made anew"
         )
         self.topic = topic
         self.faults = faults
@@ -77,6 +87,6 @@ class CopyDiffers(MirrorError):
     """The destination's log does not end with batches of the source: whatever stands there, this mirror must not go on."""
 
     def __init__(self, topic: str, partition: int, why: str) -> None:
-        super().__init__(f"the copy of {topic}-{partition} is not one of this source: {why}; delete it to copy anew")
+        super().__init__(f"the copy of {topic}-{partition} is not one of this source: {why}; {WRITTEN_ANEW}")
         self.topic = topic
         self.partition = partition

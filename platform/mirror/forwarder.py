@@ -21,7 +21,7 @@ from . import partition_copy, tail_comparison
 from .control.governor import Governor
 from .destination import Append, Batch, Destination
 from .discovery import Discovery
-from .errors import MirrorError
+from .errors import WRITTEN_ANEW, MirrorError
 from .fetching.source_fetch import Limits, SourceFetch
 from .metrics import Tally
 from .partition_copy import Ends, PartitionCopy, Phase, TailComparison
@@ -187,7 +187,7 @@ class Forwarder:
             if self._compare(name, replace(ends, destination_end=end)) is not TailComparison.SAME:
                 return (
                     f"the source's topic was deleted and made anew since offset {end} was copied, and does not hold the same "
-                    f"there; delete the destination's topic to copy the new one"
+                    f"there; {WRITTEN_ANEW}"
                 )
         self._identity.take(name, there, present, ends.destination_end)
         return None

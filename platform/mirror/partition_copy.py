@@ -17,6 +17,7 @@ from enum import Enum
 
 from ..runtime.backoff import Backoff
 from ..wire.batch.record_batch import BatchHeader
+from .errors import LOST_TAIL, WRITTEN_ANEW
 
 BACKOFF = Backoff(first_ms=50, longest_ms=2_000)
 RECHECK_MS = 2_000
@@ -153,8 +154,7 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
         return in_error(
             copy,
             Phase.SOURCE_BEHIND,
-            f"the source ends at {ends.source_end} and the destination at {copied_to}: the source has lost its tail; "
-            f"restore it, or delete the destination's topic to copy anew",
+            f"the source ends at {ends.source_end} and the destination at {copied_to}: the source has lost its tail; {LOST_TAIL}",
             now_ms,
         )
     if comparison is TailComparison.DIFFERENT:
@@ -162,7 +162,7 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
             copy,
             Phase.DIVERGED,
             f"the batch before the destination's end {copied_to} is another one in the source: the source has been written "
-            f"anew there; delete the destination's topic to copy anew",
+            f"anew there; {WRITTEN_ANEW}",
             now_ms,
         )
     is_new_copy = counted_to is not None and ends.destination_start == ends.destination_end < counted_to
@@ -299,6 +299,6 @@ def _diverged(copy: PartitionCopy, header: BatchHeader, now_ms: int) -> Partitio
         copy,
         Phase.DIVERGED,
         f"the source's batch {header.position} to {header.next_offset} lies across offset {copy.fetch_offset}, where the "
-        f"destination has a border: the source has been written anew; delete the destination's topic to copy anew",
+        f"destination has a border: the source has been written anew; {WRITTEN_ANEW}",
         now_ms,
     )

@@ -1,5 +1,7 @@
 """Builds the facts for the verdict from the tier reports: of a topic, and of one of its windows."""
 
+from collections.abc import Mapping
+
 from .books import WindowBook
 from .facts import TopicFacts, WindowFacts
 from .packed_rows import PRODUCER_ID
@@ -18,6 +20,7 @@ def topic_facts(
     heard_all_ms: int | None,
     listening_since_ms: int,
     is_made_anew: bool = False,
+    unheard: Mapping[int, tuple[int, int]] | None = None,
 ) -> TopicFacts:
     """Return what is true of all windows of the topic."""
     mine = reports.runs.of(topic)
@@ -35,6 +38,7 @@ def topic_facts(
         heard_all_ms=heard_all_ms,
         listening_since_ms=listening_since_ms,
         is_made_anew=is_made_anew,
+        unheard=unheard or {},
     )
 
 
@@ -64,7 +68,8 @@ def window_facts(reports: TierReports, topic: str, window_start_ms: int) -> Wind
     owners = {}
     for producer_id in ids:
         owner = reports.runs.owner_of(producer_id)
-        if owner is not None and topic in reports.runs[owner].topics:
+        if owner is not None:
+            # Also one that announced other topics only: its batch here is a stray of theirs (KAFKA-19012), and of no report.
             owners[producer_id] = reports.runs[owner]
     for key, one in book.producers.items():
         for sent_key in one.sent:

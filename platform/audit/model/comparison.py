@@ -4,6 +4,7 @@ Every record is an offset, or a sequence number of one producer id. A loss and a
 they lie at two places of the number line. Where a tier's content is known as batches, equal CRCs say that it is the same.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -80,25 +81,42 @@ def compare_offsets(
     *,
     altered: Iterable[Row] = (),
     unread_before: Iterable[Row] = (),
+    once: Iterable[Row] = (),
     gone: Iterable[Row] = (),
     gone_is: Finding = Finding.EXPIRED,
 ) -> list[Piece]:
     """Return where `mine` differs from the tier before it, offset by offset.
 
     `mine` is what the tier holds or has put in quarantine, `altered` what it says itself that it changed. In `unread_before`
-    nobody knows what the tier before held: what the tier has there came from somewhere. What is missing in `gone` is said to be
-    `gone_is`. A record that the tier before holds n times may stand here once to n times.
+    nobody knows what the tier before held: what the tier has there came from somewhere. `once` is what the tier before held and
+    does not any more: the tier may have it from then. What is missing in `gone` is said to be `gone_is`. A record that the tier
+    before holds n times may stand here once to n times.
     """
     pieces: list[Piece] = []
-    for start, end, (held, found, changed, unread, lost) in sweep(before, mine, altered, unread_before, gone):
+    for start, end, (held, found, changed, unread, lost, former) in sweep(before, mine, altered, unread_before, gone, once):
         count = end - start
+        if former and held:
+            found = _without(found, former, held)
         if held and not found:
             pieces.append(Piece(gone_is if lost else Finding.MISSING, start, count))
-        expected = len(held) or (1 if unread else 0)
+        expected = len(held) or (1 if unread or former else 0)
         pieces += [Piece(Finding.DOUBLED, start, count)] * (len(found) - expected)
-        if held and found and (changed or differ(held, found)):
+        origin = held if held or unread else former
+        if origin and found and (changed or differ(origin, found)):
             pieces.append(Piece(Finding.ALTERED, start, count))
     return pieces
+
+
+def _without(found: Sequence[Row], former: Sequence[Row], held: Sequence[Row]) -> list[Row]:
+    """Return what a tier has without what it had from the tier before when that still held it; a second copy stays."""
+    may_go = Counter(row[2] for row in former) - Counter(row[2] for row in held)
+    left = []
+    for row in found:
+        if may_go[row[2]] > 0:
+            may_go[row[2]] -= 1
+        else:
+            left.append(row)
+    return left
 
 
 @dataclass(slots=True)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from .comparison import Claims, Finding, Numbers, Piece, compare_offsets, compare_sequences, unwrapped
+from .digests import digest_of
 from .facts import Difference, Records, TopicFacts, WindowFacts
+from .former import beside_former, former_rows, lost_from_live
 from .messages import CORRUPT, EXPIRED
 from .packed_rows import PLAIN, Row, joined
 from .runs import Run, RunKey
@@ -90,8 +92,11 @@ def compare_producers(topic: TopicFacts, window: WindowFacts) -> Findings:
             else:
                 findings.add(partition, piece)
         if log is not None:
-            for piece in (*_unproven(hidden), *_damaged(topic, window, partition, log, said)):
+            damaged = beside_former(_damaged(topic, window, partition, log, said), former_rows(window, partition))
+            for piece in (*_unproven(hidden), *damaged):
                 findings.add(partition, piece)
+    for partition, piece in lost_from_live(window, claims):
+        findings.add(partition, piece)
     return findings
 
 
@@ -235,6 +240,7 @@ def compare_tiers(topic: TopicFacts, window: WindowFacts, rule: TierRule, partit
             () if mine is None else (*(row[:PLAIN] for row in mine.held), *mine.quarantined),
             altered=() if mine is None else mine.altered,
             unread_before=unread_before,
+            once=former_rows(window, partition) if rule.before == LIVE else (),
             gone=gone,
             gone_is=Finding.UNREAD if is_read_back else Finding.EXPIRED,
         )
@@ -258,8 +264,10 @@ def _copies(topic: TopicFacts, window: WindowFacts, rule: TierRule, partition: i
     copies = []
     for ranges, must_have in ((live.unread(), True), (live.skipped_as(CORRUPT), False)):
         for row in _witnesses(topic, window, partition, ranges):
-            if row[0] < begins_at:
+            if row[0] + row[1] <= begins_at:
                 continue
+            first = max(row[0], begins_at)
+            row = (first, row[0] + row[1] - first, *row[2:])
             if log is None or not log.covers(row[0], row[0] + row[1]):
                 findings.unread += row[1]
             elif must_have:
@@ -312,6 +320,7 @@ def differences_of(tier: str, findings: Findings, window: WindowFacts, most_reco
                 altered=counts[Finding.ALTERED],
                 records=records,
                 more=sum(counts.values()) - shown,
+                digest=digest_of(pieces),
             )
         )
     return told

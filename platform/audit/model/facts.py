@@ -54,6 +54,8 @@ class TopicFacts:
     """Since when the audit has listened without a break: nobody is silent before that."""
     is_made_anew: bool = False
     """The live cluster had another topic of this name before."""
+    unheard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """Partition → offsets of live where producers began to write whose reports may be lost. See `unheard.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class WindowFacts:
     producers: Mapping[RunKey, ProducerBook]
     """Run → what it said of the window; a run that mentioned it has an entry, be it empty."""
     owners: Mapping[int, Run]
-    """Producer id → the run that announced it; ids in the live log that nobody announced for the topic are not here."""
+    """Producer id → the run that announced it, be it for other topics; ids in the live log that nobody announced are not here."""
     known: Mapping[str, KnownDifference]
     """Tier → a person's word on a difference there."""
     redelivered: int = 0
@@ -105,6 +107,8 @@ class Difference:
     """Which records; at most as many entries as were asked for."""
     more: int = 0
     """How many records the entries that are left out name."""
+    digest: str = ""
+    """Of all the records: two differences with one digest are of the same records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,3 +156,9 @@ class Verdict:
     differences: Sequence[Difference]
     sinks: Mapping[str, SinkRow] = field(default_factory=dict)
     """Tier → the row of a sink."""
+    compared_identities: int = 0
+    """Records that the comparison went over: the most that any of the compared tiers has."""
+    compared_tiers: int = 0
+    """Tiers that were compared; those that are not settled yet are not among them."""
+    unread_reports: int = 0
+    """Records on live of producers whose reports were lost before the audit read them."""

@@ -196,7 +196,8 @@ class Retirement:
 class KnownDifference:
     """A person's word that a window's difference at one tier is known (`lost`) or was wanted (`erased`).
 
-    It holds while the difference is just this one: with other numbers the window is INCOMPLETE, DOUBLED or ALTERED again.
+    It holds while the difference is just this one: with other numbers, or of other records, the window is INCOMPLETE, DOUBLED or
+    ALTERED again.
     """
 
     topic: str
@@ -209,6 +210,8 @@ class KnownDifference:
     at_ms: int
     by: str
     reason: str
+    digest: str = ""
+    """Of the records (`digests.digest_of_tier`); empty in words of before 2026-11-24, which hold for the numbers alone."""
 
 
 Report = ProducerReport | RangeReport | Retirement | KnownDifference

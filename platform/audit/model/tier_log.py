@@ -19,6 +19,9 @@ MOST = 1_024
 What would need more is not taken, which leaves a gap: never complete.
 """
 MOST_FIRSTS = 10_000
+MOST_STRANGERS = 1_000
+OTHERS = -1
+"""Among the strangers: all ids beyond `MOST_STRANGERS`."""
 
 
 @dataclass(slots=True)
@@ -37,6 +40,12 @@ class TierLog:
     firsts: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """The live log where something was unreadable: (producer id, epoch) → (offset, sequence) of its first batch behind that."""
 
+    strangers: dict[int, int] = field(default_factory=dict)
+    """The live log: producer id → lowest offset of a batch that our builder marked, of ids that nobody had announced when it was
+    read. See `unheard.py`.
+    """
+    former_below: int = 0
+    """The live log: below this, offsets that were to be read anew may hold something else than they did. See `former.py`."""
     note: str = ""
     """Why the tier stands still, in its own words, if a person has paused it. It says so at intervals: kept in memory alone."""
 
@@ -75,6 +84,7 @@ class TierLog:
         self.coverage = [(start, min(end, offset)) for start, end in self.coverage if start < offset]
         self.skipped = [Skipped(one[0], min(one[1], offset), one[2]) for one in self.skipped if one[0] < offset]
         self.firsts = {key: first for key, first in self.firsts.items() if first[0] < offset}
+        self.strangers = {name: first for name, first in self.strangers.items() if first < offset}
 
     def unread(self, reasons: Iterable[str] = ("expired", "deleted")) -> list[tuple[int, int]]:
         """Return the offsets of which nobody knows what the tier held: skipped for one of the reasons, or before it began."""
@@ -110,6 +120,8 @@ class TierLog:
             "coverage": self.coverage,
             "skipped": self.skipped,
             "firsts": [[*key, *first] for key, first in self.firsts.items()],
+            "strangers": list(self.strangers.items()),
+            "former_below": self.former_below,
         }
 
     @classmethod
@@ -121,6 +133,9 @@ class TierLog:
             coverage=[(start, end) for start, end in words["coverage"]],
             skipped=[Skipped(*one) for one in words["skipped"]],
             firsts={(producer_id, epoch): (offset, sequence) for producer_id, epoch, offset, sequence in words["firsts"]},
+            # Stores written before 2026-11-24 have none.
+            strangers={name: first for name, first in words.get("strangers", ())},
+            former_below=words.get("former_below", 0),
         )
 
 

@@ -12,11 +12,13 @@ from typing import NamedTuple, Protocol
 
 from .books import Found, TopicBook, pack_sent, plain, sent_of
 from .errors import MalformedReport
+from .former import contradicted
 from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow, Retirement, Skipped, Stretch
-from .packed_rows import common
+from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
-from .tier_log import TierLog
+from .tier_log import MOST_STRANGERS, TierLog
 from .tiers import LIVE, READ_BACK, is_sink
+from .unheard import note_strangers
 from .windows import WINDOW_MS
 
 MOST_SPANS = 100
@@ -56,6 +58,8 @@ class PartitionRead:
     windows: Mapping[int, Sequence[LiveBatch | Stretch]] = field(default_factory=dict)
     """Window start → its batches: `LiveBatch` from the live log, `Stretch` from the offline one."""
     skipped: tuple[Skipped, ...] = ()
+    marked: Mapping[int, int] = field(default_factory=dict)
+    """The live log: producer id → offset of its first batch here that our own builder made."""
 
 
 class Outcome(Enum):
@@ -241,6 +245,9 @@ class TierReports:
             told[start] = Found(tier)
             told[start].held.add(one if isinstance(one, LiveBatch) else plain(one) for one in batches)
         key = LogKey(tier, read.topic, read.partition)
+        strange = [one for one in read.marked.items() if one[0] >= 0 and self.runs.owner_of(one[0]) is None]
+        if strange:
+            note_strangers(self._log(key, read.from_offset, now_ms).strangers, strange, MOST_STRANGERS)
         return self._replace(key, read.from_offset, read.to_offset, told, read.skipped, {}, now_ms, journal)
 
     def caught_up(self, key: LogKey, asked_ms: int) -> None:
@@ -255,7 +262,7 @@ class TierReports:
         """Forget what `tier` said of the offsets at and above each partition's log start, to be counted again.
 
         What it said of offsets below stays: they were there, and have expired since. A partition without a log start is
-        forgotten altogether.
+        forgotten altogether. What live held stays known as such (`former.py`) until it is found again.
         """
         book = self.book(topic)
         for partition, log in list(book.logs.get(tier, {}).items()):
@@ -273,7 +280,11 @@ class TierReports:
                 if one_end <= start:
                     continue
                 entry = book.window(window_start_ms).entry(tier, partition)
-                if any([rows.cut(start, end) for rows in entry.parts]):
+                cut = [rows.cut(start, end) for rows in entry.parts]
+                if tier == LIVE:
+                    entry.altered.add(contradicted((*(row[:PLAIN] for row in cut[0]), *cut[2]), ()))
+                    log.former_below = max(log.former_below, end)
+                if any(cut):
                     journal.rewrite_found(key, window_start_ms, entry.pack() if entry else b"", entry.updated_ms)
                 if not entry:
                     del book.windows[window_start_ms].found[tier][partition]
@@ -315,7 +326,7 @@ class TierReports:
         log = self._log(key, from_offset, now_ms)
         if not log.has_room(from_offset, to_offset, skipped):
             return Outcome.NOT_TAKEN
-        was_known = log.touches(from_offset, to_offset)
+        was_known = log.touches(from_offset, to_offset) or from_offset < log.former_below
         changed: set[int] = set()
         is_replaced = False
         again = dict(redelivered)
@@ -324,6 +335,8 @@ class TierReports:
             entry = window.entry(key.tier, key.partition)
             new = told[start] if start in told else Found(key.tier)
             old = [rows.between(from_offset, to_offset) for rows in entry.parts] if was_known else [[], [], []]
+            if key.tier == LIVE and any(old):
+                new.altered.add(contradicted((*(row[:PLAIN] for row in old[0]), *old[2]), new.held))
             if was_known and key.tier not in READ_BACK:
                 again[start] = again.get(start, 0) + common([*old[0], *old[1]], [*new.held, *new.quarantined])
             if old == [list(rows) for rows in new.parts]:

@@ -14,14 +14,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from .begun import since_it_began
 from .books import Found
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
+from .digests import digest_of_tier
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
+from .former import lost_from_live
 from .messages import QUARANTINED
-from .reasons import accepted_by, not_settled, reason_of, without_address
+from .reasons import Said, accepted_by, never_reported, not_settled, reason_of, without_address
 from .runs import Run, Sealing
 from .tier_log import TierLog, accounts_for
-from .tiers import CONSUMER, LIVE, MIRROR, PRODUCER, TierRule, is_sink
+from .tiers import CONSUMER, LIVE, PRODUCER, TierRule, is_sink
+from .unheard import is_accepted, unheard_records, words_of
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
@@ -53,6 +57,7 @@ class _Judgement(Sealing):
         self.differences: list[Difference] = []
         self.losses: Counter[str] = Counter()
         self.unaudited = 0
+        self.unread_reports = 0
 
     def verdict(self) -> Verdict:
         tiers: dict[str, int | None] = {}
@@ -65,8 +70,8 @@ class _Judgement(Sealing):
                 self.settled[PRODUCER] = self._producers_sealed(rule)
             elif rule.name == LIVE:
                 self.settled[LIVE] = self._live_read(rule)
-                if self.settled[LIVE] and rule.before is not None:
-                    self.settled[LIVE] = self._compare_producers(rule)
+                if self.settled[LIVE]:
+                    self.settled[LIVE] = self._compare_producers(rule) if rule.before is not None else self._compare_former(rule)
             else:
                 self.settled[rule.name] = self._follows(rule)
             tiers[rule.name] = self._count(rule)
@@ -95,7 +100,7 @@ class _Judgement(Sealing):
             quarantined=sum(one.quarantined.count for one in self._entries(rule.name)),
             losses={name: lost for name, lost in self.losses.items() if lost},
             silent=tuple(self.silent),
-            reason=self._words(kind, rule.name, accepted, accounted),
+            reason=self._reason(kind, rule.name, accepted, accounted),
             differences=tuple(self.differences),
         )
 
@@ -122,7 +127,18 @@ class _Judgement(Sealing):
         if not self._has_heard_of_all_writers():
             self.waiting.append("the audit topic is not read up to what the live log holds")
             return False
+        if rule.before is not None:
+            self._check_unheard()
         return True
+
+    def _check_unheard(self) -> None:
+        """Make the window unknown where reports of records in it were lost; accepted, where a person has said so."""
+        count = unheard_records(self.topic, self.window)
+        self.unread_reports = count
+        if count and is_accepted(self.window, count):
+            self.retired[PRODUCER] = accepted_by(self.window, PRODUCER)
+        elif count:
+            self.silent.setdefault(PRODUCER, words_of(count))
 
     def _has_heard_of_all_writers(self) -> bool:
         """Return whether the audit topic was read up to what the live log holds: a producer announces itself before it writes."""
@@ -149,18 +165,13 @@ class _Judgement(Sealing):
             return False
         logs = self.topic.logs.get(rule.name, {})
         if not logs:
-            words = f"{rule.name} has never reported for this topic"
-            if rule.name == MIRROR and self.topic.is_made_anew:
-                words += (
-                    " since it was made anew under its name: a mirror never mixes two logs, so delete the copy of the earlier "
-                    f"topic (`headrace topic delete {self.topic.topic} --cluster offline`), and it copies the new one"
-                )
+            words = never_reported(self.topic, rule)
             self._blame(rule.name, self._seen_ms(), rule.deadline_ms, words)
             return False
-        held = self.window.found.get(before, {})
-        mine = self.window.found.get(rule.name, {})
-        partitions = held.keys() | mine.keys() | (copied(self.window) if before == LIVE else set())
-        asked = [p for p in sorted(partitions) if rule.is_required or not self._answers_later(rule, p)]
+        window = since_it_began(self.topic, self.window, rule)
+        held = window.found.get(before, {})
+        mine = window.found.get(rule.name, {})
+        asked = sorted(held.keys() | mine.keys() | (copied(window) if before == LIVE else set()))
         for partition in asked:
             if partition in held and not accounts_for(rule.name, logs.get(partition), held[partition].held):
                 self._blame_for_gap(rule.name, logs.get(partition), held[partition], rule.deadline_ms, partition)
@@ -172,7 +183,7 @@ class _Judgement(Sealing):
             if partition in mine and not all(accounts_for(before, log, rows, up_to) for rows in mine[partition].parts):
                 self._blame_for_gap(before, log, mine[partition], before_rule.deadline_ms, partition)
                 return False
-        return self._take(rule, compare_tiers(self.topic, self.window, rule, asked))
+        return self._take(rule, compare_tiers(self.topic, window, rule, asked))
 
     def _blame_for_gap(self, tier: str, log: TierLog | None, entry: Found, deadline_ms: int, partition: int) -> None:
         waiting_for = f"{tier} has not accounted for {self.topic.topic}-{partition} up to offset {entry.end}"
@@ -185,12 +196,6 @@ class _Judgement(Sealing):
         if live is None or live.caught_up_ms is None or live.caught_up_ms <= entry.updated_ms:
             return None
         return live.position
-
-    def _answers_later(self, rule: TierRule, partition: int) -> bool:
-        """Return whether the tier, one that nobody requires, began behind (some of) this window: it is not asked then."""
-        log = self.topic.logs.get(rule.name, {}).get(partition)
-        held = self.window.found.get(rule.before or "", {}).get(partition)
-        return log is not None and held is not None and log.begins_at > held.first
 
     # -- what they said --------------------------------------------------------------------------------------------------
 
@@ -212,6 +217,13 @@ class _Judgement(Sealing):
                 self.retired[key.instance] += f" ({count} of its records in the live log were never reported)"
         for entry in self._entries(LIVE):
             self.unaudited += sum(row[1] for row in entry.held if row[3] not in self.window.owners)
+        return self._take(rule, findings)
+
+    def _compare_former(self, rule: TierRule) -> bool:
+        """Tell what live has lost, where no producers are expected."""
+        findings = Findings()
+        for partition, piece in lost_from_live(self.window, {}):
+            findings.add(partition, piece)
         return self._take(rule, findings)
 
     def _may_yet_tell(self, run: Run, deadline_ms: int) -> bool:
@@ -241,10 +253,8 @@ class _Judgement(Sealing):
             return sum(one.held.count for one in entries)
         if not self.settled[rule.name]:
             return None
-        held = self.window.found.get(rule.before or "", {})
-        if not rule.is_required and held and all(self._answers_later(rule, partition) for partition in held):
-            return None
-        return 0
+        held = self.window.found.get(rule.before or "")
+        return None if held and not since_it_began(self.topic, self.window, rule).found.get(rule.before or "") else 0
 
     def _sum_up(self, tiers: dict[str, int | None]) -> Verdict:
         if not all(self.settled.values()) or self.silent:
@@ -258,6 +268,7 @@ class _Judgement(Sealing):
         kind = self._kind(left, accounted, is_by_a_person=bool(accepted or self.retired))
         bad = {one.tier for one in self.differences}
         first_bad = next((rule.name for rule in self.topic.rules if rule.name in bad), None)
+        settled = [name for name in tiers if self.settled[name]]
         aside = sum(one.quarantined.count for tier in self.window.found for one in self._entries(tier))
         return Verdict(
             kind=kind,
@@ -268,23 +279,27 @@ class _Judgement(Sealing):
             accounted=accounted,
             quarantined=aside + self.losses[QUARANTINED],
             first_bad_tier=first_bad,
-            unaudited=self.unaudited,
+            unaudited=self.unaudited - self.unread_reports,
+            unread_reports=self.unread_reports,
+            compared_identities=max((tiers[name] or 0 for name in settled), default=0),
+            compared_tiers=len(settled),
             redelivered=self.window.redelivered,
             erased=sum(self.window.known[tier].missing for tier in accepted if self.window.known[tier].kind == "erased"),
             losses={name: count for name, count in self.losses.items() if count},
             silent=tuple(self.silent),
             retired=tuple(self.retired.values()),
-            reason=self._words(kind, first_bad, accepted, accounted),
+            reason=self._reason(kind, first_bad, accepted, accounted),
             differences=tuple(self.differences),
         )
 
     def _accepted(self) -> list[str]:
-        """Return the tiers whose differences a person has taken upon himself: just these numbers, no others."""
+        """Return the tiers whose differences a person has taken upon himself: just these records, no others."""
         accepted = []
         for tier, known in self.window.known.items():
             mine = [one for one in self.differences if one.tier == tier]
             numbers = tuple(sum(getattr(one, name) for one in mine) for name in ("missing", "doubled", "altered"))
-            if mine and numbers == (known.missing, known.doubled, known.altered):
+            is_of_these = known.digest in ("", digest_of_tier(mine))
+            if mine and is_of_these and numbers == (known.missing, known.doubled, known.altered):
                 accepted.append(tier)
         return accepted
 
@@ -301,14 +316,6 @@ class _Judgement(Sealing):
             return Kind.ACCOUNTED
         return Kind.ACCEPTED if is_by_a_person else Kind.COMPLETE
 
-    def _words(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
-        return reason_of(
-            kind,
-            silent=list(self.silent.values()),
-            waiting=list(dict.fromkeys(self.waiting)),
-            retired=list(self.retired.values()),
-            known=[accepted_by(self.window, tier) for tier in accepted],
-            first_bad=first_bad,
-            accounted=accounted,
-            differences=self.differences,
-        )
+    def _reason(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
+        said = Said(self.waiting, self.silent, self.retired, [accepted_by(self.window, tier) for tier in accepted])
+        return reason_of(kind, said, self.differences, first_bad, accounted)

@@ -20,6 +20,7 @@ from .checkpoints.checkpointer import Checkpointer
 from .checkpoints.topic import ClusterCheckpoints
 from .disk import why_no_room
 from .errors import StoreError
+from .hearing.steady_clock import SteadyClock
 from .ingest.collector import Collector
 from .ingest.reader import LogReader
 from .judge import Judge
@@ -64,7 +65,7 @@ class AuditProcess:
 def run(process: AuditProcess, stop: StopSignal) -> None:
     """Run until `stop` is set. Raises StoreError and AddressTaken at the start; an unreachable cluster stops nothing."""
     process.access.check(process.host, how=HOW_TO_PROTECT)
-    clock = SystemClock()
+    clock = SteadyClock(SystemClock())
     status = StatusFile(process.status_file, clock)
     status.write("starting", reason="opening the books")
     lifecycle = Lifecycle()

@@ -112,11 +112,15 @@ def commit_offsets(
     *,
     generation: int = NO_GENERATION,
     member_id: str = "",
+    words: str = "",
 ) -> None:
-    """Return once the offsets are durable. Without a generation: for a group without members. Raises the first refusal."""
+    """Return once the offsets are durable, with `words` beside each. Without a generation: for a group without members.
+
+    Raises the first refusal.
+    """
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for name, offset in offsets.items():
-        one = {"partition_index": name.partition, "committed_offset": offset, "committed_metadata": ""}
+        one = {"partition_index": name.partition, "committed_offset": offset, "committed_metadata": words}
         by_topic.setdefault(name.topic, []).append(one)
     message = {
         "group_id": group,

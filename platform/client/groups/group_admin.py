@@ -120,6 +120,16 @@ def lag_of(cluster: Cluster, group: Group) -> list[Lag]:
     ]
 
 
+def commit(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int], words: str) -> None:
+    """Commit these offsets, with words beside them, for a group that never has members. Raises a broker's refusal."""
+    group_requests.commit_offsets(cluster.coordinator(name), name, offsets, words=words)
+
+
+def committed_with_words(cluster: Cluster, name: str) -> dict[TopicPartition, tuple[int, str]]:
+    """Return what the group has committed, and the words beside it. Raises a broker's refusal."""
+    return _committed_with_words(cluster.coordinator(name), name)
+
+
 def move_offsets(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Commit these offsets for a group without members; durable on return. Raises GroupHasMembers, and a broker's refusal."""
     check_without_members(cluster, name)
@@ -137,11 +147,15 @@ def check_without_members(cluster: Cluster, name: str) -> None:
 
 
 def _committed(coordinator: Connection, name: str) -> dict[TopicPartition, int]:
+    return {partition: offset for partition, (offset, _) in _committed_with_words(coordinator, name).items()}
+
+
+def _committed_with_words(coordinator: Connection, name: str) -> dict[TopicPartition, tuple[int, str]]:
     answer = ask(coordinator, OFFSET_FETCH, {"group_id": name, "topics": None})
     if answer.error_code:
         raise broker_error(f"OffsetFetch of {name!r} to {coordinator.address}", int(answer.error_code))
     return {
-        TopicPartition(topic.name, one.partition_index): int(one.committed_offset)
+        TopicPartition(topic.name, one.partition_index): (int(one.committed_offset), one.metadata or "")
         for topic in answer.topics
         for one in topic.partitions
         if one.committed_offset >= 0

@@ -27,7 +27,7 @@ from ...wire.errors import CorruptBatch
 from ...wire.mirror_ledger import LedgerEntry, SkippedRange, ledger_topic
 from .. import partition_copy
 from ..destination import Batch, Destination
-from ..errors import CopyDiffers
+from ..errors import WRITTEN_ANEW, CopyDiffers
 from ..fetching.source_fetch import Limits
 from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder
 from ..partition_copy import Ends, GapKind, Phase, TailComparison
@@ -233,10 +233,7 @@ class RestampedForwarder(Forwarder):
         """Return why copying must not go on: the source's topic was made anew under its old name."""
         present = self._source_ids.get(name.topic, "")
         if entry.source_id and present and entry.source_id != present:
-            return (
-                f"the source's topic was deleted and made anew since offset {entry.to_offset} was copied; delete the "
-                f"destination's topic to copy the new one"
-            )
+            return f"the source's topic was deleted and made anew since offset {entry.to_offset} was copied; {WRITTEN_ANEW}"
         return None
 
     # -- copy

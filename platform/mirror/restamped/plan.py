@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from ...wire.batch.record_batch import BatchHeader
 from .. import partition_copy
+from ..errors import WRITTEN_ANEW
 from ..partition_copy import LOOKS_AT_A_GAP, Gap, GapKind, PartitionCopy, Phase
 
 MOST_BATCHES = 10_000
@@ -121,6 +122,6 @@ def _across(copy: PartitionCopy, header: BatchHeader, now_ms: int) -> PartitionC
         copy,
         Phase.DIVERGED,
         f"the source's batch {header.base_offset} to {header.next_offset} lies across offset {copy.copied_to}, up to which it is "
-        f"copied: the source has been written anew; delete the destination's topic to copy anew",
+        f"copied: the source has been written anew; {WRITTEN_ANEW}",
         now_ms,
     )

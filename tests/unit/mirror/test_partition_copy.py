@@ -73,6 +73,15 @@ def test_another_batch_at_the_compared_tail_is_an_error() -> None:
     assert copy.phase is Phase.DIVERGED
 
 
+def test_no_advice_begins_with_deleting_the_copy() -> None:
+    """Fault: after live had lost its tail, the advice was to delete the only copy of acknowledged records."""
+    behind = resumed((0, 300), (0, 400), counted_to=400).trouble or ""
+    other = resumed((0, 900), (0, 400), counted_to=400, comparison=TailComparison.DIFFERENT).trouble or ""
+    assert "keep the copy" in behind
+    assert "delete" not in behind
+    assert 0 < other.find("keep the copy") < other.find("delete")
+
+
 def test_a_batch_across_the_destinations_end_is_an_error() -> None:
     copy = resumed((0, 900), (0, 400), counted_to=300)
     straddling = partition_copy.after_fetch(copy, [header(300, 200)], log_start_offset=0, high_watermark=900, now_ms=0)

@@ -209,4 +209,5 @@ def _read_known_difference(reader: Fields) -> KnownDifference:
         at_ms=reader.integer("at_ms"),
         by=reader.text("by"),
         reason=reader.text("reason"),
+        digest=reader.optional_text("digest"),
     )

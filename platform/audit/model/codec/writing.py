@@ -31,6 +31,8 @@ def encode(report: Report) -> bytes:
             words = {"v": VERSION, "kind": "retirement", **asdict(report)}
         case KnownDifference():
             words = {"v": VERSION, **asdict(report), "kind": "known_difference", "difference": report.kind}
+            if not report.digest:
+                del words["digest"]
     return json.dumps(words, separators=(",", ":")).encode()
 
 

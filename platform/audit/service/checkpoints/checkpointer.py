@@ -9,10 +9,12 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from ....errors import HeadraceError
 from ....runtime.clock import Clock
 from ....runtime.lifecycle import StopSignal
 from ....runtime.logs import get_logger
 from ...model.errors import AuditError
+from ..hearing.other_audits import Position, least
 from ..store.changes import made_checkpoints
 from ..store.database import Database
 from ..store.ledger import Ledger
@@ -30,6 +32,8 @@ RESTS_BETWEEN = 20
 """Times as long as a checkpoint took is waited at least before the next one."""
 RETRY_MS = 60_000
 LOOK_MS = 1_000
+NOTE_EVERY_MS = 60_000
+"""How often other audits are told how far this one has read."""
 AT_STOP_MS = 5_000
 """A stop waits at most so long for a last checkpoint."""
 
@@ -55,6 +59,7 @@ class Checkpointer:
         """False while the store may be a lost one."""
         self._written_mark: object = None
         self._next_ms: int | None = None
+        self._noted_at_ms: int | None = None
         self.took_ms: int | None = None
         """How long the last checkpoint took to write."""
         self.failure: str | None = None
@@ -174,6 +179,8 @@ class Checkpointer:
     def _run(self) -> None:
         self._next_ms = self._clock.monotonic_ms() + self._ledger.settings.checkpoint_every_ms
         while not self._stop.wait(LOOK_MS):
+            if self._may_write:
+                self._note_position_if_due()
             if not self._may_write or self._clock.monotonic_ms() < self._next_ms:
                 continue
             wait_ms = max(self._ledger.settings.checkpoint_every_ms, RESTS_BETWEEN * (self.took_ms or 0))
@@ -186,6 +193,16 @@ class Checkpointer:
                 log.warning("checkpoint_not_written", reason=str(error), exc_info=not isinstance(error, AuditError))
                 wait_ms = min(wait_ms, RETRY_MS)
             self._next_ms = self._clock.monotonic_ms() + wait_ms
+
+    def _note_position_if_due(self) -> None:
+        if self._noted_at_ms is not None and self._clock.monotonic_ms() - self._noted_at_ms < NOTE_EVERY_MS:
+            return
+        try:
+            self._note_position()
+        except Exception as error:
+            if not self._stop.is_set():
+                log.warning("position_not_noted", reason=str(error), exc_info=not isinstance(error, HeadraceError))
+            self._noted_at_ms = self._clock.monotonic_ms()  # tried again in a minute
 
     def write(self, deadline_ms: int | None = None) -> bool:
         """Write a checkpoint if something changed since the last one, see that it is whole, and shorten both topics; return
@@ -232,9 +249,17 @@ class Checkpointer:
             )  # fmt: skip
             must_stay = kept(known)
             if must_stay is not None:
-                self._topic.trim(*must_stay)
+                self._note_position()
+                self._topic.trim(least(must_stay[0], self._topic.positions(), self._clock.now_ms()), must_stay[1])
                 known[:] = [one for one in known if one.from_offset >= must_stay[1]]
             return True
+
+    def _note_position(self) -> None:
+        """Tell other audits of this cluster how far this one has read."""
+        positions = self._ledger.collector_positions()
+        if positions:
+            self._topic.note_position(Position(self._ledger.store_id(), self._clock.now_ms(), positions))
+            self._noted_at_ms = self._clock.monotonic_ms()
 
     def _unhurried(self, values: Iterable[bytes], deadline_ms: int | None) -> Iterator[bytes]:
         """Yield the values with a rest behind each; with a deadline without rest, and not beyond it."""

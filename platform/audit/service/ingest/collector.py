@@ -15,6 +15,7 @@ from ....wire.batch.record_batch import iter_records
 from ....wire.errors import WireError
 from ...publisher import see_to_audit_topic
 from ..store.ledger import BatchName, Ledger, Message
+from ..store.open_books import is_audited
 from .reading_thread import ReadingThread
 
 log = get_logger(__name__)
@@ -50,6 +51,8 @@ class Collector(ReadingThread):
         self._has_heard = False
         """Since this thread began: an outage is one that it has seen begin and end."""
         self._away_since_ms: int | None = None
+        self._cut: dict[int, int] = {}
+        """Partition → where the audit topic begins now, where it was found to end before our position."""
         self.failure = "has not reached the live cluster yet"
 
     def _read_once(self) -> None:
@@ -65,8 +68,7 @@ class Collector(ReadingThread):
         if at > error.log_start_offset:
             # The topic ends before our position: it was cut, or made anew.
             log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
-            self._ledger.lose_reports({error.partition: error.log_start_offset})
-            self._rebuilder.topics_lost()
+            self._cut[error.partition] = error.log_start_offset
         self._offsets = {}
 
     def _tell_recovered(self) -> None:
@@ -93,19 +95,28 @@ class Collector(ReadingThread):
             known = self._ledger.collector_positions()
         else:
             self._rebuilder.nothing_lost()
-        anew = {partition: start for partition, start in starts.items() if self._is_another(partition, start, ends[partition])}
+        anew = self._cut | {
+            partition: start for partition, start in starts.items() if self._is_another(partition, start, ends[partition])
+        }
         if anew:
             log.error("reports_lost", at=known, log_starts=anew, reason="the audit topic is another one than was read before")
-            self._ledger.lose_reports(anew)
+            self._ledger.lose_reports(anew, self._live_ends())
             self._rebuilder.topics_lost()
+            self._cut = {}
             known = self._ledger.collector_positions()
         lost = {partition: start for partition, start in starts.items() if known.get(partition, 0) < start}
         if lost:
             log.error("reports_lost", at=known, log_starts=lost, reason="no checkpoint holds what the audit topic no longer has")
-            self._ledger.lose_reports(lost)
+            self._ledger.lose_reports(lost, self._live_ends())
         self._offsets = {
             TopicPartition(AUDIT_TOPIC, partition): max(known.get(partition, 0), start) for partition, start in starts.items()
         }
+
+    def _live_ends(self) -> dict[TopicPartition, int]:
+        """Return where each partition of the live cluster ends. Asks all of them: reports are lost seldom."""
+        topics = [topic for topic in self._cluster.topics() if is_audited(topic)]
+        names = [TopicPartition(topic, partition) for topic in topics for partition in self._cluster.partitions(topic)]
+        return log_offsets(self._cluster, dict.fromkeys(names, LATEST)) if names else {}
 
     def _is_another(self, partition: int, start: int, end: int) -> bool:
         """Return whether what was read last is not in the topic, which reaches from `start` to `end`: a disk was lost, and more

@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 from ....client.fetch.fetched import FetchedPartition
-from ....wire.batch.record_batch import HEADER_SIZE
+from ....wire.batch.batch_header import HEADER_SIZE, TIMESTAMPS_BOUNDED
 from ...counter import WindowCounter
 from ...model.messages import Skipped
 from ...model.tier_reports import LiveBatch, PartitionRead
@@ -28,6 +28,7 @@ class ReadBatches:
         end = fetched.next_offset if to_offset is None else min(fetched.next_offset, to_offset)
         bad = [(one.from_offset, one.to_offset, one.reason) for one in fetched.corrupt]
         digest = 0
+        marked: dict[int, int] = {}
         for header, batch in fetched.batches:
             if header.base_offset >= end:
                 break
@@ -38,14 +39,18 @@ class ReadBatches:
                 bad.append((behind, begin, NOT_SERVED))
             behind = header.next_offset
             self._counter.add(header, batch, from_offset=at, to_offset=end)
+            if header.attributes & TIMESTAMPS_BOUNDED:
+                marked.setdefault(header.producer_id, header.base_offset)
             digest += int.from_bytes(blake2b(bytes(batch[:HEADER_SIZE]), digest_size=16).digest())
-        return self._read(fetched, end, sorted(bad), digest % MODULUS)
+        return self._read(fetched, end, sorted(bad), digest % MODULUS, marked)
 
     def nothing(self, fetched: FetchedPartition, to_offset: int) -> LogRead:
         """Return that the broker serves nothing of [requested offset, `to_offset`)."""
-        return self._read(fetched, to_offset, [(fetched.requested_offset, to_offset, NOT_SERVED)], 0)
+        return self._read(fetched, to_offset, [(fetched.requested_offset, to_offset, NOT_SERVED)], 0, {})
 
-    def _read(self, fetched: FetchedPartition, end: int, bad: list[tuple[int, int, str]], digest: int) -> LogRead:
+    def _read(
+        self, fetched: FetchedPartition, end: int, bad: list[tuple[int, int, str]], digest: int, marked: dict[int, int]
+    ) -> LogRead:
         bad = [(start, min(stop, end), reason) for start, stop, reason in bad if start < end]
         found = PartitionRead(
             topic=fetched.topic,
@@ -57,6 +62,7 @@ class ReadBatches:
                 for start, batches in self._counter.take().items()
             },
             skipped=tuple(Skipped(start, stop, CORRUPT) for start, stop, _ in bad if start < stop),
+            marked=marked if self._tier == LIVE else {},
         )
         unreadable = tuple(
             UnreadableRange(topic=fetched.topic, partition=fetched.partition, from_offset=start, to_offset=stop, reason=reason)

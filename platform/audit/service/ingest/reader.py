@@ -15,6 +15,7 @@ from ....runtime.clock import Clock
 from ....runtime.logs import get_logger
 from ...model.messages import EXPIRED, Skipped
 from ...model.tier_reports import PartitionRead
+from ...model.tiers import LIVE
 from ..store.ledger import Ledger
 from ..store.log_books import LogRead, UnreadableRange
 from ..store.open_books import is_audited
@@ -61,6 +62,8 @@ class LogReader(ReadingThread):
         self._known: set[TopicPartition] = set()
         self._discover_at_ms: int | None = None
         self._failed: set[TopicPartition] = set()
+        self._is_suspect: set[TopicPartition] = set()
+        """Partitions that may be others than they were: to be read again."""
 
     def stop(self) -> None:
         super().stop()
@@ -72,6 +75,9 @@ class LogReader(ReadingThread):
             self._origins.refresh()
         self._discover()
         has_read = self._read()
+        if self._is_suspect:
+            self.scan.ask("another partition of the topic has become shorter", self._is_suspect)
+            self._is_suspect = set()
         self.scan.go_on(self._known)
         if not has_read:
             self._stop.wait(min(200, self._ledger.settings.discover_ms))
@@ -150,7 +156,12 @@ class LogReader(ReadingThread):
         # The log is shorter than what was counted of it: cut by a crash, or deleted and made again (of a cluster without topic
         # ids this is the only sign). What a tier holds is what its log holds.
         log.warning("log_shrank", tier=self.tier, topic=error.topic, partition=error.partition, counted_up_to=at)
-        self._ledger.recount(self.tier, error.topic, {})
+        if self.tier != LIVE:
+            self._ledger.recount(self.tier, error.topic, {})
+            return
+        # What it held once is not forgotten: the mirror may have copied it, and then holds the only copy.
+        self._ledger.live_shrank(name, error.log_start_offset)
+        self._is_suspect = {one for one in self._known if one.topic == name.topic and one != name}
 
     def log_starts(self, topic: str) -> Mapping[int, int]:
         """Return where each partition of the topic begins now. Asks the cluster; raises ClientError."""

@@ -54,6 +54,7 @@ class Chunks:
             "chunks", (key.topic, key.tier, key.partition, chunk.from_offset, chunk.to_offset, f"{chunk.digest:x}")
         )
 
-    def forget(self, tier: str, topic: str) -> None:
-        """Forget the chunks of the topic's logs."""
-        self._database.delete("chunks", topic=topic, tier=tier)
+    def forget(self, tier: str, topic: str, partition: int | None = None) -> None:
+        """Forget the chunks of the topic's logs, or of one."""
+        one = {} if partition is None else {"partition": partition}
+        self._database.delete("chunks", topic=topic, tier=tier, **one)

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
+from ....client.fetch.fetched import TopicPartition
 from ....runtime.logs import get_logger
 from ...model.books import Found, pack_sent
 from ...model.build_facts import topic_facts
@@ -16,6 +17,7 @@ from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
 from ...model.tier_reports import LogKey, News, Outcome, TierReports
 from ...model.tiers import LIVE, PRODUCER
+from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
 from .journal import widened
 from .log_books import MADE_ANEW, LogBooks
 from .open_books import is_audited
@@ -88,12 +90,19 @@ class Ledger(LogBooks):
             self._collected |= next_offsets
             return True
 
-    def lose_reports(self, next_offsets: Mapping[int, int]) -> None:
-        """Go on in the audit topic at `next_offsets`, and count that reports are gone which nobody had read."""
+    def lose_reports(self, next_offsets: Mapping[int, int], live_ends: Mapping[TopicPartition, int]) -> None:
+        """Go on in the audit topic at `next_offsets`, and note that reports are gone which nobody had read: of whoever began to
+        write to live, which ends at `live_ends` now, since everything was last heard.
+        """
         with self._lock:
             with self._changing():
+                heard_to = self._confirmed
+                if heard_to is None:
+                    heard_to = confirmed_positions(self._database, self._heard_all_ms)
                 self._take_reports([], next_offsets)
                 self.notes.note_reports_lost()
+                for topic in note_unheard(self._database, live_ends, heard_to):
+                    self._books.news.setdefault(topic, News()).add_span(None)
             self._collected |= next_offsets
 
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
@@ -163,6 +172,8 @@ class Ledger(LogBooks):
                 self._listening_since_ms = asked_ms
             must_keep = (self._heard_all_ms or 0) <= self._last_report_ms < asked_ms
             self._heard_all_ms = asked_ms
+            # What live had when everything was heard the time before was all announced by now, if it ever is.
+            self._confirmed, self._read_when_heard = self._read_when_heard, dict(self._positions.get(LIVE, {}))
             if must_keep:
                 with self._changing():
                     self._database.put_fact("heard_all_ms", asked_ms)
@@ -199,6 +210,7 @@ class Ledger(LogBooks):
                 heard_all_ms=self._heard_all_ms,
                 listening_since_ms=self._listening_since_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
+                unheard=unheard_of(self._database, topic),
             )
             return self.origins.of_topic(facts)
 

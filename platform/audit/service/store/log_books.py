@@ -10,6 +10,7 @@ from ....wire.mirror_ledger import LedgerEntry
 from ...model.messages import ProducerReport, ProducerWindow
 from ...model.tier_reports import LogKey, Outcome, PartitionRead
 from ...model.tiers import LIVE
+from ..hearing.unheard import forget_unheard
 from .chunks import Chunk
 from .open_books import OpenBooks, is_audited
 
@@ -148,6 +149,22 @@ class LogBooks(OpenBooks):
             self._generation += 1
         log.info("recount", tier=tier, topic=topic)
 
+    def live_shrank(self, name: TopicPartition, log_start: int) -> None:
+        """Have a partition of live that ends before what was read of it read again from its start. What it held is remembered,
+        and the topic's other partitions stay as they are.
+        """
+        with self._changing() as now_ms:
+            mine = self._positions.setdefault(LIVE, {})
+            starts = {one.partition: position for one, position in mine.items() if one.topic == name.topic}
+            starts[name.partition] = log_start
+            self.book(name.topic)
+            self._books.forget(LIVE, name.topic, starts, now_ms, self._journal)
+            self._chunks.forget(LIVE, *name)
+            mine[name] = log_start
+            self._caught_up.pop(LogKey(LIVE, *name), None)
+            self._generation += 1
+        log.info("recount", tier=LIVE, topic=name.topic, partition=name.partition)
+
     def see_topic_ids(self, tier: str, ids: Mapping[str, str], asked_ms: int) -> None:
         """Note which topics of these names the tier's cluster had at `asked_ms`. One that was made anew is counted anew, so that
         two logs never mix.
@@ -169,6 +186,7 @@ class LogBooks(OpenBooks):
                 if not self._books.begin_anew(topic, topic_id, self._journal):
                     return
                 self._database.put_fact(MADE_ANEW + topic, now_ms)
+                forget_unheard(self._database, topic)
                 self._forget_positions(topic)
                 for heard_ms, report in again:
                     self._books.take_producer(report, heard_ms, self._journal, is_audited=is_audited)

@@ -4,6 +4,7 @@ Memory and store change together: the books write to the journal inside one tran
 dropped and loaded again. Nothing is counted twice and nothing is skipped, whenever the process is killed.
 """
 
+import secrets
 import threading
 import time
 from collections import OrderedDict, deque
@@ -18,6 +19,7 @@ from ...model.books import TopicBook
 from ...model.messages import ProducerReport
 from ...model.tier_reports import LogKey, News, TierReports
 from ..errors import StoreError
+from ..hearing.steady_clock import steady
 from ..origins.origins import Origins
 from ..request_time import CURRENT, acquire
 from ..settings import AuditSettings
@@ -36,6 +38,9 @@ MEMORY_BYTES = 64 << 20
 LATEST_REPORTS = 1_000
 """Reports of producers that are kept in memory until it is known that no topic was made anew before them."""
 GIVE_WAY_MS = 20
+STORE_ID = "store_id"
+NOTED_MS = "noted_ms"
+"""The fact when the store was last changed: no moment that it holds is later."""
 _ALL = (-(1 << 63), (1 << 63) - 1)
 """Every window of a topic, in the table `to_judge`."""
 
@@ -91,7 +96,9 @@ class OpenBooks:
         self.latencies = Latencies()
         self._chunks = Chunks(database)
         self.origins = Origins()
-        self._clock = clock
+        self._clock = steady(clock)
+        self._noted_ms = 0
+        """When the store was last changed."""
         self._lock = _Door(self._see_loaded)
         self._is_loaded = True
         """False where memory and store may differ: the next who enters loads anew."""
@@ -109,7 +116,10 @@ class OpenBooks:
         self._collected: dict[int, int] = {}
         """Partition of the audit topic → where it is read next."""
         self._heard_all_ms: int | None = None
-        self._listening_since_ms = clock.now_ms()
+        self._confirmed: dict[TopicPartition, int] | None = None
+        """How far live was read when everything was heard the time before the last; None: not since the start."""
+        self._read_when_heard: dict[TopicPartition, int] | None = None
+        self._listening_since_ms = self._clock.now_ms()
         self._last_report_ms = 0
         self.failure: str | None = None
         """Why the store could not be written at the last try; None when it could."""
@@ -136,8 +146,11 @@ class OpenBooks:
         # What is known of the logs' ends is only true of the positions that are forgotten here.
         self._caught_up = {}
         self._generation += 1
+        self._noted_ms = int(self._database.fact(NOTED_MS) or 0)
+        self._clock.not_before(self._noted_ms)
         heard = self._database.fact("heard_all_ms")
         self._heard_all_ms = None if heard is None else int(heard)
+        self._confirmed = self._read_when_heard = None
         self._listening_since_ms = self._clock.now_ms()
         self._last_report_ms = self._heard_all_ms or 0
         self._collected = {int(name): int(value) for name, value in self._database.facts("collector:").items()}
@@ -178,6 +191,16 @@ class OpenBooks:
         """Give the store as of one moment, all of it of the same position of every log. Raises StoreError."""
         return self._database.snapshot()
 
+    def store_id(self) -> str:
+        """Return by what this store is told from those of other audits of the cluster."""
+        with self._lock:
+            known = self._database.fact(STORE_ID)
+            if known is None:
+                known = secrets.token_hex(8)
+                with self._changing():
+                    self._database.put_fact(STORE_ID, known)
+            return known
+
     def end_period(self) -> int:
         """Begin the next period of changes; return the one that ended. A snapshot that is taken now holds all of it."""
         with self._lock, self._database.transaction():
@@ -194,6 +217,8 @@ class OpenBooks:
             try:
                 with self._database.transaction():
                     fill(self._database)
+                    # What it is filled from may be another audit's, which goes on under its own id.
+                    self._database.put_fact(STORE_ID, secrets.token_hex(8))
             finally:
                 self._is_loaded = False
             self._see_loaded()
@@ -232,6 +257,7 @@ class OpenBooks:
             self._is_changing = True
             try:
                 with self._database.transaction():
+                    self._note_time()
                     yield self._clock.now_ms()
                     self._note_news()
             except BaseException as error:
@@ -243,6 +269,13 @@ class OpenBooks:
                 self._is_changing = False
             self.failure = None
             self._make_room()
+
+    def _note_time(self) -> None:
+        """Note when the store was last changed: a restart goes on there, whatever the host's clock says then."""
+        now_ms = self._clock.now_ms()
+        if now_ms != self._noted_ms:
+            self._noted_ms = now_ms
+            self._database.put_fact(NOTED_MS, now_ms)
 
     def _note_news(self) -> None:
         rows = []

@@ -163,6 +163,7 @@ def difference_json(one: Difference) -> dict[str, Any]:
     return {
         "tier": one.tier,
         "partition": one.partition,
+        "digest": one.digest,
         "missing": one.missing,
         "doubled": one.doubled,
         "altered": one.altered,

@@ -297,6 +297,9 @@ def added(day: Window | None, window: Mapping[str, Any]) -> Window:
         name: day[name] + window[name]
         for name in ("missing", "doubled", "altered", "quarantined", "unaudited", "redelivered", "erased", "late")
     }
+    if "compared_tiers" in day and "compared_tiers" in window:
+        sums["compared_identities"] = day["compared_identities"] + window["compared_identities"]
+        sums["compared_tiers"] = min(day["compared_tiers"], window["compared_tiers"])
     differences = {(one["tier"], one["partition"]): one for one in day["differences"]}
     for one in window["differences"]:
         key = one["tier"], one["partition"]

@@ -134,7 +134,7 @@ def window(
     tiers = report.tiers([window])
     return _WINDOW.render(
         refresh_s=REFRESH_S, now=utc(now_ms), faults=faults, topic=window["topic"], time=window_words(window),
-        verdict=window["verdict"], why=report.why_words(window) or window["reason"], tiers=tiers, cells=cells(window, tiers),
+        verdict=window["verdict"], why=_why(window), tiers=tiers, cells=cells(window, tiers),
         records=[
             {
                 "tier": one["tier"],
@@ -215,3 +215,8 @@ def _change(one: Mapping[str, Any]) -> dict[str, Any]:
         "altered": one["altered"],
         "reason": one["reason"],
     }
+
+
+def _why(window: Mapping[str, Any]) -> str:
+    words = report.why_words(window)
+    return f"{window['reason']}; {words}" if window["verdict"] == "COMPLETE" else words

@@ -60,10 +60,19 @@ def why_words(window: Mapping[str, Any]) -> str:
         if count and name != "quarantined"
     ]
     words += [f"{name} {window[name]:,}" for name in ("unaudited", "redelivered", "erased", "late") if window.get(name)]
+    words.append(compared_words(window))
     words += sink_words(window)
     if is_day(window):
         words.append(", ".join(f"{count:,} {verdict}" for verdict, count in window["windows"].items()))
     return "; ".join(word for word in words if word)
+
+
+def compared_words(window: Mapping[str, Any]) -> str:
+    """Return how much the verdict stands on; of a day, in the fewest tiers. Empty for verdicts of before 2026-11-24."""
+    if "compared_tiers" not in window:
+        return ""
+    identities, tiers = window["compared_identities"], window["compared_tiers"]
+    return f"compared {identities:,} identit{'y' if identities == 1 else 'ies'} in {tiers} tier{'' if tiers == 1 else 's'}"
 
 
 def sink_words(window: Mapping[str, Any]) -> list[str]:

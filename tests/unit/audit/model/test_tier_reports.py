@@ -144,12 +144,12 @@ def test_skipped_offsets_are_replaced_with_their_range_and_joined() -> None:
 def test_an_entry_of_which_a_recount_leaves_nothing_is_gone_also_from_the_store() -> None:
     """Found by the search, seed 997: the books in memory said 0 where those read back said null."""
     story, journal = Story(), MemoryJournal(W)
-    read = PartitionRead(topic=TOPIC, partition=0, from_offset=0, to_offset=9, windows={0: [LiveBatch(0, 3, 7)]})
-    story.books.take_read("live", read, 1, journal)
-    story.books.forget("live", TOPIC, {0: 0}, 2, journal)
-    assert story.books.book(TOPIC).windows[0].found["live"] == {}
+    read = PartitionRead(topic=TOPIC, partition=0, from_offset=0, to_offset=9, windows={0: [Stretch(0, 3, 7)]})
+    story.books.take_read("offline", read, 1, journal)
+    story.books.forget("offline", TOPIC, {0: 0}, 2, journal)
+    assert story.books.book(TOPIC).windows[0].found["offline"] == {}
     assert journal.load().book(TOPIC).windows == {}
-    assert story.books.position(LogKey("live", TOPIC, 0)) == 0
+    assert story.books.position(LogKey("offline", TOPIC, 0)) == 0
 
 
 def test_a_topic_that_was_evicted_is_loaded_when_it_is_asked_for() -> None:

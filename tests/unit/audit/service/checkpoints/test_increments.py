@@ -25,12 +25,13 @@ Dump = dict[str, list[tuple[Any, ...]]]
 
 
 def dump(path: str) -> Dump:
-    """Return every row of every table, but for the notes of what changed."""
+    """Return every row of every table, but for the notes of what changed, and the store's own id."""
     with closing(sqlite3.connect(path)) as db:
         names = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         kept = [name for name in names if not name.startswith("changed_") and name != "made_checkpoints"]
         found = {name: sorted(db.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in kept}
     assert found.keys() == {*TABLES, *LISTS}
+    found["facts"] = [row for row in found["facts"] if row[0] != "store_id"]
     return found
 
 

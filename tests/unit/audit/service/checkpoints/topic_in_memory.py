@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from headrace.audit.service.hearing.other_audits import Position
+
 
 class Killed(BaseException):
     """The process is gone."""
@@ -14,6 +16,7 @@ class TopicInMemory:
         self.values: list[bytes | None] = []
         self.start = 0
         self.audit_start: dict[int, int] = {}
+        self.noted: dict[str, Position] = {}
         self.lives: int | None = None
         """Messages that are still taken before the process is killed; None: it is not."""
 
@@ -32,6 +35,12 @@ class TopicInMemory:
             self.audit_start[partition] = max(offset, self.audit_start.get(partition, 0))
         self._live()
         self.start = max(self.start, checkpoints_before)
+
+    def note_position(self, position: Position) -> None:
+        self.noted[position.store] = position
+
+    def positions(self) -> list[Position]:
+        return list(self.noted.values())
 
     def _live(self) -> None:
         if self.lives is not None:

@@ -155,6 +155,20 @@ def test_a_log_that_shrank_is_counted_anew(service: Service, reader: LogReader, 
     assert counts(service) == {0: 1}
 
 
+def test_a_live_log_that_shrank_is_read_again_and_what_it_held_is_remembered(service: Service, answers: Answers) -> None:
+    reader = LogReader("live", "127.0.0.1:1", service.ledger, service.clock)
+    reader._fetcher = reader.scan._fetcher = answers  # type: ignore[assignment]
+    reader._known = {CLICKS}
+    reader._discover_at_ms = 1 << 60
+    first = fetched(0, [1, 2])
+    answers.next = [first]
+    service.ledger.take_reads("live", service.ledger.positions("live")[0], [reader._batches.of(first)], {})
+    reader._out_of_range(OffsetOutOfRange("clicks", 0, first.next_offset, 0))
+    assert service.ledger.positions("live")[1] == {CLICKS: 0}
+    assert service.ledger.look("clicks", lambda book: book.windows[0].found["live"][0].altered.count) == 2
+    reader._cluster.close()
+
+
 SCAN_MS = 300_000
 
 
