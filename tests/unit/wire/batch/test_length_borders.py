@@ -86,7 +86,7 @@ def test_each_bit_of_the_attributes_says_one_thing() -> None:
     assert told[4] == (False, False, True, False, False, 10)
     assert told[5] == (False, False, False, True, False, 10)
     assert told[6] == nothing
-    assert 1 << 7 == TIMESTAMPS_BOUNDED
+    assert TIMESTAMPS_BOUNDED == 1 << 7
     assert told[7] == (False, False, False, False, True, 10)
 
 
