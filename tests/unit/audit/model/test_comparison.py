@@ -218,9 +218,10 @@ def test_a_part_of_a_batch_is_named_by_its_own_offset() -> None:
     assert (altered.finding, altered.first_offset, altered.count) == (Finding.ALTERED, 300, 2)
 
 
-def test_batches_that_overlap_by_less_than_the_second_is_long_do_not_agree() -> None:
-    told = {(7, 0): Claims(acknowledged=[(0, 2, 5), (1, 5, 5)])}
-    (piece,) = compare_sequences(told, [(100, 2, 5, 7, 0, 0), (200, 5, 5, 7, 0, 1)])
+@pytest.mark.parametrize("first", [0, 100])
+def test_batches_that_overlap_by_less_than_the_second_is_long_do_not_agree(first: int) -> None:
+    told = {(7, 0): Claims(acknowledged=[(first, 2, 5), (first + 1, 5, 5)])}
+    (piece,) = compare_sequences(told, [(100, 2, 5, 7, 0, first), (200, 5, 5, 7, 0, first + 1)])
     assert (piece.finding, piece.first_offset, piece.count) == (Finding.DOUBLED, 200, 1)
 
 

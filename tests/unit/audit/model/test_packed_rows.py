@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.audit.model.books import Found
 from headrace.audit.model.packed_rows import LIVE_WIDTH, SEQUENCES, Row, Rows, common, split
+from headrace.audit.model.tiers import MIRROR
 
 PRODUCER, EPOCH, CRC = 40, 3, 99
 
@@ -54,6 +56,15 @@ def test_entries_name_the_same_by_records_and_crc_alone() -> None:
     for other in ((1, 5, CRC), (0, 4, CRC), (0, 5, 1)):
         assert not one.names_the_same(Rows(LIVE_WIDTH, [(*other, PRODUCER, EPOCH, 0)]))
     assert not one.names_the_same(Rows(LIVE_WIDTH))
+
+
+def test_an_entry_reaches_from_the_first_to_the_last_of_all_its_parts() -> None:
+    entry = Found(MIRROR)
+    assert (bool(entry), entry.first, entry.end) == (False, 0, 0)
+    entry.held.add([(10, 5, 1)])
+    entry.quarantined.add([(4, 2, 1)])
+    entry.altered.add([(20, 3, 1)])
+    assert (bool(entry), entry.first, entry.end) == (True, 4, 23)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9))), st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9))))
