@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.wire.batch.batch_header import HEADER_SIZE, TIMESTAMPS_BOUNDED, BatchHeader, iter_batches, read_header
+from headrace.wire.batch.batch_placement import place
 from headrace.wire.batch.record_batch import BatchBuilder, is_surely_between, iter_records, iter_timestamps
+from headrace.wire.errors import CorruptBatch
 from tests.unit.wire.records import small_batch
 
 BORDERS = (0, 1, 63, 64, 65, 127, 128, 4_095, 4_096, 4_097, 8_191, 8_192, 8_193)
@@ -96,13 +98,27 @@ def test_timestamps_that_contradict_each_other_bound_nothing() -> None:
     assert header._replace(base_timestamp_ms=20).timestamps_bounded
 
 
-def test_a_batch_without_records_is_walked_over_also_as_the_last_one() -> None:
-    """Apache Kafka keeps one where compaction has taken all records of a producer's last batch."""
-    whole = bytearray(small_batch())
-    empty = whole[:HEADER_SIZE]
+def without_records() -> bytearray:
+    empty = bytearray(small_batch())[:HEADER_SIZE]
     empty[8:12] = (HEADER_SIZE - 12).to_bytes(4, "big")
     empty[57:61] = bytes(4)
+    return empty
+
+
+def test_a_batch_without_records_is_walked_over_also_as_the_last_one() -> None:
+    """Apache Kafka keeps one where compaction has taken all records of a producer's last batch."""
+    whole, empty = bytearray(small_batch()), without_records()
     found = [(header.record_count, len(view)) for header, view in iter_batches(bytes(empty + whole + empty))]
     count = read_header(whole).record_count
     assert found == [(0, HEADER_SIZE), (count, len(whole)), (0, HEADER_SIZE)]
     assert [len(view) for _, view in iter_batches(bytes(whole + empty[:-1]))] == [len(whole)]
+
+
+def test_a_batch_without_records_is_placed_like_any_other() -> None:
+    empty = without_records()
+    assert place(empty, 1_000, 7) == HEADER_SIZE
+    header = read_header(empty)
+    assert (header.base_offset, header.leader_epoch, header.position) == (1_000 + HEADER_SIZE, 7, 1_000)
+    for wrong in (empty[:-1], bytearray(small_batch())[:-1]):
+        with pytest.raises(CorruptBatch):
+            place(wrong, 0)
