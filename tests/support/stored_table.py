@@ -1,6 +1,7 @@
 """A warehouse as loads and publishes leave it, without Spark's own run, registry and brokers: what they commit is their own code.
 
-The audit is a double: it believes every word of the count, and finds each hour complete except those in `incomplete`.
+The audit is a double: it believes every word of the count, and finds each hour complete except those in `incomplete`, and those
+in which a record stands twice or is none of the log's.
 """
 
 import os
@@ -32,6 +33,8 @@ class Audit:
         self.incomplete: set[int] = set()
         self.altered: dict[int, int] = {}
         """Hour → offset of a row of which the audit says that the warehouse holds it with another content."""
+        self.log_end = 0
+        """A row at or behind it is of no record."""
 
     def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
         report = codec.decode(value)
@@ -42,15 +45,23 @@ class Audit:
         return None
 
     def ask(self, topic: str) -> Sequence[AuditedWindow]:
-        counts: dict[int, int] = {}
+        held: dict[int, list[int]] = {}
         for report in self._told.values():
             for start, window in report.windows.items():
-                counts[start] = counts.get(start, 0) + sum(one.count for one in window.held)
-        return [self._window(start, count) for start, count in sorted(counts.items())]
+                held.setdefault(start, []).extend(at for one in window.held for at in range(one.first, one.end))
+        return [self._window(start, offsets) for start, offsets in sorted(held.items())]
 
-    def _window(self, start: int, count: int) -> AuditedWindow:
+    def _window(self, start: int, offsets: Sequence[int]) -> AuditedWindow:
         hour = start // HOUR_MS
-        words = {"window_start_ms": start, "verdict": "COMPLETE", "tiers": {"warehouse": count}}
+        words = {"window_start_ms": start, "verdict": "COMPLETE", "tiers": {"warehouse": len(offsets)}}
+        strays = {at for at in offsets if at >= self.log_end}
+        doubled = sorted({at for at in offsets if offsets.count(at) > 1} | strays)
+        if doubled:
+            records = [
+                {"kind": "doubled", "first_offset": at, "count": 1, **({"stray": True} if at in strays else {})} for at in doubled
+            ]
+            words |= {"verdict": "DOUBLED", "doubled": len(doubled)}
+            words |= {"differences": [{"tier": "warehouse", "partition": 0, "records": records}]}
         if hour in self.incomplete:
             words["verdict"] = "INCOMPLETE"
         if hour in self.altered:
@@ -73,6 +84,7 @@ class Stored:
         begin = 0 if table is None else table.offsets().get(0, 0)
         rows = [(0, offset, hour * HOUR_MS + offset) for offset in range(begin, begin + count)]
         assert store(self.warehouse, f"run-{begin}", rows, [span(0, begin, begin + count)], topic=self.topic)
+        self.audit.log_end = max(self.audit.log_end, begin + count)
         self.age()
 
     def count(self) -> int:

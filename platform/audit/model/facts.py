@@ -95,6 +95,8 @@ class Records:
     producer_epoch: int | None = None
     first_sequence: int | None = None
     instance: str | None = None
+    stray: bool | None = None
+    """True of a doubled record that the tier before does not hold at all: no duplicate, but a row of no record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

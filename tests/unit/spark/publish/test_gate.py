@@ -44,6 +44,9 @@ class Readers:
     def loaded_to(self, partition: int) -> int:
         return 20 if partition == 0 else 0
 
+    def stands_apart(self) -> bool:
+        return False
+
 
 def differs(kind: str, first: int, count: int = 1, tier: str = "warehouse", partition: int = 0) -> dict[str, Any]:
     records = [{"kind": kind, "first_offset": first, "count": count}]
