@@ -37,6 +37,7 @@ from .asking import Ask, AskDays, AskSequences, ask_audit, ask_days_of_audit, as
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
 from .hour_files import Facts, HourFiles, ReadersView, examine
 from .settled import Quiet, Settled, look, read_settled
+from .told_main import tell_of_main
 
 log = get_logger(__name__)
 
@@ -272,9 +273,7 @@ class Gate:
                 f"read back, {len(main)} files hold {rows} rows; {len(proof.files)} with {proof.row_count} rows were published"
             )
             log.error("hour_differs", topic=self._topic, hour=hour_name(proof.hour), reason=reason)
-            wrong.append(
-                replace(proof, revision=proof.revision + 1, previous=proof.revision, verdict=DIFFERS, reason=reason, windows="[]")
-            )
+            wrong.append(replace(proof, revision=proof.revision + 1, previous=proof.revision, verdict=DIFFERS, reason=reason))
         return wrong
 
     def _words(self, decision: HourDecision) -> list[Mapping[str, Any]]:
@@ -362,6 +361,7 @@ def run_publish(layout: Layout, topic: str, *, wait_ms: int = WAIT_MS, restore: 
     loads = TableDataset(location=table.iceberg.location(), branch=LOADS, snapshot_id=table.snapshot_id(LOADS))
     with observed_run("publish", topic, inputs=[loads]) as observed:
         outcome = gate.publish(wait_ms=wait_ms)
+        tell_of_main(layout, warehouse, topic)
         if outcome.revisions:
             observed.wrote(lambda: _published(outcome, warehouse.existing_table(topic)))
     return outcome

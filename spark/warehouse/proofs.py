@@ -188,6 +188,14 @@ class Proofs:
                 found.setdefault(hour, []).append(Mark(revision, verdict))
         return found
 
+    def hours_since(self, *, publish: int, up_to_publish: int) -> set[int]:
+        """Return the hours that have a revision of a later publish than this one."""
+        if self._table.current_snapshot() is None:
+            return set()
+        with reaching_store(self._folder):
+            later = f"{self._of_topic()} and publish > {publish} and publish <= {up_to_publish}"
+            return set(self._table.scan(row_filter=later, selected_fields=("hour",)).to_arrow()["hour"].to_pylist())
+
     def last_marks(self, *, up_to_publish: int) -> dict[int, Mark]:
         """Return hour → its last revision, fast: ten thousand hours are no loop."""
         if self._table.current_snapshot() is None:

@@ -8,6 +8,7 @@ from typing import Any
 from ..messages import (
     KnownDifference,
     ProducerReport,
+    PublishedHour,
     RangeReport,
     RangeWindow,
     Report,
@@ -31,6 +32,8 @@ def encode(report: Report) -> bytes:
             words = {"v": VERSION, "kind": "retirement", **asdict(report)}
         case KnownDifference():
             words = {"v": VERSION, **asdict(report), "kind": "known_difference", "difference": report.kind}
+        case PublishedHour():
+            words = {"v": VERSION, "kind": "published", **asdict(report)}
     return json.dumps(words, separators=(",", ":")).encode()
 
 
