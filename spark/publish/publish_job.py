@@ -35,7 +35,8 @@ from ..warehouse.warehouse import Warehouse
 from . import settings
 from .asking import Ask, AskDays, AskSequences, ask_audit, ask_days_of_audit, ask_for_sequences
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
-from .hour_files import Facts, HourFiles, ReadersView, examine
+from .hour_files import HourFiles, ReadersView, examine
+from .read_back import Facts
 from .settled import Quiet, Settled, look, read_settled
 from .told_main import tell_of_main
 
