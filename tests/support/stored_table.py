@@ -5,6 +5,7 @@ in which a record stands twice or is none of the log's.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -33,7 +34,7 @@ class Audit:
         self.incomplete: set[int] = set()
         self.altered: dict[int, int] = {}
         """Hour → offset of a row of which the audit says that the warehouse holds it with another content."""
-        self.log_end = 0
+        self.log_end = 1 << 62
         """A row at or behind it is of no record."""
 
     def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
@@ -45,29 +46,36 @@ class Audit:
         return None
 
     def ask(self, topic: str) -> Sequence[AuditedWindow]:
-        held: dict[int, list[int]] = {}
+        held: dict[int, Counter[tuple[int, int]]] = {}
         for report in self._told.values():
             for start, window in report.windows.items():
-                held.setdefault(start, []).extend(at for one in window.held for at in range(one.first, one.end))
-        return [self._window(start, offsets) for start, offsets in sorted(held.items())]
+                found = held.setdefault(start, Counter())
+                found.update((report.partition, at) for one in window.held for at in range(one.first, one.end))
+        return [self._window(start, records) for start, records in sorted(held.items())]
 
-    def _window(self, start: int, offsets: Sequence[int]) -> AuditedWindow:
+    def _window(self, start: int, held: Counter[tuple[int, int]]) -> AuditedWindow:
         hour = start // HOUR_MS
-        words = {"window_start_ms": start, "verdict": "COMPLETE", "tiers": {"warehouse": len(offsets)}}
-        strays = {at for at in offsets if at >= self.log_end}
-        doubled = sorted({at for at in offsets if offsets.count(at) > 1} | strays)
-        if doubled:
-            records = [
-                {"kind": "doubled", "first_offset": at, "count": 1, **({"stray": True} if at in strays else {})} for at in doubled
+        words = {"window_start_ms": start, "verdict": "COMPLETE", "tiers": {"warehouse": held.total()}}
+        bad = sorted(record for record, count in held.items() if count > 1 or record[1] >= self.log_end)
+        if bad:
+            differences = [
+                {
+                    "tier": "warehouse",
+                    "partition": partition,
+                    "records": [{"kind": "doubled", "first_offset": at, "count": 1} | self._stray(at)],
+                }
+                for partition, at in bad
             ]
-            words |= {"verdict": "DOUBLED", "doubled": len(doubled)}
-            words |= {"differences": [{"tier": "warehouse", "partition": 0, "records": records}]}
+            words |= {"verdict": "DOUBLED", "doubled": len(bad), "differences": differences}
         if hour in self.incomplete:
             words["verdict"] = "INCOMPLETE"
         if hour in self.altered:
             record = {"kind": "altered", "first_offset": self.altered[hour], "count": 1}
             words |= {"verdict": "ALTERED", "differences": [{"tier": "warehouse", "partition": 0, "records": [record]}]}
         return AuditedWindow.of(words)
+
+    def _stray(self, at: int) -> dict[str, bool]:
+        return {"stray": True} if at >= self.log_end else {}
 
 
 class Stored:
@@ -84,7 +92,6 @@ class Stored:
         begin = 0 if table is None else table.offsets().get(0, 0)
         rows = [(0, offset, hour * HOUR_MS + offset) for offset in range(begin, begin + count)]
         assert store(self.warehouse, f"run-{begin}", rows, [span(0, begin, begin + count)], topic=self.topic)
-        self.audit.log_end = max(self.audit.log_end, begin + count)
         self.age()
 
     def count(self) -> int:

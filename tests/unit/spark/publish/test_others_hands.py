@@ -89,6 +89,7 @@ def test_a_file_that_stands_twice_on_the_loads_is_counted_twice_and_withdraws_no
 
 def test_a_stray_row_on_the_loads_is_told_to_the_audit_and_withdraws_nothing(stored: Stored) -> None:
     """Fault: a stray row on `loads`, behind the end of the log: the tier COMPLETE."""
+    stored.audit.log_end = 25
     (path,) = write_rows(stored.warehouse.data_folder("clicks"), [(0, 5_000, 7)])
     add_again(stored.warehouse, LOADS, path)
     stored.count()
