@@ -109,7 +109,7 @@ class ObjectPath:
     def etag(self) -> str:
         """Return the store's own mark of the content; empty if it tells none. Raises FileNotFoundError, StoreUnreachable."""
         with self._reaching(), self.filesystem.open_input_file(self.key) as file:
-            found: str = (file.metadata() or {}).get(b"ETag", b"").decode()
+            found: str = (file.metadata() or {}).get("ETag", b"").decode()
         return found
 
     def exists(self) -> bool:
