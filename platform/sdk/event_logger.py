@@ -31,6 +31,7 @@ from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logs import get_library_logger
 from ..schema_registry.client.cache_folder import DEFAULT, Folder
+from ..schema_registry.model.column_names import clash_of_schema
 from ..wire.batch.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
 from ..wire.topic_name import fault_of as topic_fault
@@ -176,6 +177,10 @@ class EventLogger:
         except HeadraceError as error:
             # From here, not from the depth of the thread that met it: the message says what an application has to know.
             raise error.with_traceback(None) from None
+        if fault := clash_of_schema(self._encoder.text):
+            log.warning(
+                "schema_is_no_table", topic=topic, reason=f"each load will put every event of it into quarantine: {fault}"
+            )
         self._transport = transport
         lifetime.watch(self)
         if journal is None:

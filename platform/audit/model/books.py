@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .messages import KnownDifference, ProducerWindow, Stretch
+from .messages import KnownDifference, ProducerWindow, PublishedHour, Stretch
 from .packed_rows import LIVE_WIDTH, PLAIN, Row, Rows
 from .runs import RunKey
 from .tier_log import TierLog
@@ -109,6 +109,8 @@ class WindowBook:
     redelivered: int = 0
     known: dict[str, KnownDifference] = field(default_factory=dict)
     """Tier → a person's word."""
+    published: PublishedHour | None = None
+    """The last word on its hour on the branch `main`."""
 
     @property
     def is_mentioned(self) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 from .books import Found, TopicBook, pack_sent, plain, sent_of
 from .errors import MalformedReport
 from .former import contradicted
-from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow, Retirement, Skipped, Stretch
+from .messages import KnownDifference, ProducerReport, PublishedHour, RangeReport, RangeWindow, Retirement, Skipped, Stretch
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
@@ -95,6 +95,8 @@ class Journal(Protocol):
 
     def put_known(self, known: KnownDifference) -> None:
         """Key: topic, window and tier."""
+
+    def put_published(self, told: PublishedHour, window_start_ms: int) -> None: ...
 
     def put_run(self, run: Run) -> None: ...
 
@@ -227,6 +229,13 @@ class TierReports:
         self.book(known.topic).window(known.window_start_ms).known[known.tier] = known
         journal.put_known(known)
         self._news(known.topic).windows.add(known.window_start_ms)
+
+    def take_published(self, told: PublishedHour, journal: Journal) -> None:
+        """Take in what readers get of an hour; a later word replaces it."""
+        for start in told.windows:
+            self.book(told.topic).window(start).published = told
+            journal.put_published(told, start)
+            self._news(told.topic).of_sinks.add(start)
 
     def take_range(self, report: RangeReport, now_ms: int, journal: Journal) -> Outcome:
         """Take in a range that a tier told."""

@@ -42,7 +42,7 @@ def make(broker: ScriptedBroker, registry: ScriptedRegistry, monkeypatch: pytest
             "linger_ms": 1,
             **changes,
         }
-        made.append(EventLogger("clicks", SCHEMA, **settings))
+        made.append(EventLogger("clicks", settings.pop("schema", SCHEMA), **settings))
         return made[-1]
 
     yield make
