@@ -166,7 +166,8 @@ def main() -> int:
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="headrace-hostile-") as folder:
         rows = campaign(Path(folder), arguments.seconds)
-    begin = f"{time.strftime('%d %B %Y')}; {arguments.seconds:g} s an attack; {EVENTS_PER_S} events a second; {machine()}; load average before {load:.1f}."
+    begin = f"{time.strftime('%d %B %Y')}; {arguments.seconds:g} s an attack; {EVENTS_PER_S} events a second; "
+    begin += f"{machine()}; load average before {load:.1f}."
     table = "\n".join([begin, "", HEAD, "|---" * HEAD.count(" | ") + "|---|", *map(line, rows)])
     print(table)
     if arguments.write is not None:
