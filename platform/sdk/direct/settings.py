@@ -28,4 +28,4 @@ class DirectSettings:
     report_every_ms: int = 1_000
     schema_cache: Folder = DEFAULT
     """Where ids and schemas are kept for an outage of the registry; None: nowhere."""
-    start_timeout_ms: int = 5_000
+    start_timeout_ms: int = 2_000
