@@ -100,10 +100,10 @@ class Judge:
         self._stop.set()
         self._thread.join(timeout=10)
 
-    def bring_up_to_date(self, topic: str | None = None) -> None:
+    def bring_up_to_date(self, topic: str | None = None, *, within_ms: int | None = None) -> None:
         """Judge what is to be judged now: of one topic whatever time may have changed, too; of all (None) what is due.
 
-        A request asks for one topic only: all of them may take minutes.
+        All of them may take minutes: with `within_ms` no topic is begun after that time; the judge's rounds do the others.
         """
         if topic is not None:
             if topic in self._looks or topic in self._ledger.topics_with_news():
@@ -113,7 +113,7 @@ class Judge:
         now_ms = self._clock.monotonic_ms()
         due = [name for name, look in self._looks.copy().items() if look.next_ms <= now_ms]
         for name in dict.fromkeys([*self._ledger.topics_with_news(), *due]):
-            if self._stop.is_set():
+            if self._stop.is_set() or (within_ms is not None and self._clock.monotonic_ms() - now_ms >= within_ms):
                 return
             self._ledger.give_way()
             with held(self._lock):

@@ -37,6 +37,8 @@ NUMBERS = range(-(1 << 31), 1 << 31)
 INSTANTS = range(-(1 << 62), 1 << 62)
 """Milliseconds that a query may name. The store holds 64 bits, and adds and subtracts less than this."""
 HEALTH_THREADS = 2
+LIST_MS = 500
+"""How long a list of all topics judges what is new before it is answered."""
 PAGE_WINDOWS = 100
 PAGE_TOPICS = 50
 PAGE_HOURS = 24
@@ -77,8 +79,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         if by not in ("window", "day"):
             raise BadQuestion(f"by={by!r} is neither window nor day")
         after = _after(request)
-        if topic is not None:
-            judge.bring_up_to_date(topic)
+        judge.bring_up_to_date(topic, within_ms=LIST_MS)
         newest = _whole(request, "newest")
         if newest is not None:
             if topic is None:

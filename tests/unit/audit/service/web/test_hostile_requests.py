@@ -45,11 +45,25 @@ def asked(port: int, path: str) -> tuple[int, bytes]:
 def test_pages_and_lists_read_what_is_stored_and_judge_nothing(service: Service) -> None:
     service.report(*(mirror(0, 100, {T0: 5}, topic=f"t{number}") for number in range(TOPICS)))
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
-        for path in ("/", "/?topic=t1", f"/window?topic=t1&start={T0}", "/api/completeness", "/api/summary", "/metrics"):
+        for path in ("/", "/?topic=t1", f"/window?topic=t1&start={T0}", "/api/summary", "/metrics"):
             assert client.get(path).status_code in (200, 400)
             assert service.judge.judged_count == 0, path
         assert len(client.get("/api/completeness?topic=t1").json()) == 1, "a gate asks for one topic, and gets what is true now"
         assert service.judge.judged_count == 1
+
+
+def test_a_list_of_all_topics_judges_for_a_short_time_only(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.report(*(mirror(0, 100, {T0: 5}, topic=f"t{number}") for number in range(TOPICS)))
+    judge_one = service.judge._judge
+
+    def slow(topic: str) -> None:
+        service.clock.advance(200)
+        judge_one(topic)
+
+    monkeypatch.setattr(service.judge, "_judge", slow)
+    with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
+        found = client.get("/api/completeness").json()
+    assert 2 <= len(found) <= 3, "of thirty topics those of half a second; the rest is the judge's"
 
 
 def test_only_the_news_of_topics_that_changed_are_written(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
