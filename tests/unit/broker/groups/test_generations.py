@@ -279,3 +279,14 @@ def test_a_first_generation_without_a_delay_does_not_wait_for_who_only_has_an_id
     came = scene.join(name="came")
     assert came.error is ErrorCode.NONE
     assert [one.member_id for one in came.answer.members] == [came.answer.member_id]
+
+
+def test_a_join_that_changes_nothing_is_a_sign_of_life() -> None:
+    scene = Scene()
+    a, b = scene.stable(2, session_ms=10_000)
+    generation = 2
+    for _ in range(3):
+        scene.pass_ms(6_000)
+        assert scene.heartbeat(a, generation) is ErrorCode.NONE
+        assert scene.join(b, session_ms=10_000).answer.generation == generation
+    assert scene.heartbeat(b, generation) is ErrorCode.NONE

@@ -98,3 +98,28 @@ def test_whatever_is_sent_again_within_the_last_five_is_never_appended_twice(cou
         sequence = (sequence + count) % 2**31
         again = data.draw(st.integers(max(0, len(sent) - 5), len(sent) - 1))
         assert states.classify(sent[again]) == Duplicate(again)
+
+
+def test_what_is_due_is_what_the_next_batch_must_begin_with(states: ProducerStates) -> None:
+    assert (states.due(7, 0), states.due(7, 1), states.due(8, 0)) == (20, None, None)
+    states.record_run(7, [(20 + number, 1, 2_000 + number) for number in range(7)])
+    assert states.due(7, 0) == 27
+    assert states.classify(header(27)) == Fresh()
+    assert [states.classify(header(20 + number)) for number in range(1, 4)] == [
+        OutOfOrder(27, 21),
+        Duplicate(2_002),
+        Duplicate(2_003),
+    ]
+    states.record(header(LARGEST - 1, 3), 5_000)
+    assert states.due(7, 0) == 1, "sequences begin again behind the largest"
+
+
+def test_a_producer_with_the_id_0_is_one_and_one_that_repeats_its_epoch_is_not_fenced() -> None:
+    states = ProducerStates(100)
+    states.record(header(0, producer_id=0, epoch=3), 10)
+    assert 0 in states
+    assert states.classify(header(0, producer_id=0, epoch=3)) == Duplicate(10)
+    assert states.classify(header(1, producer_id=0, epoch=3)) == Fresh()
+    assert states.classify(header(0, producer_id=0, epoch=2)) == Fenced(3, 2)
+    states.record(header(5, producer_id=0, epoch=3)._replace(base_sequence=-1), 20)
+    assert states.due(0, 3) == 1, "a batch without a sequence leaves nothing behind"

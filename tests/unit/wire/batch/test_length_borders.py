@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from headrace.wire.batch.batch_header import HEADER_SIZE, TIMESTAMPS_BOUNDED, BatchHeader, iter_batches, read_header
 from headrace.wire.batch.batch_placement import place
@@ -62,6 +63,18 @@ def test_times_before_the_epoch_have_their_own_bounds() -> None:
         builder.append(timestamp_ms, None, b"")
     assert (builder.min_timestamp_ms, builder.max_timestamp_ms) == (-9, -5)
     assert [one.timestamp_ms for one in iter_records(builder.build())] == [-5, -9]
+
+
+def test_a_time_before_the_first_record_s_is_seen_where_it_just_fits_into_a_byte() -> None:
+    """Other producers' base timestamp is that of their first record."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 16)
+    for offset, timestamp_ms in enumerate((BASE_MS, BASE_MS - 64)):
+        builder.append(offset, timestamp_ms, None, b"v", [])
+    batch = bytes(builder.build())
+    header = read_header(batch)
+    assert is_surely_between(header, batch, BASE_MS - 64, BASE_MS + 1)
+    assert not is_surely_between(header, batch, BASE_MS - 63, BASE_MS + 1)
+    assert list(iter_timestamps(batch)) == [BASE_MS, BASE_MS - 64]
 
 
 def headers() -> Iterator[tuple[int, BatchHeader]]:
