@@ -368,12 +368,12 @@ class EventLogger:
     def _tell_end(self) -> None:
         """Log what became of this run's events, in one line."""
         ledger = self.ledger()
-        error = self.close_error
-        tell = log.warning if error is not None or ledger.dropped.keys() - {SAMPLED} else log.info
+        failed: dict[str, Any] = {} if self.close_error is None else {"failed": str(self.close_error)}
+        tell = log.warning if failed or ledger.dropped.keys() - {SAMPLED} else log.info
         tell(
             "logger_closed",
             topic=self.topic,
-            **({} if error is None else {"failed": str(error)}),
+            **failed,
             instance=self.instance,
             unpromised=ledger.unpromised,
             taken=ledger.taken,

@@ -1,18 +1,26 @@
 """A logger whose cluster is not there, silent, or goes: it starts and ends in its time, raises nothing, and its counts add up."""
 
+import errno
 import logging
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from headrace.schema_registry.client import IncompatibleSchema
 from headrace.sdk import LOG_RECORD_SCHEMA, LOG_RECORD_TOPIC, EventHandler, EventLogger, NotSealed, lifetime
+from headrace.sdk.journal import JournalSettings
+from headrace.sdk.journal.errors import JournalNotDurable
+from headrace.sdk.journal.group_sync import GroupSync
 from tests.support.processes import eventually, free_port
 from tests.support.scripted_broker import SERVED, Fault, ScriptedBroker
-from tests.unit.sdk.logged import Make, books_of, reports_of
+from tests.unit.sdk.logged import SCHEMA, Make, books_of, reports_of
 from tests.unit.sdk.scripted_registry import ScriptedRegistry
 
 SLACK_S = 3.0
@@ -158,3 +166,43 @@ def test_a_handler_of_pythons_logging_ends_with_its_logger_in_time(registry: Scr
         handler.close()
         records.close()
     assert dict(records.ledger().dropped) == {"send_failed": 1}
+
+
+def test_a_journal_whose_disk_fails_at_the_end_raises_nothing_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = EventLogger("clicks", SCHEMA, application="shop", journal=JournalSettings(root=tmp_path, segment_bytes=4096))
+    assert logger.log({"page": "/"})
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    monkeypatch.setattr(GroupSync, "flush", fail)
+    with caplog.at_level(logging.INFO):
+        logger.close()
+    assert isinstance(logger.close_error, JournalNotDurable)
+    (line,) = closed_lines(caplog)
+    assert "the disk fails" in line
+    assert logger.ledger().journaled == 1
+
+
+def test_sigterm_ends_a_process_without_a_cluster_in_time(nowhere: str) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from headrace.sdk import EventLogger, close_on_signals, event_schema\n"
+        "logger = EventLogger('clicks', event_schema('Click', []), application='shop', bootstrap=sys.argv[1],\n"
+        f"    registry_url='http://' + sys.argv[1], start_timeout_ms=10, exit_timeout_ms={END_MS})\n"
+        "logger.log({})\n"
+        "close_on_signals()\n"
+        "print('ready', flush=True)\n"
+        "signal.sigtimedwait([], 60)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, nowhere], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    with within(END_MS / 1000):
+        child.send_signal(signal.SIGTERM)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == -signal.SIGTERM
+    assert "'send_failed': 1" in said
+    assert "Traceback" not in said
