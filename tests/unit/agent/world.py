@@ -171,7 +171,7 @@ class World:
         finally:
             cluster.close()
         heard_ms = now_ms + 10 + silent_ms
-        facts = topic_facts(books, topic, rules=RULES, heard_all_ms=heard_ms, listening_since_ms=0, presumed_dead_ms=3_600_000)
+        facts = topic_facts(books, topic, rules=RULES, heard_all_ms=heard_ms, listening_since_ms=0)
         return {
             start: decide(facts, window_facts(books, topic, start), now_ms=heard_ms) for start in list(books.book(topic).windows)
         }
