@@ -22,8 +22,8 @@ BYTES_PER_SECOND = 4 << 20
 """Of each table: a terabyte in three days. Reading and hashing so much takes about one hundredth of a processor."""
 MOST_BYTES = 4 << 30
 """At one count, however long ago the last one was."""
-LOOK_BYTES = 1 << 16
-"""What a look at an object counts as."""
+LOOK_BYTES = 4 << 20
+"""What a look at an object counts as: a request each, one a second."""
 
 
 def rotten(
