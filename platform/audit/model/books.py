@@ -33,7 +33,7 @@ class Found:
         self.held = Rows(LIVE_WIDTH if tier == LIVE else PLAIN)
         self.quarantined = Rows()
         self.altered = Rows()
-        """Of live: what stood there once and does not any more (`former.py`)."""
+        """Of live: what stood there once and does not any more (`checks.former`)."""
         self.updated_ms = updated_ms
         """When the audit last learnt something new of it."""
 

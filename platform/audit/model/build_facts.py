@@ -18,6 +18,7 @@ def topic_facts(
     presumed_dead_ms: int,
     is_made_anew: bool = False,
     unheard: Mapping[int, tuple[int, int]] | None = None,
+    quarantine_gone_ms: int | None = None,
 ) -> TopicFacts:
     """Return what is true of all windows of the topic."""
     mine = reports.runs.of(topic)
@@ -37,6 +38,7 @@ def topic_facts(
         presumed_dead_ms=presumed_dead_ms,
         is_made_anew=is_made_anew,
         unheard=unheard or {},
+        quarantine_gone_ms=quarantine_gone_ms,
     )
 
 

@@ -11,14 +11,14 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from .books import Found, TopicBook, pack_sent, plain, sent_of
+from .checks.former import contradicted
+from .checks.unheard import note_strangers
 from .errors import MalformedReport
-from .former import contradicted
 from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow, Retirement, Skipped, Stretch
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
 from .tiers import LIVE, READ_BACK, is_sink
-from .unheard import note_strangers
 from .windows import WINDOW_MS
 
 MOST_SPANS = 100
@@ -247,7 +247,7 @@ class TierReports:
         """Forget what `tier` said of the offsets at and above each partition's log start, to be counted again.
 
         What it said of offsets below stays: they were there, and have expired since. A partition without a log start is
-        forgotten altogether. What live held stays known as such (`former.py`) until it is found again.
+        forgotten altogether. What live held stays known as such (`checks.former`) until it is found again.
         """
         book = self.book(topic)
         for partition, log in list(book.logs.get(tier, {}).items()):

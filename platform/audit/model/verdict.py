@@ -13,18 +13,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .begun import since_it_began
 from .books import Found
+from .checks import quarantine, unheard
+from .checks.begun import since_it_began
+from .checks.digests import digest_of_tier
+from .checks.former import lost_from_live
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
-from .digests import digest_of_tier
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
-from .former import lost_from_live
 from .messages import QUARANTINED
 from .reasons import Said, accepted_by, never_reported, not_settled, reason_of, without_address
 from .runs import Run, has_lost_reports
 from .tier_log import TierLog, accounts_for
 from .tiers import CONSUMER, LIVE, PRODUCER, TierRule, is_sink
-from .unheard import is_accepted, unheard_records, words_of
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
@@ -81,6 +81,8 @@ class _Judgement:
             else:
                 self.settled[rule.name] = self._follows(rule)
             tiers[rule.name] = self._count(rule)
+        gone = quarantine.gone_records(self.topic, self.window)
+        self._not_known(quarantine.QUARANTINE, gone, quarantine.words_of(gone))
         return self._sum_up(tiers)
 
     def row_of(self, rule: TierRule, upstream: "_Judgement") -> SinkRow | None:
@@ -198,17 +200,17 @@ class _Judgement:
             self.waiting.append("the audit topic is not read up to what the live log holds")
             return False
         if rule.before is not None:
-            self._check_unheard()
+            self.unread_reports = unheard.unheard_records(self.topic, self.window)
+            self._not_known(PRODUCER, self.unread_reports, unheard.words_of(self.unread_reports))
         return True
 
-    def _check_unheard(self) -> None:
-        """Make the window unknown where reports of records in it were lost; accepted, where a person has said so."""
-        count = unheard_records(self.topic, self.window)
-        self.unread_reports = count
-        if count and is_accepted(self.window, count):
-            self.retired[PRODUCER] = accepted_by(self.window, PRODUCER)
+    def _not_known(self, who: str, count: int, words: str) -> None:
+        """Make the window unknown for `count` records of it; accepted, where a person has said so of just as many."""
+        known = self.window.known.get(who)
+        if count and known is not None and known.missing == count:
+            self.retired[who] = accepted_by(self.window, who)
         elif count:
-            self.silent.setdefault(PRODUCER, words_of(count))
+            self.silent.setdefault(who, words)
 
     def _has_heard_of_all_writers(self) -> bool:
         """Return whether the audit topic was read up to what the live log holds: a producer announces itself before it writes."""

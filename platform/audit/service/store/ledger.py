@@ -17,6 +17,7 @@ from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
 from ...model.tier_reports import LogKey, News, Outcome, TierReports
 from ...model.tiers import LIVE
+from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
 from .journal import widened
 from .log_books import MADE_ANEW, LogBooks
@@ -212,6 +213,7 @@ class Ledger(LogBooks):
                 presumed_dead_ms=self.settings.presumed_dead_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self._database, topic),
+                quarantine_gone_ms=gone_ms(self._database, topic),
             )
             return self.origins.of_topic(facts)
 

@@ -8,7 +8,7 @@ from ....client.fetch.fetched import TopicPartition
 from ....runtime.logs import get_logger
 from ....wire.mirror_ledger import LedgerEntry
 from ...model.messages import ProducerReport, ProducerWindow
-from ...model.tier_reports import LogKey, Outcome, PartitionRead
+from ...model.tier_reports import LogKey, News, Outcome, PartitionRead
 from ...model.tiers import LIVE
 from ..hearing.unheard import forget_unheard
 from .chunks import Chunk
@@ -177,6 +177,19 @@ class LogBooks(OpenBooks):
                     known[topic] = topic_id
             if tier == LIVE:
                 self._ids_asked_ms = asked_ms
+
+    def see_quarantines(self, ids: Mapping[str, str]) -> None:
+        """Note which quarantine topics the live cluster has. `ids`: every topic and its id (empty: it has none)."""
+        with self._lock:
+            changed = self._quarantines.changes(ids)
+            if not changed:
+                return
+            with self._changing() as now_ms:
+                gone = self._quarantines.note(changed, now_ms)
+                for topic in gone:
+                    self._books.news.setdefault(topic, News()).add_span(None)
+        for topic in gone:
+            log.error("quarantine_gone", topic=topic)
 
     def _see_topic_id(self, tier: str, topic: str, topic_id: str, *, is_first: bool) -> None:
         with self._changing() as now_ms:

@@ -18,6 +18,7 @@ from ...model.books import TopicBook
 from ...model.messages import ProducerReport
 from ...model.tier_reports import LogKey, News, TierReports
 from ..errors import StoreError
+from ..hearing.quarantines import Quarantines
 from ..hearing.steady_clock import steady
 from ..origins.origins import Origins
 from ..settings import AuditSettings
@@ -73,6 +74,7 @@ class OpenBooks:
         self.latencies = Latencies()
         self._chunks = Chunks(database)
         self.origins = Origins()
+        self._quarantines = Quarantines(database)
         self._clock = steady(clock)
         self._noted_ms = 0
         """When the store was last changed."""
@@ -120,6 +122,7 @@ class OpenBooks:
         self.verdicts.forget_sinks()
         self._database.reopen_if_lost()
         self._topic_ids = {}
+        self._quarantines.forget()
         # What is known of the logs' ends is only true of the positions that are forgotten here.
         self._caught_up = {}
         self._generation += 1
