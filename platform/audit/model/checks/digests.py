@@ -53,5 +53,7 @@ class _Part(NamedTuple):
 
 
 def _part(piece: Piece) -> _Part:
-    numbers = (piece.first_offset, piece.producer_id, piece.producer_epoch, piece.first_sequence)
-    return _Part(piece.finding.value, *(-1 if one is None else one for one in numbers), piece.count)
+    offset, producer_id, epoch, sequence = (
+        -1 if one is None else one for one in (piece.first_offset, piece.producer_id, piece.producer_epoch, piece.first_sequence)
+    )
+    return _Part(piece.finding.value, offset, producer_id, epoch, sequence, piece.count)
