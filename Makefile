@@ -28,11 +28,13 @@ TARGETS := $(shell sed -n 's/^\([a-z][a-z0-9 -]*\):.*\#\# .*/\1/p' $(MAKEFILE_LI
 help: ## This list
 	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-58s %s\n", $$1, $$2 }'
 
-install: $(STAMP) ## Build .venv (once; every target that needs it runs this)
+install: $(STAMP) ## Build .venv (once; every target that needs it runs this), and say whether its hot paths run in C
+	@$(if $(is_built_now)$(filter-out install,$(MAKECMDGOALS)),:,$(PYTHON) -I platform/local/environment.py hot-paths)
 
 $(STAMP): requirements.lock pyproject.toml native/pyproject.toml $(wildcard native/*.c native/*.h)
 	$(preflight) install
 	@$(PYTHON) -I platform/local/environment.py
+	$(eval is_built_now := yes)
 
 demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, ENGINE=kafka, PORT_SHIFT=n, HEADRACE_HOME=dir)
 	$(preflight) demo
@@ -104,7 +106,7 @@ test-openapi: install ## Check the schema registry against its OpenAPI document 
 	@test -x .venv-openapi/bin/schemathesis || { $(PYTHON) -m venv .venv-openapi && .venv-openapi/bin/pip install --quiet schemathesis==4.32.5; }
 	HEADRACE_SCHEMATHESIS=$(CURDIR)/.venv-openapi/bin/schemathesis $(BIN)/pytest tests/openapi
 
-packages: install ## Build wheel and sdist into dist/, and try the wheel in an empty environment
+packages: install ## Build the wheels (headrace, headrace_native) and the sdist into dist/, and try them in empty environments
 	@$(BIN)/python -m tests.packages
 
 chaos-sdk: install ## Kill applications, agent and broker 1,000 times; check every event by its id (ARGUMENTS='--rounds 20 --seed 7')
@@ -118,6 +120,9 @@ chaos-inout: install ## Kill the agent that receives, and each sink, 20 times; c
 
 chaos-registry: install ## Kill and freeze leading registries under load, and start everything in an outage, Spark too (ROUNDS=30)
 	HEADRACE_REGISTRY_KILLS=$(or $(ROUNDS),30) $(BIN)/pytest -rs tests/integration/schema_registry/test_two_registries.py tests/integration/schema_registry/test_started_in_an_outage.py
+
+hostile: install ## Attack registry and audit under a small workload; write docs/SECURITY_TESTS.md (half an hour; ARGUMENTS='--seconds 4')
+	@$(BIN)/python -m tests.hostile --write docs/SECURITY_TESTS.md $(ARGUMENTS)
 
 kill-loads: install ## Kill loads of all topics at random, and check every record after each (ARGUMENTS='--rounds 20 --seed 7')
 	@$(BIN)/python -m tests.integration.spark.kill_rounds $(ARGUMENTS)

@@ -2,6 +2,7 @@
 the reason, the tests that need of the machine what it lacks."""
 
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,22 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import times
 from tests.support.machine import NEEDS, OF_ROOT
-from tests.support.postgresql import PostgresqlServer
+from tests.support.postgresql import PostgresqlServer, PostgresqlServers
 from tests.support.zookeeper import ZooKeeperProcess
 
 # What one test's registry said is nothing to the next one on the same port; the tests of the default name a folder.
 os.environ["HEADRACE_SCHEMA_CACHE"] = "off"
+
+OF_MAKE = ("PORT_SHIFT", "HEADRACE_HOME", "KEEP", "LOG", "HEADRACE_ENGINE")
+"""What `make` exports for the platform that it starts. A test says for itself which platform it means."""
+for name in (*OF_MAKE, "HEADRACE_PROCESS_TABLE"):
+    os.environ.pop(name, None)
+
+# A shell's background job ignores SIGINT, and so would every process of the tests: no Ctrl-C would reach one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No clock decides over a test here. CI takes the same examples every time, so that what lands does not hang on luck; every other
 # run searches anew and prints what reproduces a failure.
@@ -37,6 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if lacking is not None:
                 remedy = ": sudo make test-root" if need in OF_ROOT else ""
                 item.add_marker(pytest.mark.skip(reason=f"{lacking}{remedy}"))
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the longest file first, so that no worker is left with it at the end
+        seconds = times.recorded().files
+        items.sort(key=lambda item: -seconds.get(item.path.relative_to(item.config.rootpath).as_posix(), 0))
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +75,16 @@ def own_zookeeper(tmp_path: Path) -> Iterator[ZooKeeperProcess]:
 
 
 @pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgresqlServer]:
-    """A real PostgreSQL server that lives as long as the test session. Tests that use it are marked `needs("postgresql")`."""
-    server = PostgresqlServer()
+def postgresql_servers() -> Iterator[PostgresqlServers]:
+    """Real PostgreSQL servers that live as long as the test session. Tests that use one are marked `needs("postgresql")`."""
+    servers = PostgresqlServers()
     try:
-        yield server.start()
+        yield servers
     finally:
-        server.remove()
+        servers.remove()
+
+
+@pytest.fixture(scope="session")
+def postgresql(postgresql_servers: PostgresqlServers) -> PostgresqlServer:
+    """The one of the newest version that is installed."""
+    return postgresql_servers.of()

@@ -7,6 +7,7 @@
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from tests import times
+
 TOP = Path(__file__).resolve().parents[1]
 LINT = {
     "ruff format": ["ruff", "format", "--check", "."],
@@ -24,16 +27,46 @@ LINT = {
     "mypy": ["mypy"],
     "lint-imports": ["lint-imports"],
 }
-ROOMS = ("lint", "unit", "contract", "search", "fuzz", "integration", "crash", "chaos_sdk", "power", "e2e", "kafka", "security")
+ROOMS = (
+    "lint",
+    "unit",
+    "pure",
+    "contract",
+    "search",
+    "fuzz",
+    "integration",
+    "crash",
+    "chaos_sdk",
+    "power",
+    "e2e",
+    "kafka",
+    "security",
+)
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
 SHARED_ROOMS = ("integration", "kafka", "security")
 """Of these only a share runs here: all but what is marked `whole`. `make test-whole`, `test-kafka`, `test-security` add it."""
-SLOWEST = ["--durations", "8", "--durations-min", "10"]
-"""Each room names its slowest tests: together they have to stay below CI's 35 minutes."""
-WORKERS = ["-n", "2", "--dist", "loadfile"]
-"""One worker for each core, each with its own ZooKeeper and brokers."""
+WAITING_ROOMS = ("integration", "crash", "chaos_sdk", "kafka", "security")
+"""Their tests wait for servers more than they compute: two workers for each core, where there is memory for so many JVMs."""
+WORKERS, WORKERS_THAT_WAIT = 2, 4
+"""One worker for each of two cores, or two; each has its own ZooKeeper and brokers."""
+MEMORY_FOR_MORE_BYTES = 12 << 30
+LONGEST_FILE_FIRST = ("--dist", "loadfile", "--no-loadscope-reorder")
+"""The order is that of tests/conftest.py."""
+SLOWEST = 10
+PURE = (
+    "tests/unit/agent/plan",
+    "tests/unit/agent/test_shipping.py",
+    "tests/unit/audit/test_counter.py",
+    "tests/unit/client/fetch",
+    "tests/unit/client/producer",
+    "tests/unit/sdk/direct",
+    "tests/unit/sdk/encoding",
+    "tests/unit/sdk/journal",
+    "tests/unit/spark/source",
+)
+"""The room `pure`: unit tests of what `headrace_native` does where it is built, without it. Its properties have few examples."""
 ONE_BY_ONE = ("power", "e2e")
 """They share one block device, or one platform."""
 PASSED, NO_TESTS = 0, 5
@@ -48,6 +81,11 @@ class Result:
 
     room: str
     seconds: float = 0.0
+    processor_seconds: float = 0.0
+    """Of all processes that ended in it."""
+    tests: dict[str, float] = field(default_factory=dict)
+    """Seconds of the slowest tests."""
+    files: dict[str, float] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
 
@@ -87,10 +125,12 @@ def read_report(result: Result, report: Path, exit_code: int) -> None:
 
 def table(results: Sequence[Result]) -> list[str]:
     """Return the closing lines; the last is of the form 'N passed, N failed, N skipped'."""
-    lines = ["", f"{'room':<14}{'passed':>8}{'failed':>8}{'left out':>10}{'time':>9}"]
+    lines = ["", f"{'room':<14}{'passed':>8}{'failed':>8}{'left out':>10}{'time':>9}{'processor':>11}"]
+    grown = times.grown({one.room: one.processor_seconds for one in results}, times.recorded().rooms)
     for one in results:
         counts = f"{one.count('passed'):>8}{one.count('failed'):>8}{one.count('left out'):>10}"
-        lines.append(f"{one.room:<14}{counts}{_minutes(one.seconds):>9}")
+        more = f"  {round(100 * grown[one.room] - 100)} % more than tests/times.json has" if one.room in grown else ""
+        lines.append(f"{one.room:<14}{counts}{_minutes(one.seconds):>9}{_minutes(one.processor_seconds):>11}{more}")
     for outcome in ("left out", "failed"):
         named = [(one, name) for one in results for name in one.named(outcome)]
         lines += ["", f"{outcome}:"] if named else []
@@ -106,6 +146,7 @@ def merged(earlier: Sequence[Result], later: Sequence[Result]) -> list[Result]:
     for new in later:
         known = by_room.setdefault(new.room, Result(new.room))
         known.seconds += new.seconds
+        known.processor_seconds += new.processor_seconds
         for name, outcome in new.outcomes.items():
             if known.outcomes.get(name) != "failed" and (outcome != "left out" or name not in known.outcomes):
                 known.add(name, outcome, new.reasons.get(name, ""))
@@ -121,20 +162,36 @@ def _lint(result: Result) -> None:
 def _pytest(result: Result, extra: Iterable[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-tests-") as folder:
         report = Path(folder) / "report.xml"
-        spread = [] if result.room in ONE_BY_ONE else WORKERS
-        share = ["-m", "not whole"] if result.room in SHARED_ROOMS else []
-        words = [*spread, *share, *SLOWEST, f"--junitxml={report}", *extra]
-        command = [sys.executable, "-m", "pytest", f"tests/{result.room}", *words]
+        spread = [] if result.room in ONE_BY_ONE else ["-n", str(_workers(result.room)), *LONGEST_FILE_FIRST]
+        share = ["-m", "not whole"] if result.room in SHARED_ROOMS else ["-m", "not needs"] if result.room == "pure" else []
+        paths = PURE if result.room == "pure" else [f"tests/{result.room}"]
+        switches = {"HEADRACE_NATIVE": "0", "HEADRACE_TEST_FAST": "1"} if result.room == "pure" else {}
+        words = [*spread, *share, f"--junitxml={report}", *extra]
+        command = [sys.executable, "-m", "pytest", *paths, *words]
         if result.room == "power" and os.geteuid() == 0:
             command = ["unshare", "--mount", *command]  # its mounts end with the last process of its namespace
-        done = subprocess.run(command, cwd=TOP, check=False)
+        done = subprocess.run(command, cwd=TOP, env=os.environ | switches, check=False)
         read_report(result, report, done.returncode)
+        measured = times.by_test(report)
+        result.files = {} if result.room == "pure" else times.by_file(measured, TOP)
+        slowest = sorted(measured.items(), key=lambda one: -one[1])[:SLOWEST]
+        result.tests = {f"{module}.{name}": seconds for (module, name), seconds in slowest}
+
+
+def _workers(room: str) -> int:
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return WORKERS_THAT_WAIT if room in WAITING_ROOMS and memory_bytes >= MEMORY_FOR_MORE_BYTES else WORKERS
+
+
+def _processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _run(room: str, extra: Iterable[str]) -> Result:
     print(f"\n== {room}", flush=True)
     result = Result(room)
-    began = time.monotonic()
+    began, used = time.monotonic(), _processor_seconds()
     try:
         if room == "lint":
             _lint(result)
@@ -142,6 +199,10 @@ def _run(room: str, extra: Iterable[str]) -> Result:
             _pytest(result, extra)
     finally:
         result.seconds = time.monotonic() - began
+        result.processor_seconds = _processor_seconds() - used
+        print(f"{room}: {_minutes(result.seconds)}, {_minutes(result.processor_seconds)} of a processor", flush=True)
+        for name, seconds in result.tests.items():
+            print(f"  {seconds:6.1f} s  {name}", flush=True)
     return result
 
 
@@ -164,6 +225,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--fast", action="store_true", help=f"{', '.join(FAST_ROOMS)}, properties with few examples")
     parser.add_argument("--as-root", action="store_true", help="only what an ordinary user may have to leave out; wants root")
     parser.add_argument("--results", type=Path, help="a file that is added to")
+    parser.add_argument(
+        "--record", action="store_true", help=f"write the times to tests/{times.RECORD.name}; on a machine at rest"
+    )
     words = parser.parse_args(argv)
     rooms = words.rooms or (FAST_ROOMS if words.fast else ROOT_ROOMS if words.as_root else ROOMS)
     unknown = [room for room in rooms if room not in ROOMS]
@@ -183,6 +247,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             interrupted = True
             break
     results = merged(_read(words.results), results)
+    if words.record:
+        files = {file: seconds for one in results for file, seconds in one.files.items()}
+        times.record(times.Times({one.room: one.processor_seconds for one in results}, files))
     if words.results is not None:
         words.results.write_text(json.dumps([asdict(one) for one in results]))
     print("\n".join(table(results)), flush=True)

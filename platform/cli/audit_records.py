@@ -5,7 +5,7 @@ import json
 import sys
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
@@ -13,7 +13,7 @@ from .audited_topics import why_nothing
 from .errors import AskedWrongly
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -130,7 +130,7 @@ def recount(arguments: argparse.Namespace) -> int:
 
 
 def watch(arguments: argparse.Namespace) -> int:
-    """Show the verdicts until Ctrl-C."""
+    """Show the verdicts until Ctrl-C: on a terminal in place, elsewhere whenever they have changed."""
     from rich.console import Console
     from rich.live import Live
 
@@ -140,13 +140,29 @@ def watch(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.every > 0:
         raise HeadraceError(f"--every {arguments.every}: give a number of seconds above 0")
-    with Live(_seen(arguments.url, arguments.topic), console=console, screen=sys.stdout.isatty(), auto_refresh=False) as live:
-        try:
+    # At once: the first answer of a busy service may take seconds.
+    header = f"{arguments.topic or 'all topics'}, from {arguments.url} every {arguments.every:g} s; Ctrl-C ends it"
+    try:
+        if not sys.stdout.isatty():
+            print(header, flush=True)
+            _print_changes(console, arguments)
+        with Live(header, console=console, screen=True, auto_refresh=False) as live:
             while True:
-                time.sleep(arguments.every)
                 live.update(_seen(arguments.url, arguments.topic), refresh=True)
-        except KeyboardInterrupt:
-            return 0
+                time.sleep(arguments.every)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _print_changes(console: "Console", arguments: argparse.Namespace) -> NoReturn:
+    last = ""
+    while True:
+        with console.capture() as now:
+            console.print(_seen(arguments.url, arguments.topic))
+        if now.get() != last:
+            last = now.get()
+            print(last, end="", flush=True)
+        time.sleep(arguments.every)
 
 
 def _seen(url: str, topic: str | None) -> "RenderableType":

@@ -6,9 +6,11 @@ import sys
 import time
 from pathlib import Path
 
+from ..apps.replay.earlier_replays import EarlierReplay, latest_of, read, remember
 from ..apps.replay.log_format import OtherFormat, check_format
 from ..apps.replay.replay import Replay, ReplayResult
 from ..apps.replay.time_range import time_range
+from ..audit.model.windows import utc
 from ..client.connection.cluster import Cluster
 from ..client.errors import BrokerUnreachable, ClientError
 from ..client.producer.topic_creation import partitions_of
@@ -27,6 +29,7 @@ HELP = """Replay an access log (combined format, plain or .gz) as events with th
 The file is read twice: first for the times of its lines, so that the audit knows which windows wait for this replay.
 A line that is no request goes to quarantine with its file and line number and does not fail the replay; a file whose
 first lines are mostly of another format is refused before anything is sent. Lines added meanwhile are not sent.
+If the same file was replayed into the topic before, a warning says when; it is sent again all the same.
 Exit code 0: every other line is delivered and its windows are sealed; 1: not, or it was stopped; 2: wrong usage.
 
 example: headrace replay /var/log/apache2/access.log --topic access_log"""
@@ -68,6 +71,13 @@ def run(arguments: argparse.Namespace) -> int:
     progress = _Progress(arguments.log.name)
     found = time_range(arguments.log, is_stopped=stop.is_set, on_progress=progress)
     now_ms = SystemClock().now_ms()
+    earlier = latest_of(found.head, arguments.topic, arguments.bootstrap, read(_replays()))
+    if earlier is not None:
+        print(
+            f"headrace replay: {arguments.log} was replayed into {earlier.topic} before, at {utc(earlier.at_ms)} UTC "
+            f"({earlier.file}, {earlier.sent} sent): what it holds will be there twice",
+            file=sys.stderr,
+        )
     logger = _PatientLogger(
         EventLogger(
             arguments.topic,
@@ -92,6 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     )
     result = replay.run()
     progress.end()
+    if result.sent:
+        _remember(found.head, arguments, result.sent, now_ms)
     seconds = time.monotonic() - began
     print(json.dumps(_words(result, arguments, seconds)) if arguments.json else _sentence(result, arguments, seconds))
     for failure in result.failures:
@@ -104,6 +116,22 @@ def run(arguments: argparse.Namespace) -> int:
     if result.stopped_at_line is not None:
         print(f"headrace replay: stopped at line {result.stopped_at_line}; what was sent until there is sealed", file=sys.stderr)
     return 0 if result.is_whole else 1
+
+
+def _replays() -> Path:
+    return Layout.from_environment().home / "replays.json"
+
+
+def _remember(head: str, arguments: argparse.Namespace, sent: int, at_ms: int) -> None:
+    """Note the replay, if there is a home to note it in: one into a cluster of elsewhere makes none."""
+    file = str(arguments.log.absolute())
+    replay = EarlierReplay(head=head, topic=arguments.topic, bootstrap=arguments.bootstrap, file=file, sent=sent, at_ms=at_ms)
+    if not _replays().parent.is_dir():
+        return
+    try:
+        remember(_replays(), replay)
+    except OSError as error:
+        print(f"headrace replay: {_replays()} cannot be written, a second replay will not be noticed: {error}", file=sys.stderr)
 
 
 class _PatientLogger:

@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     http.add_argument("--token-file", type=Path, metavar="FILE", help="its first line is sent as bearer token")
     http.add_argument("--ca-file", type=Path, metavar="FILE", help="who signed the server's certificate (PEM)")
 
-    table = actions.add_parser("postgresql", parents=[common], help="rows of a table (wants the extra: headrace[postgresql])")
+    table = actions.add_parser("postgresql", parents=[common], help="rows of a table (needs headrace's extra `postgresql`)")
     table.add_argument("--table", required=True, metavar="[SCHEMA.]TABLE", help="made from the events' schema if it is not there")
     table.add_argument("--dsn", help="postgresql://… without a password; see --dsn-file")
     table.add_argument("--dsn-file", type=Path, metavar="FILE", help="its first line is the DSN, with a password")
@@ -136,7 +136,7 @@ def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -
     try:
         from ..apps.sinks.postgresql import PostgresqlTable
     except ImportError as error:
-        raise HeadraceError("there is no driver for PostgreSQL: pip install 'headrace[postgresql]'") from error
+        raise HeadraceError("there is no driver for PostgreSQL: pip install 'psycopg[binary]'") from error
     return PostgresqlTable(_dsn(arguments), arguments.table, registry.schema)
 
 

@@ -193,6 +193,18 @@ class BufferFull(ClientError):
         )
 
 
+class Unpromised(ClientError):
+    """A strict producer takes no record of a window that nobody was told it may hold."""
+
+    def __init__(self, topic: str, window_start_ms: int) -> None:
+        super().__init__(
+            f"a record for {topic} was not taken: the audit topic has not acknowledged that this process may hold records of the "
+            f"window at {window_start_ms}; is the live cluster away?"
+        )
+        self.topic = topic
+        self.window_start_ms = window_start_ms
+
+
 class InvalidRecord(ClientError):
     """A record that no batch can hold: its time, or the name of a header."""
 

@@ -46,18 +46,21 @@ def running(layout: Layout) -> PlatformState:
 def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], None] = lambda line: None) -> bool:
     """Return once everything is ready: True if this call started it, False if it was running.
 
-    Raises PlatformError: with what the machine lacks, before anything is started; or with the reason and the end of the log if
-    something is not ready in time. After an error or a signal, everything that this call started is stopped.
+    Raises PlatformError: with what the machine lacks, before anything is started; if the running platform has another engine; or
+    with the reason and the end of the log if something is not ready in time. After an error or a signal, everything that this
+    call started is stopped.
     """
     deadline = time.monotonic() + timeout_ms / 1000
-    if read_platform(layout) is not None:
-        _await_ready(layout, None, deadline, progress)
-        return False
     lacking = preflight.platform_faults(layout.home, layout.port_shift, {**os.environ, **layout.environment()})
     if lacking:
         raise PlatformError(preflight.in_lines(lacking))
+    if read_platform(layout) is not None:
+        _await_ready(layout, None, deadline, progress)
+        return False
     if layout.engine == "kafka":
         jars.fetched(progress)
+    # Stores, logs and secrets are the user's own; what other users may read, they give away themselves.
+    layout.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     layout.logs.mkdir(parents=True, exist_ok=True)
     replace_file(layout.home / ENGINE_FILE, f"{layout.engine}\n".encode())
     supervisor: subprocess.Popen[bytes] | None = None
@@ -70,6 +73,7 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
                 stderr=output,
                 env={**os.environ, **layout.environment()},
                 start_new_session=True,
+                umask=0o077,
             )
         _await_ready(layout, supervisor, deadline, progress)
     except BaseException:

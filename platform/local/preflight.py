@@ -26,7 +26,8 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 the two.
 """
 OLDEST_JAVA = 17
-ENGINES = ("headrace", "kafka")
+_IN_WORDS = {"headrace": "our broker", "kafka": "Apache Kafka"}
+ENGINES = tuple(_IN_WORDS)
 INSTALLED_BYTES = 1_600_000_000
 """The size of `.venv`."""
 HOME_BYTES = 300_000_000
@@ -155,11 +156,13 @@ def is_running(home: Path) -> bool:
 
 
 def platform_faults(home: Path, shift: int, environment: Mapping[str, str]) -> list[str]:
-    """Return what prevents a platform from starting in `home`: Java, permissions, disk space, ports. Empty if one is running."""
-    if is_running(home):
-        return []
-    table = Path(environment.get("HEADRACE_PROCESS_TABLE") or TABLE)
+    """Return what prevents a platform from starting in `home`: Java, permissions, disk space, ports, the engine. If one is
+    running, return what prevents its use: it has another engine.
+    """
     engine, wrong = engine_faults(home, environment)
+    if is_running(home):
+        return wrong
+    table = Path(environment.get("HEADRACE_PROCESS_TABLE") or TABLE)
     ports = ports_of(table.read_text(encoding="utf-8"), shift, engine) if table.exists() else {}
     remedy = "name another folder with HEADRACE_HOME=..."
     lacking = [*wrong, *java_faults(environment), *folder_faults(home, HOME_BYTES, remedy)]
@@ -167,7 +170,10 @@ def platform_faults(home: Path, shift: int, environment: Mapping[str, str]) -> l
 
 
 def engine_faults(home: Path, environment: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the engine of a platform in `home`, and what is wrong with it: unknown, or not the one that the data is of."""
+    """Return the engine of a platform in `home`, and what is wrong with it: unknown, or another one than the home's.
+
+    A home keeps its engine, so `make down` alone does not help: the other engine needs another home.
+    """
     try:
         made_with = (home / "engine").read_text(encoding="utf-8").strip()
     except OSError:
@@ -176,8 +182,13 @@ def engine_faults(home: Path, environment: Mapping[str, str]) -> tuple[str, list
     if engine not in ENGINES:
         return engine, [f"ENGINE={engine} is no engine: {' or '.join(ENGINES)}"]
     if made_with and made_with != engine:
-        remedy = f"name another folder with HEADRACE_HOME=..., or ENGINE={made_with}"
-        return engine, [f"{home} holds a platform of the engine {made_with}, {engine} cannot go on with its data: {remedy}"]
+        other = "name another folder with HEADRACE_HOME=..."
+        if not is_running(home):
+            held = f"{home} (HEADRACE_HOME) holds the data of a platform with ENGINE={made_with}"
+            return engine, [f"{held}, ENGINE={engine} cannot read it: {other}, or use ENGINE={made_with}"]
+        runs = f"a platform with ENGINE={made_with} ({_IN_WORDS.get(made_with, 'unknown')}) is running in {home} (HEADRACE_HOME)"
+        remedy = f"run `make down` first and {other}, or run both: HEADRACE_HOME=... and PORT_SHIFT=10000"
+        return engine, [f"{runs}, ENGINE={engine} ({_IN_WORDS[engine]}) cannot use it: {remedy}"]
     return engine, []
 
 

@@ -15,6 +15,10 @@ class Clock(Protocol):
         """Return a reading that never goes back. Only the difference of two readings has a meaning."""
         ...
 
+    def sleep(self, for_ms: int) -> None:
+        """Return after `for_ms` milliseconds."""
+        ...
+
 
 class SystemClock:
     """The machine's own clocks."""
@@ -25,9 +29,12 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
+    def sleep(self, for_ms: int) -> None:
+        time.sleep(for_ms / 1000)
+
 
 class ManualClock:
-    """A clock that only `advance` moves, for tests."""
+    """A clock that only `advance` and `sleep` move, for tests."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms
@@ -41,3 +48,6 @@ class ManualClock:
     def advance(self, by_ms: int) -> None:
         """Move both readings on by `by_ms` milliseconds."""
         self._now_ms += by_ms
+
+    def sleep(self, for_ms: int) -> None:
+        self.advance(for_ms)

@@ -1,4 +1,4 @@
-"""`headrace_native`: the hot paths in C, where it is installed (`pip install headrace[fast]`).
+"""`headrace_native`: the hot paths in C, where it is installed (the extra `fast`).
 
 Each user of it has the same in Python, under the same tests. `HEADRACE_NATIVE=0` switches it off.
 """

@@ -1,16 +1,21 @@
 """An ASGI application served by uvicorn on a thread of its own. The composition root keeps the signals."""
 
+import asyncio
+import os
 import socket
 import ssl
 import threading
+from collections.abc import Sequence
+from functools import partial
 
 import uvicorn
-from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from ..errors import HeadraceError
-from .http_access import CHALLENGE, UNAUTHORIZED, BearerToken, HttpAccess, Unprotected, is_open
+from .http_access import HttpAccess, Unprotected
+from .serving.bounded_protocol import HEAD_BYTES, REQUEST_S, bounded_protocol, quiet_log
+from .serving.guard import Guarded
+from .serving.request_rules import allowed_hosts
 
 KEEP_ALIVE_S = 60
 """How long a connection may stay open without a request."""
@@ -44,25 +49,6 @@ def bound(host: str, port: int) -> socket.socket:
     return listener
 
 
-class WithToken:
-    """An application that answers 401 to requests without the token; pages about health stay open."""
-
-    def __init__(self, app: ASGIApp, token: BearerToken) -> None:
-        self._app = app
-        self._token = token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (
-            scope["type"] == "http"
-            and not is_open(scope["path"])
-            and not self._token.admits(Headers(scope=scope).get("authorization"))
-        ):
-            refusal = PlainTextResponse(f"{UNAUTHORIZED}\n", 401, {"WWW-Authenticate": CHALLENGE})
-            await refusal(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
-
-
 class WebServer:
     """One application on one bound socket. `stop` closes the socket."""
 
@@ -75,15 +61,18 @@ class WebServer:
         most_requests: int | None = None,
         drain_s: int = 5,
         access: HttpAccess | None = None,
+        own_names: Sequence[str] = (),
     ) -> None:
-        """Requests beyond `most_requests` at once get 503. `stop` waits `drain_s` for the requests under way.
+        """Requests beyond `most_requests` at once get 503. `stop` waits `drain_s` for the requests under way. `own_names`: by
+        which clients reach the server, besides addresses, this machine's name and names without a dot.
 
         Raises Unprotected when the listener is not on the loopback and `access` does not protect it, or is of no use.
         """
         access = access or HttpAccess()
         access.check(listener.getsockname()[0], how=HOW_TO_PROTECT)
-        token = access.token()
-        app = app if token is None else WithToken(app, token)
+        allowed = allowed_hosts(os.environ, *own_names)
+        app = Guarded(app, allowed=allowed, token=access.token(), most_requests=most_requests)
+        quiet_log()
         self._listener = listener
         self._drain_s = drain_s
         self._server = uvicorn.Server(
@@ -94,7 +83,9 @@ class WebServer:
                 lifespan="off",
                 timeout_graceful_shutdown=drain_s,
                 timeout_keep_alive=KEEP_ALIVE_S,
-                limit_concurrency=most_requests,
+                http=bounded_protocol(),
+                ws="none",
+                h11_max_incomplete_event_size=HEAD_BYTES,
                 ssl_certfile=access.certificate,
                 ssl_keyfile=access.key,
                 ssl_ca_certs=None if access.client_authorities is None else str(access.client_authorities),
@@ -105,7 +96,18 @@ class WebServer:
             self._server.config.load()
         except (ssl.SSLError, OSError, ValueError) as error:
             raise Unprotected(f"certificate {access.certificate}, key {access.key}: cannot be used: {error}") from None
-        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=self._loop) as runner:
+            runner.run(self._server.serve([self._listener]))
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        loop = (self._server.config.get_loop_factory() or asyncio.new_event_loop)()
+        if self._server.config.is_ssl:
+            # uvicorn cannot be told; asyncio waits a minute for a handshake, and the protocol knows of none before it.
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=REQUEST_S)  # type: ignore[method-assign]
+        return loop
 
     @property
     def is_serving(self) -> bool:

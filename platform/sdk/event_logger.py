@@ -35,7 +35,7 @@ from ..wire.batch.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
 from ..wire.topic_name import fault_of as topic_fault
 from . import capturing, lifetime
-from .direct import DirectSettings, DirectTransport
+from .direct import MOST_WAIT_MS, DirectSettings, DirectTransport
 from .encoding import EventEncoder, event_time_ms_of
 from .errors import EventRefused, LoggerMisconfigured, TopicRefused
 from .event_key import Key, key_function
@@ -85,6 +85,7 @@ class EventLogger:
         acks: Literal["all", 1] = "all",
         buffer_bytes: int = 32 << 20,
         max_block_ms: int = 60_000,
+        strict: bool = False,
         on_bad_event: Literal["quarantine", "raise"] = "quarantine",
         codec: Codec = Codec.NONE,
         linger_ms: int = 20,
@@ -103,6 +104,9 @@ class EventLogger:
 
         `client_config`: how to speak to the cluster (TLS, SASL), as the path of a properties file or as its names and values;
         None: what HEADRACE_CLIENT_CONFIG names, else in the clear.
+
+        `strict`: refuse events of windows of which the audit topic has not acknowledged that this run may hold them. By default
+        they are taken and counted as `unpromised`. With a journal it has no effect: the agent's enrolment is the promise.
 
         `key`: a field's name, or a function of the event, for calls of `log` that give none.
 
@@ -156,6 +160,7 @@ class EventLogger:
                 linger_ms=linger_ms,
                 batch_bytes=batch_bytes,
                 delivery_timeout_ms=delivery_timeout_ms,
+                is_strict=strict,
                 report_every_ms=report_every_ms,
                 schema_cache=schema_cache,
                 start_timeout_ms=start_timeout_ms,
@@ -173,6 +178,8 @@ class EventLogger:
             raise error.with_traceback(None) from None
         self._transport = transport
         lifetime.watch(self)
+        if journal is None:
+            lifetime.warn_of_sigterm()
 
     @property
     def instance(self) -> str:
@@ -215,6 +222,9 @@ class EventLogger:
         size_bytes = len(encoded[0]) + len(encoded[2] or b"")
         deadline_ms = self._clock.monotonic_ms() + wait_ms
         pause_s = _SHORTEST_PAUSE_S
+        promised_by_ms = self._clock.monotonic_ms() + min(wait_ms, MOST_WAIT_MS)
+        while self._clock.monotonic_ms() < promised_by_ms and self._transport.must_wait(encoded[1]):
+            await asyncio.sleep(pause_s)
         while not self._transport.has_room(size_bytes) and self._clock.monotonic_ms() < deadline_ms:
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -354,6 +364,7 @@ class EventLogger:
             "logger_closed",
             topic=self.topic,
             instance=self.instance,
+            unpromised=ledger.unpromised,
             taken=ledger.taken,
             acknowledged=ledger.acknowledged,
             journaled=ledger.journaled,

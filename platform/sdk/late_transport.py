@@ -32,6 +32,10 @@ class LateTransport:
     def has_room(self, size_bytes: int) -> bool:
         return True
 
+    def must_wait(self, timestamp_ms: int) -> bool:
+        made = self._transport(timestamp_ms)
+        return made is not None and made.must_wait(timestamp_ms)
+
     def take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> str | None:
         made = self._transport(timestamp_ms)
         return _DROPPED if made is None else made.take(body, timestamp_ms, key, max_block_ms)

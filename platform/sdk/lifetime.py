@@ -34,7 +34,10 @@ class Living(Protocol):
 
 open_loggers: dict[int, Living] = {}
 """By id: those that are neither closed nor refused. Held here: a logger that the application forgets is closed at exit."""
+_closing: set[int] = set()
+"""Threads inside `close_all`."""
 _watched_in = 0
+_has_warned = False
 _AGAIN_S = 0.01
 _GRACE_S = 5.0
 """What the last steps of a close take beyond its timeout, at most."""
@@ -50,6 +53,19 @@ def watch(logger: Living) -> None:
     _watched_in = os.getpid()
 
 
+def warn_of_sigterm() -> None:
+    """Warn, once a process, if SIGTERM will end it without a close: the windows that its loggers hold are UNKNOWN then."""
+    global _has_warned
+    if not _has_warned and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        log.warning(
+            "sigterm_ends_loggers_unsealed",
+            reason="nothing handles SIGTERM yet: it would end this process with events in memory, and the audit could not decide "
+            "the windows that it holds",
+            advice="call headrace.sdk.close_on_signals() once the application has set its own handlers",
+        )
+    _has_warned = True
+
+
 def forget(logger: Living) -> bool:
     """Leave the logger alone from now on; return whether it was watched."""
     return open_loggers.pop(id(logger), None) is not None
@@ -59,6 +75,9 @@ def watch_child() -> None:
     """Close this process's loggers even where it ends without `atexit`, as children of multiprocessing, billiard and Celery do.
     Called in a child that logs.
     """
+    if _is_child_of_multiprocessing() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        # `Pool.terminate()`, which ends `with Pool()`, sends SIGTERM: its default would end the child with what it holds.
+        close_on_signals([signal.SIGTERM])
     for name in ("multiprocessing.util", "billiard.util"):
         module = sys.modules.get(name)
         if module is not None:
@@ -69,9 +88,23 @@ def watch_child() -> None:
         celery_signals.worker_process_shutdown.connect(_close_at_shutdown, weak=False)
 
 
+def _is_child_of_multiprocessing() -> bool:
+    """Return whether multiprocessing began this process, and this is the thread that may set a handler."""
+    process = sys.modules.get("multiprocessing.process")
+    is_child = process is not None and process.parent_process() is not None
+    return is_child and threading.current_thread() is threading.main_thread()
+
+
 def close_all() -> None:
     """Close every open logger, all of them within the longest `exit_timeout_ms` of one."""
-    loggers = list(open_loggers.values())
+    _closing.add(threading.get_ident())
+    try:
+        _close_each(list(open_loggers.values()))
+    finally:
+        _closing.discard(threading.get_ident())
+
+
+def _close_each(loggers: list[Living]) -> None:
     deadline = time.monotonic() + max((logger.exit_timeout_ms for logger in loggers), default=0) / 1000
     for logger in loggers:
         left_ms = max(0, int((deadline - time.monotonic()) * 1000))
@@ -90,8 +123,9 @@ def close_on_signals(signals: Iterable[int] = (signal.SIGTERM, signal.SIGINT)) -
 
         def handle(number: int, frame: FrameType | None, before: object = before) -> None:
             loggers = list(open_loggers.values())
-            if any(logger.is_inside() for logger in loggers):
-                # This very thread was interrupted inside a logger: it goes on first, and the signal comes again.
+            if threading.get_ident() in _closing or any(logger.is_inside() for logger in loggers):
+                # This very thread was interrupted inside a logger, or closing all (a pool's worker is told to end, and then sent
+                # SIGTERM at once): it goes on first, and the signal comes again.
                 again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
                 again.daemon = True
                 again.start()

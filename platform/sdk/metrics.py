@@ -16,7 +16,8 @@ PREFIX = "headrace_sdk_"
 
 def metrics_page(loggers: Iterable[EventLogger] | None = None) -> str:
     """Return the page about these loggers; without them, about all that are open in this process."""
-    figures: dict[str, dict[str, float]] = {name: {} for name in ("acknowledged", "journaled", "quarantined", "under_way")}
+    names = ("acknowledged", "journaled", "quarantined", "unpromised", "under_way")
+    figures: dict[str, dict[str, float]] = {name: {} for name in names}
     dropped: dict[tuple[str, str], float] = {}
     count: dict[str, float] = {}
     acknowledged = figures["acknowledged"]
@@ -40,6 +41,12 @@ def metrics_page(loggers: Iterable[EventLogger] | None = None) -> str:
             ),
             ("journaled_events_total", "counter", "Events in the journal, for the agent.", each("topic", figures["journaled"])),
             ("quarantined_events_total", "counter", "Events put in quarantine.", each("topic", figures["quarantined"])),
+            (
+                "unpromised_events_total",
+                "counter",
+                "Events taken while the audit could not know that they may be held.",
+                each("topic", figures["unpromised"]),
+            ),
             ("dropped_events_total", "counter", "Events given up, by the name of the loss; sampled ones, too.", losses),
             ("under_way_events", "gauge", "Events taken and neither stored nor given up.", each("topic", figures["under_way"])),
         )

@@ -155,6 +155,9 @@ class _CaptureTransport:
     def has_room(self, size_bytes: int) -> bool:
         return True
 
+    def must_wait(self, timestamp_ms: int) -> bool:
+        return False
+
     def take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> str | None:
         self._check_open()
         is_kept = self._captured._keep(self._topic, CapturedEvent(body, self._schema, timestamp_ms, key))

@@ -45,6 +45,10 @@ class Ledger:
     journaled: int
     """Standing in the journal, for the agent to ship."""
     quarantined: int
+    unpromised: int = 0
+    """Of those that were taken: events of windows that the audit topic had not acknowledged as held when they came. If the
+    process dies with them, the audit does not know of them.
+    """
     dropped: Mapping[str, int] = field(default_factory=dict)
     """Name of the loss (`LOSS_NAMES`) → events. `UNCERTAIN` is no loss: sent, unanswered, told to the audit as such."""
 
@@ -75,6 +79,11 @@ class Transport(Protocol):
 
     def has_room(self, size_bytes: int) -> bool:
         """Return whether a body of so many bytes would be taken without waiting. A hint: other threads log meanwhile."""
+
+    def must_wait(self, timestamp_ms: int) -> bool:
+        """Return whether an event of this time would be taken without the promise that the audit waits for it, and a moment later
+        perhaps with it. A coroutine waits, as `take` does with a `max_block_ms`.
+        """
 
     def take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> str | None:
         """Take an event's Avro body. Return None once it is taken, else the name of the loss that was counted. Hot."""

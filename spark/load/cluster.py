@@ -1,6 +1,6 @@
 """A load on a Spark cluster: its code travels with it, and it does not wait for ever for machines that never come.
 
-Executors need the packages that this one requires (`pip install headrace[spark]`, an archive, or an image) and get this
+Executors need the packages that this one requires (headrace's extra `spark`, an archive, or an image) and get this
 package's own files from the driver: so both run the same version, whatever is installed there.
 """
 

@@ -7,6 +7,7 @@ then deletes its files. So a sweep that errs costs a load its work, and never ro
 
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ...runtime.logs import get_logger
+from ..errors import WarehouseError
 from ..warehouse.leases import Lease, Leases
 from ..warehouse.store import StorePath, remove_folder
 from ..warehouse.warehouse import Warehouse
@@ -98,7 +100,21 @@ def sweep(warehouse: Warehouse, topic: str) -> int:
 
 def scratch_folder(run: str) -> Path:
     """Return the folder of this machine into which Spark's driver spills during a run."""
-    return Path(tempfile.gettempdir()) / f"headrace-load-{os.getuid()}-{run}"
+    return scratch_root() / run
+
+
+def scratch_root() -> Path:
+    """Return the folder for scratch of this user's runs, made for nobody else. Raises WarehouseError where it is another's.
+
+    The machine's temporary folder is open to everybody: who guesses a name there makes it first, as a link, say.
+    """
+    root = Path(tempfile.gettempdir()) / f"headrace-load-{os.getuid()}"
+    with suppress(FileExistsError):
+        root.mkdir(mode=0o700)
+    found = root.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise WarehouseError(f"{root} is not this user's own folder: remove it, or set TMPDIR to a folder of its own")
+    return root
 
 
 @contextmanager

@@ -277,7 +277,7 @@ class _Commit:
     def _after(self, times_ns: Iterator[int]) -> int:
         """Return the time once it is behind those of the files: one that is older than its proof is not read at each publish."""
         newest_ms = max(times_ns, default=0) // 1_000_000 + 1
-        time.sleep(min(2_000, max(0, newest_ms - self._clock.now_ms())) / 1000)
+        self._clock.sleep(min(2_000, max(0, newest_ms - self._clock.now_ms())))
         return self._clock.now_ms()
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 from ...audit.model.tiers import CHAIN, WAREHOUSE
+from ...audit.model.windows import in_words
 from ...wire.quarantine_record import SCHEMA_REFUSED
 from ..errors import WarehouseError
 
@@ -218,7 +219,7 @@ def _unproven(facts: HourFacts, windows: Sequence[AuditedWindow], despite: Colle
         verdicts = ", ".join(f"{verdict} {count}" for verdict, count in _tally(bad).items())
         first = next((window for window in bad if window.reason), bad[0])
         reason = f"{len(bad)} of {len(windows)} windows are not COMPLETE ({verdicts})"
-        reason += f"; first at {first.window_start_ms}: {first.reason or _named_losses(first) or first.verdict}"
+        reason += f"; first at {in_words(first.window_start_ms)} UTC: {first.reason or _named_losses(first) or first.verdict}"
         return reason, not is_digested or any(window.verdict == OPEN for window in bad)
     if not windows and rows:
         return f"it has {rows} rows and the audit knows no window of it", True
@@ -281,7 +282,8 @@ def _spoiled(windows: Sequence[AuditedWindow], published: PublishedRows) -> str:
                     where = f"partition {partition}, offsets {first} to {first + count - 1}, at {tier}"
                     differing = sum(window.number(name) for name in ("missing", "doubled", "altered"))
                     more = f", and {differing - count} more of its records differ" if differing > count else ""
-                    return f"published rows are {kind}: {where}; window {window.window_start_ms} is {window.verdict}{more}"
+                    at = f"window {in_words(window.window_start_ms)} UTC"
+                    return f"published rows are {kind}: {where}; {at} is {window.verdict}{more}"
     return ""
 
 

@@ -70,7 +70,7 @@ def _opened(settings: WarehouseSettings) -> Catalog:
     from pyiceberg.catalog.sql import SqlCatalog
 
     if settings.catalog.startswith("postgresql") and importlib.util.find_spec("psycopg") is None:
-        raise WarehouseError("a catalog in PostgreSQL wants psycopg: pip install 'headrace[postgresql]'")
+        raise WarehouseError("a catalog in PostgreSQL needs psycopg: pip install 'psycopg[binary]'")
     return SqlCatalog(NAMESPACE, uri=settings.catalog, pool_pre_ping="true", **words)
 
 

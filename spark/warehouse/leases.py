@@ -50,7 +50,10 @@ _ADOPT = (
 )
 _RENEW = "UPDATE headrace_leases SET expires_at = {now} + :seconds WHERE name = :name AND token = :token"
 _RELEASE = "DELETE FROM headrace_leases WHERE name = :name AND token = :token"
-_LIST = "SELECT name, token, holder, expires_at < {now} AS is_over FROM headrace_leases WHERE substr(name, 1, :length) = :begin"
+_LIST = (
+    "SELECT name, token, holder, expires_at < {now} AS is_over FROM headrace_leases "
+    "WHERE substr(name, 1, :length) = :begin ORDER BY name"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Producers that restart, fork, die, share a name, or are retired by a person; a replay that is killed."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,12 +19,14 @@ def log(count):
         event = {{"client_ip": "127.0.0.1", "method": "GET", "path": "/fault/%06d" % number, "status": 200}}
         assert logger.log(event, event_time_ms={at_ms})
 logger = EventLogger({topic!r}, ACCESS_LOG_SCHEMA, bootstrap={bootstrap!r}, registry_url={registry!r}, application="faults",
-    lateness_ms=None, linger_ms=1_000, start_timeout_ms=30_000, only_between_ms={between!r})
+    lateness_ms={lateness_ms!r}, linger_ms=60_000, start_timeout_ms=30_000, only_between_ms={between!r})
 {work}
 """
 
 
-def program(topic: Topic, work: str, *, window: int = 0, between: tuple[int, int] | None = None) -> list[str]:
+def program(
+    topic: Topic, work: str, *, window: int = 0, between: tuple[int, int] | None = None, lateness_ms: int | None = None
+) -> list[str]:
     """Return the command of an application that opens a logger and then does `work`; `log(n)` logs n events in the window."""
     layout = topic.platform.layout
     words = PROGRAM.format(
@@ -31,6 +35,7 @@ def program(topic: Topic, work: str, *, window: int = 0, between: tuple[int, int
         registry=layout.registry_url,
         at_ms=topic.windows[window],
         between=between,
+        lateness_ms=lateness_ms,
         work=work,
     )
     return [sys.executable, "-c", words]
@@ -102,7 +107,7 @@ def test_a_process_that_forked_with_its_logger_open_adds_up_with_its_child(platf
 def test_a_killed_replay_of_one_window_leaves_the_others_alone(platform: Platform) -> None:
     """Issue: a killed replay of one event of another day made every window of the topic UNKNOWN."""
     topic = Topic(platform, "killed_replay").make()
-    work = "log(5)\nlogger.flush()\nprint(logger.instance, flush=True)\nsys.stdin.readline()"
+    work = "log(5)\nlogger.flush()\nlog(1)\nprint(logger.instance, flush=True)\nsys.stdin.readline()"
     command = program(topic, work, window=1, between=(topic.windows[1], topic.windows[2]))
     replay = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=platform.environment, text=True)
     assert replay.stdout is not None
@@ -119,3 +124,44 @@ def test_a_killed_replay_of_one_window_leaves_the_others_alone(platform: Platfor
         return bool(found[topic.windows[1]]["silent"] == [f"producer:{instance}"])
 
     eventually(told, within_ms=60_000, every_ms=200, what="the replay's own window alone UNKNOWN")
+
+
+SAY = "print(logger.instance, flush=True)"
+HELD = {
+    "memory": (f"log(6)\n{SAY}\nsys.stdin.readline()", None),
+    "late": (f"log(6)\n{SAY}\nsys.stdin.readline()", 60_000),
+    "forked": (
+        f"child = os.fork()\nif not child: log(6)\n{SAY} if not child else os.waitpid(child, 0)\nsys.stdin.readline()",
+        None,
+    ),
+}
+"""Row of issue 26 → what the application does before it is killed, and its lateness: with one, the window was sealed long ago."""
+
+
+def test_windows_that_killed_applications_held_are_unknown_though_nobody_mentions_them_and_the_others_complete(
+    platform: Platform,
+) -> None:
+    """Faults: COMPLETE over what an application still had in memory, over late events, over a child killed after `log()`."""
+    topics = {}
+    for row, (work, lateness_ms) in HELD.items():
+        topic = topics[row] = Topic(platform, f"held_{row}", windows=2).make()
+        with topic.logger() as other:
+            topic.log_window(other, topic.windows[0], 5)
+        command = program(topic, work, window=1, lateness_ms=lateness_ms)
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=platform.environment, text=True, start_new_session=True
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline().strip()
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait(30)
+
+    def told() -> bool:
+        for row, topic in topics.items():
+            found = {start: window["verdict"] for start, window in platform.windows(topic.name).items() if start in topic.windows}
+            assert found == {topic.windows[0]: "COMPLETE", topic.windows[1]: "UNKNOWN"}, (row, found)
+        return True
+
+    eventually(told, within_ms=60_000, every_ms=500, what="exactly the held windows UNKNOWN")
+    for topic in topics.values():
+        assert len(topic.live()) == 5, "another client agrees: the others were lost with their processes"

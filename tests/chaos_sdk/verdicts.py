@@ -1,8 +1,8 @@
 """Which verdicts of the audit the ledgers allow for a window, and what the running audit service says of it.
 
 The ledgers know what was taken; the audit knows what it was told. A window in which an announced application that sends for
-itself was killed is UNKNOWN: its buffer may have held events, whether it did or not. Every other window gets decided: COMPLETE,
-or ACCOUNTED where an event was dropped by name.
+itself was killed is UNKNOWN if it held the window then: where an event that it took is lost, it did. Every other window gets
+decided: COMPLETE, or ACCOUNTED where an event was dropped by name. A held window that nobody logged to is there, and undecided.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -44,9 +44,12 @@ def allowed(
     is_empty = not any(event_id in rows for one in processes for event_id in one.attempted)
     is_empty &= not any(True for one in known for _ in _losses(one, told))
     found = {ABSENT} if is_empty else set()
+    decided = {"ACCOUNTED"} if gone or named else {"COMPLETE"}
     if not has_journal and any(one.was_killed for one in known):
-        return {"UNKNOWN"} | found
-    return found | ({"ACCOUNTED"} if gone or named else {"COMPLETE"})
+        # It may have held the window, or let go of it before; it did not let go of what is lost.
+        is_lost = any(event_id not in there for one in known if one.was_killed for event_id in one.taken)
+        return {"UNKNOWN"} | found | (set() if is_lost else decided)
+    return found | decided
 
 
 def _losses(process: ProcessLedger, told: Mapping[str, Told]) -> Iterable[tuple[str, int]]:
@@ -85,6 +88,5 @@ def wrong(windows: Mapping[int, set[str]], said: Verdicts) -> list[str]:
         for start, may_be in sorted(windows.items())
         if said.get(start, ABSENT) not in may_be
     ]
-    return (found + [f"window {start} is {said[start]}, nobody logged to it" for start in said.keys() - windows.keys()])[
-        :MOST_SHOWN
-    ]
+    others = [start for start in said.keys() - windows.keys() if said[start] not in ("OPEN", "UNKNOWN")]
+    return (found + [f"window {start} is {said[start]}, nobody logged to it" for start in others])[:MOST_SHOWN]

@@ -6,7 +6,7 @@ docs/AUDIT.md lists the same names. `test_safeguards.py` proves that the search 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from headrace.audit.model import comparison, differences, packed_rows, runs, verdict
+from headrace.audit.model import build_facts, comparison, differences, packed_rows, runs, verdict
 from headrace.audit.model.differences import Findings
 
 Off = tuple[object, str, Callable[..., Any]]
@@ -28,6 +28,13 @@ def _zero(*_: Any, **__: Any) -> int:
     return 0
 
 
+_HOLD_OF = runs.Run.hold_of
+
+
+def _unless_sealed(run: runs.Run, window_start_ms: int, window_end_ms: int) -> Any:
+    return None if run.sealed_ms(window_end_ms) is not None else _HOLD_OF(run, window_start_ms, window_end_ms)
+
+
 def _as_it_stands(_claims: Any, numbers: Any, piece: Any, _met: Any) -> Iterator[Any]:
     yield numbers, piece
 
@@ -35,7 +42,10 @@ def _as_it_stands(_claims: Any, numbers: Any, piece: Any, _met: Any) -> Iterator
 _JUDGEMENT = verdict._Judgement
 SAFEGUARDS: dict[str, Off] = {
     "every run has sealed the window": (_JUDGEMENT, "_producers_sealed", _yes),
-    "a lost report is waited for": (verdict, "has_lost_reports", _no),
+    "a held window waits for its run": (runs, "_holds", _no),
+    "a held window exists, mentioned or not": (build_facts, "held_windows", _nothing),
+    "a seal takes no held window back": (runs.Run, "hold_of", _unless_sealed),
+    "a lost report is waited for": (runs, "has_lost_reports", _no),
     "live is read after the last word": (_JUDGEMENT, "_last_word_ms", _zero),
     "a gap in what a tier told is never complete": (verdict, "accounts_for", _yes),
     "records are compared by sequence": (differences, "compare_sequences", _nothing),

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ KEYS = {
 class Chromium:
     """One browser with one page; a context manager."""
 
-    def __init__(self, profile: Path, log: Path) -> None:
+    def __init__(self, profile: Path, log: Path, *, names: Sequence[str] = ()) -> None:
+        """`names` that the browser finds on this machine, as if their DNS said so."""
+        self._names = names
         self._profile = profile
         self._log = log
         self._number = 0
@@ -44,6 +47,8 @@ class Chromium:
             os.dup2(to_write, 4)
 
         command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={self._profile}"]
+        if self._names:
+            command.append("--host-resolver-rules=" + ", ".join(f"MAP {name} 127.0.0.1" for name in self._names))
         command += ["--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-pipe", "about:blank"]
         with self._log.open("ab") as log:
             self._child = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=hand_over, pass_fds=(3, 4))
@@ -68,6 +73,10 @@ class Chromium:
     def screen(self, width: int, height: int, *, phone: bool = False) -> None:
         """Make the page this large, in CSS pixels."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
+
+    def ignore_policies(self) -> None:
+        """Load the pages that follow as if they had no content security policy: as an attacker's own page has none."""
+        self._call("Page.setBypassCSP", enabled=True)
 
     def open(self, url: str) -> None:
         """Load the page; return once it is loaded."""

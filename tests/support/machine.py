@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.harness import far_link
 from tests.support import kafka, rest_catalog, versitygw
-from tests.support.postgresql import programs
+from tests.support.postgresql import installed
 
 _TRY_S = 30
 _MOUNT_ONE = 'mount -t tmpfs -o size=1m tmpfs "$0"'
@@ -116,12 +116,14 @@ def lacking_haproxy() -> str | None:
 @cache
 def lacking_postgresql() -> str | None:
     """Return why no PostgreSQL server can be started here, None where it can."""
-    return None if programs() is not None else "wants a PostgreSQL server (Debian: postgresql)"
+    return None if installed() else "wants a PostgreSQL server (Debian: postgresql)"
 
 
 @cache
 def lacking_native() -> str | None:
-    """Return that the hot paths in C are not built, None where they are."""
+    """Return that the hot paths in C are not built, or switched off, None where they are in use."""
+    if os.environ.get("HEADRACE_NATIVE") == "0":
+        return "HEADRACE_NATIVE=0 switches headrace_native off"
     if importlib.util.find_spec("headrace_native") is not None:
         return None
     return "wants headrace_native (a C compiler and Python's headers, then `pip install --no-build-isolation ./native`)"

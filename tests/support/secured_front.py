@@ -40,17 +40,25 @@ class SecuredFront:
         self.port: int = self._listener.getsockname()[1]
         self.connections = 0
         self.held: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.drop()
+        for thread in self._threads:
+            thread.join(10)
 
     def drop(self) -> None:
-        for held in self.held:
-            held.close()
-        self.held.clear()
+        """End all connections. Only the thread that serves one closes it: OpenSSL goes on to read by the descriptor's number,
+        which is another connection's by then.
+        """
+        while self.held:
+            try:
+                socket.socket.shutdown(self.held.pop(), socket.SHUT_RDWR)  # that of SSLSocket ends the encryption first
+            except OSError:
+                pass  # it has ended
 
     def _accept(self) -> None:
         while True:
@@ -59,7 +67,8 @@ class SecuredFront:
             except OSError:
                 return
             self.connections += 1
-            threading.Thread(target=self._serve, args=(raw,), daemon=True).start()
+            self._threads.append(threading.Thread(target=self._serve, args=(raw,), daemon=True))
+            self._threads[-1].start()
 
     def _serve(self, raw: socket.socket) -> None:
         client = raw

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import run
+from tests import run, times
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.crash.test_a" name="test_well"/>
@@ -86,3 +86,39 @@ def test_interrupted_it_tells_what_ran(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr(run, "_run", one_room)
     assert run.main([]) == 130
     assert "1 passed, 0 failed" in capsys.readouterr().out
+
+
+def test_a_room_that_grows_is_seen_on_a_slower_machine_too() -> None:
+    known = {"unit": 300.0, "crash": 100.0, "fuzz": 50.0, "e2e": 200.0, "power": 10.0}
+    slower = {room: 2 * seconds for room, seconds in known.items()}
+    assert times.grown(slower, known) == {}
+    assert times.grown(slower | {"crash": 250.0, "new": 5.0}, known) == {"crash": 1.25}
+    assert times.grown({"unit": 900.0}, known) == {}, "one room alone tells nothing about the machine"
+
+
+def test_times_are_by_file_and_keep_what_did_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "crash").mkdir(parents=True)
+    (tmp_path / "tests" / "crash" / "test_a.py").touch()
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT.replace("<testcase ", '<testcase time="4.5" ').replace("test_b", "test_a.TestOfAClass"))
+    files = times.by_file(times.by_test(report), tmp_path)
+    assert files == {"tests/crash/test_a.py": 5 * 4.5}
+    assert times.by_test(tmp_path / "none.xml") == {}
+    record = tmp_path / "times.json"
+    times.record(times.Times({"crash": 7.4, "unit": 9.6}, files | {"tests/unit/test_short.py": 1.0}), record)
+    times.record(times.Times({"unit": 12.0}, {"tests/unit/test_long.py": 33.3}), record)
+    assert times.recorded(record) == times.Times(
+        {"crash": 7, "unit": 12}, {"tests/crash/test_a.py": 22, "tests/unit/test_long.py": 33}
+    )
+
+
+def test_what_uses_native_code_is_tested_without_it_too() -> None:
+    users = [
+        f"tests/unit/{'spark/' if top == 'spark' else ''}{file.relative_to(run.TOP / top).parent}/test_{file.name}"
+        for top in ("platform", "spark")
+        for file in (run.TOP / top).rglob("*.py")
+        if re.search(r"^from \S*runtime\.native import", file.read_text(), re.MULTILINE)
+    ]
+    assert len(users) > 5
+    assert [user for user in users if not user.startswith(run.PURE)] == []
+    assert all((run.TOP / path).exists() for path in run.PURE)

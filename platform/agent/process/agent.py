@@ -2,6 +2,7 @@
 
 import resource
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import HeadraceError
@@ -72,7 +73,7 @@ class Agent:
                     log.error("agent_begins_again", exc_info=True)
                 except Exception as error:
                     log.error("agent_begins_again", then="it goes on from its state", exc_info=True)
-                    self._status.write("starting", reason=repr(error))
+                    self._show_fault(repr(error))
                 if not stop.is_set():
                     attempt = 0 if turns > 1_000 else attempt + 1
                     stop.wait(backoff.wait_ms(attempt))
@@ -114,6 +115,13 @@ class Agent:
         state = "stopping" if is_last else "ready" if self._last.is_ready else "starting"
         self._own_status.write(state, beat_every_ms=3 * SNAPSHOT_EVERY_MS, **_facts(self._last))
         self._status.write(state, reason=self._last.reason, beat_every_ms=3 * SNAPSHOT_EVERY_MS)
+
+    def _show_fault(self, reason: str) -> None:
+        """The last turn was cut short: what was shown before it does not hold any more."""
+        self._status.write("starting", reason=reason)
+        if self._last is not None:
+            self._last = replace(self._last, is_ready=False, reason=reason, trouble=[reason])
+            self._own_status.write("starting", beat_every_ms=3 * SNAPSHOT_EVERY_MS, **_facts(self._last))
 
 
 def _facts(snapshot: Snapshot) -> dict[str, object]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
+from ...runtime.disk_room import why_full
 from ..shipping.shipper import Shipper
 
 MOST_SOURCES = 500
@@ -56,7 +58,7 @@ class Snapshot:
     events: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Group of sources → what happened to them since the agent's start (`truncated`, `damaged`, …) → how often."""
     trouble: Sequence[str] = ()
-    """What the cluster, the audit topic and the registry last refused; empty when all works."""
+    """What the cluster, the audit topic and the registry last refused, and a full disk; empty when all works."""
 
     def words(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -71,6 +73,7 @@ _SOURCE_NAMES = tuple(one.name for one in fields(SourceState))
 
 def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
     """Return the shipper's state; call it between turns."""
+    no_room = why_full(Path(shipper.settings.state), "the state's folder")
     totals = dict(shipper.store.totals())
     shown: list[SourceState] = []
     for one in shipper.intake.open_sources:
@@ -91,9 +94,11 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
             )
     shown.sort(key=lambda one: (-one.lag_bytes, one.name))
     errors = (shipper.delivery.last_error, shipper.reports.last_error, shipper.schema_ids.last_error)
-    trouble = [str(error) for error in errors if error is not None]
+    trouble = [str(error) for error in errors if error is not None] + ([] if no_room is None else [no_room])
     reason = None
-    if shipper.intake.progress.scanned_ms is None:
+    if no_room is not None:
+        reason = no_room
+    elif shipper.intake.progress.scanned_ms is None:
         reason = "it has not looked for sources yet"
     elif shipper.books.enrolment.announced_ids < 0:
         reason = "the audit has not heard of it yet" + (f": {trouble[0]}" if trouble else "")

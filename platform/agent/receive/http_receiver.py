@@ -5,6 +5,7 @@ connection beyond `most_connections` is answered 429 and closed.
 """
 
 import json
+import os
 import socket
 import threading
 import time
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 
 from ...runtime.http_access import CHALLENGE, UNAUTHORIZED, BearerToken, HttpAccess, is_open
 from ...runtime.logs import get_logger
+from ...runtime.serving.request_rules import allowed_hosts, why_refused
 from ...sdk.journal import JournalNotDurable
 from ..errors import AgentError
 from .content_encoding import TAKEN, EncodingRefused, codec_of
@@ -29,6 +31,8 @@ log = get_logger(__name__)
 PREFIX = "/topics/"
 _REFUSED = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _READ_BYTES = 65_536
+MOST_DIGITS = 18
+"""Of a Content-Length."""
 _POLL_S = 0.1
 
 
@@ -98,6 +102,7 @@ class _Server(ThreadingHTTPServer):
         self.counts = counts
         self.token: BearerToken | None = access.token()
         self.request_s = request_ms / 1000
+        self.allowed = allowed_hosts(os.environ, listen.host)
         self._tls = tls_of(access)
         self._slots = threading.BoundedSemaphore(most_connections)
         self._lock = threading.Lock()
@@ -168,17 +173,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.begin_request(self.connection)
         self.server.counts.add("requests")
         topic = self.server.topics.get(unquote(self.path.partition("?")[0].removeprefix(PREFIX)))
-        if not self._is_admitted():
+        lengths = self.headers.get_all("Content-Length", [])
+        if self._is_refused():
+            pass
+        elif not self._is_admitted():
             self._say(Answer(401, {"error": UNAUTHORIZED}), closes=True)
         elif topic is None or not self.path.startswith(PREFIX):
             known = ", ".join(f"{PREFIX}{name}" for name in self.server.topics)
             self._say(Answer(404, {"error": f"there is no {self.path}: post to {known}"}), closes=True)
-        elif self.headers.get("Transfer-Encoding") or not (self.headers.get("Content-Length") or "").isdecimal():
+        elif self.headers.get("Transfer-Encoding") or not lengths or not all(_is_number(one) for one in lengths):
             self._say(Answer(411, {"error": "give a Content-Length; chunked bodies are not taken"}), closes=True)
-        elif int(self.headers["Content-Length"]) > topic.settings.most_body_bytes:
+        elif len(lengths) > 1:
+            self._say(Answer(400, {"error": "the request has several Content-Length headers: send one"}), closes=True)
+        elif int(lengths[0]) > topic.settings.most_body_bytes:
             self._say(Answer(413, {"error": f"a body has at most {topic.settings.most_body_bytes} bytes"}), closes=True)
         else:
-            self._take(topic, int(self.headers["Content-Length"]))
+            self._take(topic, int(lengths[0]))
         self.server.begin_request(self.connection)
 
     def _take(self, topic: HttpTopic, length: int) -> None:
@@ -200,7 +210,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        if is_open(path):
+        if self._is_refused():
+            pass
+        elif is_open(path):
             self._say(Answer(200, {"alive": True}))
         elif not self._is_admitted():
             self._say(Answer(401, {"error": UNAUTHORIZED}), closes=True)
@@ -209,6 +221,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         """No line a request."""
+
+    def _is_refused(self) -> bool:
+        """Refuse what a page of another origin may have caused, and return whether it was so."""
+        why = why_refused(self.command, lambda name: self.headers.get_all(name, []), self.server.allowed)
+        if why is not None:
+            self._say(Answer(why.status, {"error": why.words, "accepted": 0}), closes=True)
+        return why is not None
 
     def _is_admitted(self) -> bool:
         token = self.server.token
@@ -244,3 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         self.end_headers()
         self.wfile.write(body)
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS

@@ -52,11 +52,6 @@ class TopicFacts:
     """The latest moment as of which everything on the audit topic was read."""
     listening_since_ms: int
     """Since when the audit has listened without a break: nobody is silent before that."""
-    presumed_dead_ms: int
-    """After so long a silence an unsealed run counts as dead.
-
-    It leaves windows unknown that it could still touch, not later ones.
-    """
     is_made_anew: bool = False
     """The live cluster had another topic of this name before."""
     quarantine_gone_ms: int | None = None

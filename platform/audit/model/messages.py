@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 QUARANTINED = "quarantined"
 SEND_FAILED = "send_failed"
 REFUSED = "refused"
+DROPPED_UNPROMISED = "dropped_unpromised"
+"""A strict logger takes no event of a window that the audit topic has not acknowledged as held."""
 SAMPLED = "sampled"
 """The application chose not to log them, and said so."""
 EXPIRED = "expired"
@@ -20,6 +22,7 @@ LOSS_NAMES = (
     QUARANTINED,
     "dropped_buffer_full",
     "dropped_too_large",
+    DROPPED_UNPROMISED,
     SEND_FAILED,
     "refused_by_schema",
     REFUSED,
@@ -35,6 +38,19 @@ MAX_WINDOWS = 500
 """The most windows that one message carries, so that a message stays below every broker's size limit."""
 MAX_STRETCHES = 10_000
 """The most stretches that one message carries, for the same reason."""
+
+
+MAX_HOLDS = 32
+"""The most ranges of event time in `holds`; a producer with more joins neighbours."""
+
+
+class Hold(NamedTuple):
+    """Event times of which a run may have records that no report of its tells of."""
+
+    from_ms: int
+    to_ms: int
+    under_way: int = 0
+    """Records of these times that were under way when this was said."""
 
 
 class Stretch(NamedTuple):
@@ -108,6 +124,10 @@ class ProducerReport:
     """Every window that ends at or before this is sealed."""
     only_between_ms: tuple[int, int] | None = None
     """The run logs no event before the first or at or after the second instant: windows outside do not wait for it (a replay)."""
+    holds: tuple[Hold, ...] | None = None
+    """Where the run may have records that no report up to this one tells of, in order; None: it does not say (an agent, an SDK of
+    before).
+    """
     windows: tuple[ProducerWindow, ...] = ()
 
 

@@ -15,14 +15,12 @@ from .checks.former import contradicted
 from .checks.unheard import note_strangers
 from .errors import MalformedReport
 from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow, Retirement, Skipped, Stretch
+from .news import News
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
 from .tiers import LIVE, READ_BACK, is_sink
 from .windows import WINDOW_MS
-
-MOST_SPANS = 100
-"""Spans of event times with news that are remembered one by one; beyond it, every window counts as touched."""
 
 
 class LogKey(NamedTuple):
@@ -108,30 +106,6 @@ class Journal(Protocol):
     def put_topic_id(self, topic: str, topic_id: str) -> None: ...
 
 
-@dataclass(slots=True)
-class News:
-    """Which windows of a topic may have another verdict now."""
-
-    windows: set[int] = field(default_factory=set)
-    of_sinks: set[int] = field(default_factory=set)
-    """Windows of which only the rows of sinks may have changed."""
-    spans: list[tuple[int, int] | None] = field(default_factory=list)
-    """Event times of which every window may be touched; None: all there are."""
-
-    def touches(self, window_start_ms: int, window_end_ms: int) -> bool:
-        """Return whether there is news of the window."""
-        return window_start_ms in self.windows or any(
-            span is None or (span[0] < window_end_ms and window_start_ms < span[1]) for span in self.spans
-        )
-
-    def add_span(self, span: tuple[int, int] | None) -> None:
-        """Note that every window of these times may be touched."""
-        if span is None or len(self.spans) >= MOST_SPANS:
-            self.spans = [None]
-        elif self.spans != [None] and span not in self.spans:
-            self.spans.append(span)
-
-
 class TierReports:
     """Every run, and the books of the topics that are in memory. One owner; the caller holds the lock."""
 
@@ -143,6 +117,8 @@ class TierReports:
         self.runs = Runs()
         self.news: dict[str, News] = {}
         """Topic → what changed since somebody last took it (with `pop`)."""
+        self.touched: set[str] = set()
+        """Topics whose news grew since their owner last cleared this."""
 
     # -- the books in memory ---------------------------------------------------------------------------------------------
 
@@ -174,7 +150,7 @@ class TierReports:
         is_new = run is None
         if run is None:
             run = Run(key=key, first_heard_ms=now_ms, heard_ms=now_ms)
-        before = _standing(run)
+        before, held = _standing(run), run.held_windows(self.window_ms)
         run.take(report, now_ms)
         run.topics = {topic for topic in run.topics if is_audited(topic)}
         journal.put_run(run)
@@ -193,6 +169,19 @@ class TierReports:
         if is_new or before != _standing(run):
             for topic in run.topics:
                 self._news(topic).add_span(run.only_between_ms)
+        now_held = run.held_windows(self.window_ms)
+        for topic in run.topics if held != now_held else ():
+            if held is None or now_held is None:
+                self._news(topic).add_span(None)
+            else:
+                self._news(topic).windows.update(held ^ now_held)
+
+    def cut_off(self, heard_since_ms: int, until_ms: int, journal: Journal) -> None:
+        """Note that the audit topic was away and is back: runs that were heard until then may have taken events meanwhile."""
+        for run in self.runs.values():
+            if run.holds is not None and not run.is_closed and run.retired is None and run.heard_ms >= heard_since_ms:
+                run.cut_off_ms = until_ms
+                journal.put_run(run)
 
     def take_retirement(self, retirement: Retirement, now_ms: int, journal: Journal) -> None:
         """Take in that nothing more will come of a run. Raises MalformedReport for a run that nobody announced."""
@@ -383,7 +372,12 @@ class TierReports:
         log = self.log(key)
         return None if log is None else log.position
 
+    def all_is_news(self, topic: str) -> None:
+        """Note that every window of the topic may have another verdict now."""
+        self._news(topic).add_span(None)
+
     def _news(self, topic: str) -> News:
+        self.touched.add(topic)
         return self.news.setdefault(topic, News())
 
 

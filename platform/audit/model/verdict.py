@@ -1,12 +1,13 @@
 """Whether every record of one window is where it must be. Values in, verdict out; `now_ms` is one of them. Source: DESIGN.md
 section 6.
 
-The order of the argument, tier by tier: every run of every producer has sealed the window; the live log was read to its end
-after the last seal; each later tier has accounted for the offsets where the tier before it holds the window. Where that holds,
-the two tiers are compared record by record (`differences.py`). Where it does not yet hold, the window is OPEN; where the one
-who is missing has stood still past its deadline, it is UNKNOWN and names him. Nothing else makes COMPLETE. A producer that died
-may be retired by a person: then its last word stands for its seal, what it had stored and never reported is nobody's surplus,
-and a window that balances so is ACCEPTED, never COMPLETE. The safeguards are listed in docs/AUDIT.md.
+The order of the argument, tier by tier: every run of every producer has let go of the window (`runs.Sealing`); the live log
+was read to its end after the last seal; each later tier has accounted for the offsets where the tier before it holds the
+window. Where that holds, the two tiers are compared record by record (`differences.py`). Where it does not yet hold, the
+window is OPEN; where the one who is missing has stood still past its deadline, it is UNKNOWN and names him. Nothing else makes
+COMPLETE. A producer that died may be retired by a person: then its last word stands for its seal, what it had stored and never
+reported is nobody's surplus, and a window that balances so is ACCEPTED, never COMPLETE. The safeguards are listed in
+docs/AUDIT.md.
 """
 
 from collections import Counter
@@ -21,8 +22,8 @@ from .checks.former import lost_from_live
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
-from .reasons import Said, accepted_by, never_reported, not_settled, reason_of, without_address
-from .runs import Run, has_lost_reports
+from .reasons import accepted_by, never_reported, not_settled, reason_of, without_address
+from .runs import Run, Sealing
 from .tier_log import TierLog, accounts_for
 from .tiers import CONSUMER, LIVE, PRODUCER, TierRule, is_sink
 
@@ -45,21 +46,14 @@ def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int, most_records:
     return replace(verdict, sinks=told) if told else verdict
 
 
-class _Judgement:
+class _Judgement(Sealing):
     """The argument on one window: what is settled so far, what is waited for, who is silent, what differs."""
 
     def __init__(self, topic: TopicFacts, window: WindowFacts, now_ms: int, most_records: int | None) -> None:
-        self.topic = topic
-        self.window = window
+        super().__init__(topic, window, now_ms if topic.heard_all_ms is None else topic.heard_all_ms)
         self.now_ms = now_ms
         self.most_records = most_records
-        self.heard_ms = now_ms if topic.heard_all_ms is None else topic.heard_all_ms
         self.settled: dict[str, bool] = {}
-        self.waiting: list[str] = []
-        self.silent: dict[str, str] = {}
-        """Who → in words. A dict keeps the order and each name once."""
-        self.retired: dict[str, str] = {}
-        """Instance → who took its seal's place, in words."""
         self.differences: list[Difference] = []
         self.losses: Counter[str] = Counter()
         self.unaudited = 0
@@ -108,78 +102,14 @@ class _Judgement:
             quarantined=sum(one.quarantined.count for one in self._entries(rule.name)),
             losses={name: lost for name, lost in self.losses.items() if lost},
             silent=tuple(self.silent),
-            reason=self._reason(kind, rule.name, accepted, accounted),
+            reason=self._words(kind, rule.name, accepted, accounted),
             differences=tuple(self.differences),
         )
 
     # -- who has said all ------------------------------------------------------------------------------------------------
 
-    def _blame(self, who: str, since_ms: int, deadline_ms: int, waiting_for: str, note: str = "") -> None:
-        """Wait for `who`, or call it silent when it has stood still since `since_ms` for longer than its deadline. `note`: why it
-        stands still, in its own words.
-        """
-        still_ms = self.heard_ms - max(since_ms, self.topic.listening_since_ms)
-        if still_ms > deadline_ms:
-            self.silent.setdefault(who, f"{waiting_for} ({note or f'silent for {still_ms // 1000} s'})")
-        else:
-            self.waiting.append(waiting_for)
-
     def _entries(self, tier: str) -> Iterator[Found]:
         yield from self.window.found.get(tier, {}).values()
-
-    def _seen_ms(self) -> int:
-        """Return when anything was last learnt about this window."""
-        return max([self.window.reported_ms, *(one.updated_ms for tier in self.window.found for one in self._entries(tier))])
-
-    def _producers_sealed(self, rule: TierRule) -> bool:
-        if not self.topic.has_producers:
-            self._blame(PRODUCER, self._seen_ms(), rule.deadline_ms, "no producer of this topic has announced itself")
-            return False
-        waits = len(self.waiting) + len(self.silent)
-        for run in self.topic.runs:
-            self._run_sealed(run, rule.deadline_ms)
-        return len(self.waiting) + len(self.silent) == waits
-
-    def _run_sealed(self, run: Run, deadline_ms: int) -> None:
-        name = f"{PRODUCER}:{run.key.instance}"
-        if not self._concerns(run):
-            return
-        if run.retired is not None:
-            if self._lacks_a_word_of(run):
-                self.retired[run.key.instance] = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
-            return
-        if has_lost_reports(run):
-            lost = sum(end - start for start, end in run.gaps)
-            self.silent.setdefault(name, f"{lost} of the reports of {name} never arrived")
-            return
-        if run.sealed_ms(self.window.window_end_ms) is not None:
-            return
-        touches = self._is_touched_by(run)
-        succeeded_at = self.topic.superseded_at.get(run.key)
-        if succeeded_at is not None:
-            # It ended without sealing. What it had stored and not yet reported is no proof of doubles, and what it lost in
-            # memory nobody can count.
-            if touches or self.window.window_start_ms < succeeded_at:
-                self.silent.setdefault(name, f"an earlier run of {name} (epoch {run.key.epoch}) ended without sealing")
-            return
-        still_ms = self.heard_ms - max(run.heard_ms, self.topic.listening_since_ms)
-        if still_ms > self.topic.presumed_dead_ms and not touches and self.window.window_start_ms > run.heard_ms:
-            return
-        self._blame(name, run.heard_ms, deadline_ms, f"{name} has not sealed the window")
-
-    def _concerns(self, run: Run) -> bool:
-        """Return whether the window waits for the run: a replay announces the times of its events."""
-        return run.may_touch(self.window.window_start_ms, self.window.window_end_ms) or self._is_touched_by(run)
-
-    def _is_touched_by(self, run: Run) -> bool:
-        return run.key in self.window.producers or any(owner.key == run.key for owner in self.window.owners.values())
-
-    def _lacks_a_word_of(self, run: Run) -> bool:
-        """Return whether a run that will say nothing more may have had more to say about this window."""
-        if not run.gaps and run.sealed_ms(self.window.window_end_ms) is not None:
-            return False
-        ended_ms = self.topic.superseded_at.get(run.key, run.heard_ms)
-        return self._is_touched_by(run) or self.window.window_start_ms <= ended_ms
 
     def _live_read(self, rule: TierRule) -> bool:
         """Return whether the live log was read to its end after everything that producers said, and their words after it."""
@@ -360,7 +290,7 @@ class _Judgement:
             losses={name: count for name, count in self.losses.items() if count},
             silent=tuple(self.silent),
             retired=tuple(self.retired.values()),
-            reason=self._reason(kind, first_bad, accepted, accounted),
+            reason=self._words(kind, first_bad, accepted, accounted),
             differences=tuple(self.differences),
         )
 
@@ -388,6 +318,14 @@ class _Judgement:
             return Kind.ACCOUNTED
         return Kind.ACCEPTED if is_by_a_person else Kind.COMPLETE
 
-    def _reason(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
-        said = Said(self.waiting, self.silent, self.retired, [accepted_by(self.window, tier) for tier in accepted])
-        return reason_of(kind, said, self.differences, first_bad, accounted)
+    def _words(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
+        return reason_of(
+            kind,
+            silent=list(self.silent.values()),
+            waiting=list(dict.fromkeys(self.waiting)),
+            retired=list(self.retired.values()),
+            known=[accepted_by(self.window, tier) for tier in accepted],
+            first_bad=first_bad,
+            accounted=accounted,
+            differences=self.differences,
+        )

@@ -2,6 +2,7 @@
 DESIGN.md section 6.
 """
 
+from datetime import UTC, datetime
 from typing import Literal
 
 WINDOW_MS = 600_000
@@ -17,6 +18,22 @@ def window_start_ms(timestamp_ms: int, window_ms: int = WINDOW_MS) -> int:
     if timestamp_ms < 0:
         return -window_ms
     return timestamp_ms - timestamp_ms % window_ms
+
+
+def utc(at_ms: int) -> str:
+    """Return the instant in words; one that no calendar holds as its number."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms"
+
+
+def in_words(start_ms: int) -> str:
+    """Return the start of a window in UTC, to the minute: '2015-05-17 10:00'."""
+    if start_ms < 0:
+        return "without a time"
+    words = utc(start_ms)
+    return words if words.endswith("ms") else words[:-3]
 
 
 def dated(own_ms: int | None, *, previous_ms: int | None, clock_ms: int) -> tuple[int, Literal["record", "previous", "clock"]]:

@@ -8,12 +8,13 @@ ends meanwhile waits for the next. Decides nothing about event time: the caller 
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Literal
 
 from ...client.producer.delivery import Delivery, DeliveryEnd
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_library_logger
 from ..model.errors import AuditError
-from ..model.messages import LOSS_NAMES, REFUSED, SEND_FAILED, ProducerReport, ProducerWindow
+from ..model.messages import LOSS_NAMES, REFUSED, SEND_FAILED, Hold, ProducerReport, ProducerWindow
 from .sending import ReportNotSent, ReportSender, send_and_flush
 from .unreported import Unreported
 
@@ -63,6 +64,7 @@ class ProducerReporter:
         self._topics: set[str] = set()
         self._producer_ids: set[int] = set()
         self._moved_past_ms: int | None = None
+        self._holds: tuple[Hold, ...] | None = None
         self._under_way: list[ProducerReport] = []
         """The report that the audit topic has not acknowledged, as its messages."""
         self._has_failed = False
@@ -80,6 +82,7 @@ class ProducerReporter:
         producer_ids: Iterable[int],
         *,
         moved_past_ms: int | None = None,
+        holds: tuple[Hold, ...] | None = None,
         timeout_ms: int = DEFAULT_TIMEOUT_MS,
     ) -> None:
         """Return once the audit topic holds that this run exists. Call it before the first event of each topic.
@@ -90,7 +93,7 @@ class ProducerReporter:
         with self._noting:
             self._topics.update(topics)
             self._producer_ids.update(producer_ids)
-        self.beat(moved_past_ms=moved_past_ms, timeout_ms=timeout_ms)
+        self.beat(moved_past_ms=moved_past_ms, holds=holds, timeout_ms=timeout_ms)
 
     def ended(self, window_start_ms: int, delivery: Delivery) -> None:
         """Note what became of a batch, all of whose records are in one window."""
@@ -117,14 +120,21 @@ class ProducerReporter:
         """Note that a message to the audit topic was given up: the report under way is said again."""
         self._has_failed = True
 
-    def beat(self, *, moved_past_ms: int | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
+    def beat(
+        self,
+        *,
+        moved_past_ms: int | None = None,
+        holds: tuple[Hold, ...] | None = None,
+        timeout_ms: int = DEFAULT_TIMEOUT_MS,
+    ) -> None:
         """Report what is not reported yet, in at least one message: the sign of life.
 
         `moved_past_ms` seals every window that ends at or before it; the caller has no record of theirs in flight. It never goes
-        back; a late event in such a window is reported and re-opens it. Raises ReportNotSent.
+        back; a late event in such a window is reported and re-opens it. `holds`: where the caller may have records of which
+        neither this report nor an earlier one tells; None: it does not say. Raises ReportNotSent.
         """
         with self._sending:
-            self._report(closing=False, moved_past_ms=moved_past_ms, timeout_ms=timeout_ms)
+            self._report(closing=False, moved_past_ms=moved_past_ms, holds=holds, timeout_ms=timeout_ms)
 
     def seal_and_close(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
         """Report what is left and seal every window; the caller has nothing in flight.
@@ -133,10 +143,11 @@ class ProducerReporter:
         """
         with self._sending:
             if not self._is_closed:
-                self._report(closing=True, moved_past_ms=None, timeout_ms=timeout_ms)
+                holds = None if self._holds is None else ()
+                self._report(closing=True, moved_past_ms=None, holds=holds, timeout_ms=timeout_ms)
                 self._is_closed = True
 
-    def _report(self, *, closing: bool, moved_past_ms: int | None, timeout_ms: int) -> None:
+    def _report(self, *, closing: bool, moved_past_ms: int | None, holds: tuple[Hold, ...] | None, timeout_ms: int) -> None:
         if self._is_closed:
             raise AuditError(f"producer {self.instance} is sealed and closed: it cannot report again")
         self._send(timeout_ms)
@@ -144,9 +155,10 @@ class ProducerReporter:
         with self._noting:
             begins_epoch = not closing and self._unreported.loss_window_count > self._most_loss_windows
             messages = self._messages(self._unreported.take())
-            # Only the last message seals: before it the content of the earlier ones has arrived.
-            messages[-1] = replace(messages[-1], state="closed" if closing or begins_epoch else "open", moved_past_ms=past_ms)
-            self._moved_past_ms = past_ms
+            # Only the last message seals and lets go: before it the content of the earlier ones has arrived.
+            state: Literal["open", "closed"] = "closed" if closing or begins_epoch else "open"
+            messages[-1] = replace(messages[-1], state=state, moved_past_ms=past_ms, holds=holds)
+            self._moved_past_ms, self._holds = past_ms, holds
             if begins_epoch:
                 messages.insert(0, self._begin_epoch())
             self._under_way = messages
@@ -182,6 +194,7 @@ class ProducerReporter:
                     topics=tuple(sorted(self._topics)),
                     moved_past_ms=self._moved_past_ms,
                     only_between_ms=self._only_between_ms,
+                    holds=self._holds,
                     windows=tuple(windows),
                 )
             )

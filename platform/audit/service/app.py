@@ -24,6 +24,7 @@ from .hearing.steady_clock import SteadyClock
 from .ingest.collector import Collector
 from .ingest.reader import LogReader
 from .judge import Judge
+from .retiring import Retiring
 from .settings import AuditSettings
 from .store.database import database_at
 from .store.ledger import Ledger
@@ -94,6 +95,8 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         parts: list[tuple[str, _Part]] = [("checkpoints", checkpointer), ("collector", collector), *readers.items()]
         if webhook is not None:
             parts.append(("webhook", webhook))
+        if process.settings.retire:
+            parts.append(("retiring", Retiring(process.live, ledger, clock, process.settings.retire)))
         for name, part in (*parts, ("judge", judge), ("web", web)):
             part.start()
             lifecycle.started(name, part.stop)

@@ -13,10 +13,12 @@ from typing import Any
 from ...runtime.clock import Clock
 from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
-from ..model.build_facts import window_facts
-from ..model.tier_reports import News, TierReports
+from ..model.build_facts import held_windows, window_facts
+from ..model.news import News
+from ..model.tier_reports import TierReports
 from ..model.tiers import LIVE
 from ..model.verdict import decide
+from .request_time import held
 from .store.audit_log import VerdictChange
 from .store.ledger import Ledger
 from .store.sink_rows import is_undecided, steady, turns
@@ -99,10 +101,13 @@ class Judge:
         self._thread.join(timeout=10)
 
     def bring_up_to_date(self, topic: str | None = None) -> None:
-        """Judge what is to be judged now: of one topic whatever time may have changed, too; of all (None) what is due."""
+        """Judge what is to be judged now: of one topic whatever time may have changed, too; of all (None) what is due.
+
+        A request asks for one topic only: all of them may take minutes.
+        """
         if topic is not None:
             if topic in self._looks or topic in self._ledger.topics_with_news():
-                with self._lock:
+                with held(self._lock):
                     self._judge(topic)
             return
         now_ms = self._clock.monotonic_ms()
@@ -110,7 +115,8 @@ class Judge:
         for name in dict.fromkeys([*self._ledger.topics_with_news(), *due]):
             if self._stop.is_set():
                 return
-            with self._lock:
+            self._ledger.give_way()
+            with held(self._lock):
                 self._judge(name)
 
     def _run(self) -> None:
@@ -136,8 +142,9 @@ class Judge:
         book = self._ledger.book(topic)
         window_ms = books.window_ms
         candidates = set(news.windows) | set(stored.undecided(topic))
+        held = held_windows(books, topic)
         if news.spans:
-            known = set(book.windows) | set(stored.starts(topic))
+            known = set(book.windows) | set(stored.starts(topic)) | held
             candidates |= {start for start in known if news.touches(start, start + window_ms)}
         rows_alone = self._with_rows_alone(topic, news) - candidates
         found = _Found([], [])
@@ -147,7 +154,8 @@ class Judge:
         now_ms = self._clock.now_ms()
         for start in (*candidates, *rows_alone):
             before = stored.window(topic, start)
-            if start not in book.windows or not book.windows[start].is_mentioned:
+            exists = start in book.windows and book.windows[start].is_mentioned
+            if not exists and (start not in held or (before is None and stored.is_in_a_day(topic, start))):
                 if before is not None:
                     stored.drop(before)
                 continue

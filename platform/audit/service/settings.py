@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from ...runtime.logs import get_logger
 from ..model.tiers import CHAIN, LIVE, TierRule, is_tier, rules
 from ..model.windows import WINDOW_MS
 from .errors import SettingsError
 
+log = get_logger(__name__)
+
 DEFAULT_TIERS = CHAIN
+GONE = "presumed_dead_ms"
+"""A setting of before 0048, accepted without effect for one version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +28,20 @@ class TopicTiers:
     required: tuple[str, ...] = DEFAULT_TIERS
     without: frozenset[str] = frozenset()
     """Tiers that are not asked even though they have reported once: a service that was taken down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetireRule:
+    """An operator's standing word: runs of these applications that are silent for so long will say nothing more."""
+
+    applications: str
+    """A pattern such as `shop*`."""
+    after_ms: int
+    reason: str
+
+
+LEAST_RETIRE_MS = 60_000
+"""As for `headrace audit retire-producer`: one that was heard a minute ago is not dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +55,6 @@ class AuditSettings:
     """Tier (or `consumer` for every group, `sink` for every sink) → its own deadline. The warehouse works on a
     schedule, and minute files are finished by the minute.
     """
-    presumed_dead_ms: int = 3_600_000
-    """After so long a silence an unsealed producer no longer keeps windows unknown that began after it was last heard."""
     discover_ms: int = 2_000
     """How often clusters are asked for new topics and partitions."""
     fetch_partition_bytes: int = 1 << 20
@@ -68,6 +85,8 @@ class AuditSettings:
     """
     webhook_url: str | None = None
     """Where each change of a verdict is posted as JSON; None: nowhere."""
+    retire: tuple[RetireRule, ...] = ()
+    """Which producers that died unsealed are retired without a person's asking."""
     topics: Mapping[str, TopicTiers] = field(default_factory=dict)
     default_topic: TopicTiers = TopicTiers()
 
@@ -102,11 +121,13 @@ def load(path: Path | None) -> AuditSettings:
 def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
     """Return the settings that `words` (a parsed TOML file) spell. Raises SettingsError that names every fault."""
     faults: list[str] = []
-    known = {"service", "deadlines_ms", "topics"}
+    known = {"service", "deadlines_ms", "topics", "retire"}
     faults += [f"[{name}] is not a table of the audit settings ({', '.join(sorted(known))})" for name in words.keys() - known]
     webhook_url = _url(words, faults)
     mirror = _mirror(words, faults)
     service = _numbers(words, "service", faults, but={"webhook_url", "mirror"})
+    if service.pop(GONE, None) is not None:
+        log.warning("setting_without_effect", setting=GONE, where=where, advice="producers say what they hold: remove the line")
     faults += [f"[service] {name} is not a setting" for name in sorted(service.keys() - NUMBERS)]
     if service.get("window_ms", WINDOW_MS) != WINDOW_MS:
         faults.append(
@@ -126,6 +147,7 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
         topics = {}
     default = _topic("default", topics.get("default", {}), TopicTiers(), faults)
     by_topic = {name: _topic(name, one, default, faults) for name, one in topics.items() if name != "default"}
+    retire = _retire(words.get("retire", []), faults)
     if faults:
         raise SettingsError(f"{where}: " + "; ".join(faults))
     return AuditSettings(
@@ -134,9 +156,26 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
         deadline_ms={**AuditSettings().deadline_ms, **deadlines},
         mirror=mirror,
         webhook_url=webhook_url,
+        retire=retire,
         topics=by_topic,
         default_topic=default,
     )
+
+
+def _retire(rules: Any, faults: list[str]) -> tuple[RetireRule, ...]:
+    found = []
+    for at, rule in enumerate(rules if isinstance(rules, list) else [rules]):
+        match rule:
+            case {"applications": str(applications), "after_ms": int(after_ms), "reason": str(reason), **rest} if (
+                applications and reason.isprintable() and 0 < len(reason) <= 200 and after_ms >= LEAST_RETIRE_MS and not rest
+            ):
+                found.append(RetireRule(applications=applications, after_ms=after_ms, reason=reason))
+            case _:
+                faults.append(
+                    f"[[retire]] rule {at + 1} is not: applications (a pattern), after_ms (at least {LEAST_RETIRE_MS}), reason "
+                    "(a printable text)"
+                )
+    return tuple(found)
 
 
 def _mirror(words: Mapping[str, Any], faults: list[str]) -> str:

@@ -41,7 +41,9 @@ class SeenStore:
     def read(self) -> Iterator[Range]:
         """Yield what is kept, the longest untouched first."""
         try:
-            for row in self._connection.execute("SELECT source, start, stop, touched_ms FROM seen ORDER BY touched_ms"):
+            for row in self._connection.execute(
+                "SELECT source, start, stop, touched_ms FROM seen ORDER BY touched_ms, source, start"
+            ):
                 yield Range(*row)
         except sqlite3.Error as error:
             raise self._failed("read", error) from error

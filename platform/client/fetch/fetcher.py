@@ -19,6 +19,8 @@ from .log_offsets import EARLIEST, log_offsets
 
 LARGEST_PARTITION_BYTES = 64 << 20
 """To find the end of a bad range, a fetch is widened up to this size."""
+MOST_PARTITIONS = 10_000
+"""Of one request to one broker. Ours takes 20,000, and Kafka's own limit is that of the request's size."""
 
 _lanes = itertools.count()
 
@@ -66,12 +68,14 @@ class Fetcher:
         self.isolation_level = int(is_read_committed or hides_aborted)
         self._hides_aborted = hides_aborted
         self._lane = f"fetch-{next(_lanes)}"
+        self._turn = 0
 
     def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
         """Return what the brokers hold from each offset on. If they hold nothing, return after about `max_wait_ms`.
 
         A partition that fails for now (its leader moves) is in the list with its `error` and without batches. If all fail, the
-        first error is raised. Raises `OffsetOutOfRange`, and errors that are not retriable, at once.
+        first error is raised. Raises `OffsetOutOfRange`, and errors that are not retriable, at once. Of more than
+        `MOST_PARTITIONS` of one broker, each call reads the next ones in turn, and waits only their share of `max_wait_ms`.
         """
         return self.finish(self.begin(wanted)) if wanted else []
 
@@ -79,6 +83,7 @@ class Fetcher:
         """Ask and do not wait; `finish` returns what came. One at a time: a later request to the same broker drops this one.
         Raises errors that are not retriable.
         """
+        self._turn += 1
         return self._begin(wanted, self.max_wait_ms, self.partition_max_bytes)
 
     def finish(self, pending: PendingFetch) -> list[FetchedPartition]:
@@ -109,13 +114,23 @@ class Fetcher:
             except ClientError as error:
                 pending.failed.append(self._failed(partition, offset, error))
         # Send to all brokers before waiting for the first, so that their long polls run side by side.
-        for leader, offsets in by_leader.items():
+        for leader, all_offsets in by_leader.items():
+            offsets = self._next_of(all_offsets)
             try:
-                version = self._ask(leader, offsets, max_wait_ms, partition_bytes)
+                wait_ms = max_wait_ms * len(offsets) // len(all_offsets)
+                version = self._ask(leader, offsets, wait_ms, partition_bytes)
                 pending.requests.append(_Request(leader, version, offsets))
             except ClientError as error:
                 pending.failed.extend(self._failed(partition, offset, error) for partition, offset in offsets.items())
         return pending
+
+    def _next_of(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return what one request may ask for: all, or the part whose turn it is."""
+        if len(offsets) <= MOST_PARTITIONS:
+            return offsets
+        turns = -(-len(offsets) // MOST_PARTITIONS)
+        begin = self._turn % turns * MOST_PARTITIONS
+        return dict(itertools.islice(offsets.items(), begin, begin + MOST_PARTITIONS))
 
     def _ask(self, leader: Connection, offsets: Mapping[TopicPartition, int], max_wait_ms: int, partition_bytes: int) -> int:
         by_topic: dict[str, list[wire_fetch.FetchPartition]] = {}

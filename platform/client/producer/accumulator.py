@@ -87,6 +87,18 @@ class Accumulator:
         """Return the number of the topic's first window that has records held; None if none has."""
         return min((window for name, window in self._windows if name == topic), default=None)
 
+    def windows_under_way(self, topic: str) -> Counter[int]:
+        """Return the numbers of the topic's windows that have records held, each with how many. Walks through batches."""
+        found = Counter({window: 0 for name, window in self._windows if name == topic})
+        for queue in self._busy.values():
+            for batch in queue.batches() if queue.topic == topic else ():
+                if batch.window is not None:
+                    found[batch.window] += batch.record_count
+        for waiting in self._waiting.get(topic, ()):
+            if (window := self._window(waiting.record)) is not None:
+                found[window] += 1
+        return found
+
     def open_batch(self, topic: str) -> PendingBatch | None:
         """Return the batch that the topic's next record without a key enters, as long as it is open and has room."""
         sticky = self._sticky.get(topic)

@@ -52,4 +52,8 @@ class TopicAppender:
         self._producer.send(self._topic, self._prefix + body, key=key, timestamp_ms=timestamp_ms, max_block_ms=max_block_ms)
         if key is None:
             with self._mutex:
-                self._batch = self._accumulator.open_batch(self._topic)
+                batch = self._accumulator.open_batch(self._topic)
+                admission = self._producer.admission
+                if batch is not None and admission is not None and not admission.is_promised(batch.window or 0):
+                    batch = None  # each of its events is to be counted, or refused, as long as nobody promised them
+                self._batch = batch

@@ -9,7 +9,9 @@ import itertools
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_library_logger
@@ -39,6 +41,18 @@ log = get_library_logger(__name__)
 _lanes = itertools.count()
 _LONGEST_MS = 1 << 62
 """No timestamp is farther from 1970: a delta of two must fit 64 bits."""
+
+
+class Admission(Protocol):
+    """Decides, under the producer's lock, into which windows records may go (`sdk.direct.promises`)."""
+
+    def admit(self, timestamp_ms: int, max_block_ms: int, /) -> bool:
+        """Return whether a record of this time is promised to be told of. May wait on the lock, and raise ClientError."""
+        ...
+
+    def is_promised(self, window: int, /) -> bool: ...
+
+    def took_unpromised(self) -> None: ...
 
 
 class Producer:
@@ -78,6 +92,8 @@ class Producer:
         self._lock = threading.Condition(self.mutex)
         self.is_owned: Callable[[], bool] = self.mutex._is_owned  # type: ignore[attr-defined]
         self.accumulator = Accumulator(batch_bytes=batch_bytes, linger_ms=linger_ms, window_ms=window_ms, partitioner=partitioner)
+        self.admission: Admission | None = None
+        """None: every record may come. Set before the first `send`."""
         self._identity = ProducerIdentity(cluster) if idempotent else None
         self._sender = Sender(
             cluster,
@@ -128,6 +144,16 @@ class Producer:
             return None
         return min((*(at - at % window_ms for at in blocked), *(() if first is None else (first * window_ms,))), default=None)
 
+    def windows_under_way(self, topic: str) -> Counter[int]:
+        """Return the numbers of the topic's windows that have records held or waiting for room, each with how many. The caller
+        holds `mutex`.
+        """
+        found = self.accumulator.windows_under_way(topic)
+        window_ms = self.accumulator.window_ms
+        if window_ms is not None:
+            found.update(timestamp_ms // window_ms for name, timestamp_ms in self._blocked if name == topic)
+        return found
+
     def identify(self, timeout_ms: int = 60_000) -> int:
         """Return the producer id of the first batches, requesting it from the cluster; -1 if not idempotent.
 
@@ -168,14 +194,18 @@ class Producer:
             raise RecordTooLarge(topic, size_bytes, self.buffer_bytes, "buffer_bytes")
         _check_framable(timestamp_ms, headers)
         self._check_not_inside()
+        wait_ms = self.max_block_ms if max_block_ms is None else max_block_ms
         with self.mutex:
             self._check_usable()
+            is_promised = self.admission is None or self.admission.admit(timestamp_ms, wait_ms)
+            self._check_usable()  # the admission may have waited
             if self.accumulator.used_bytes + size_bytes > self.buffer_bytes:
-                wait_ms = self.max_block_ms if max_block_ms is None else max_block_ms
                 self._wait_for_room(topic, timestamp_ms, size_bytes, wait_ms)
             now_ms = self._clock.monotonic_ms()
             record = (timestamp_ms, key, value, headers)
             is_news = self.accumulator.add(topic, partition, record, size_bytes=size_bytes, now_ms=now_ms)
+            if self.admission is not None and not is_promised:
+                self.admission.took_unpromised()
             if self._thread is None:
                 self._start()
             is_news = is_news and self._sender.must_wake(now_ms)
@@ -217,7 +247,7 @@ class Producer:
     def let_go(self) -> None:
         """Close inherited descriptors, in the child of a fork: what is held here is the parent's to send. Takes no lock."""
         self._is_closed = True
-        self._sender.wake.close()
+        self._sender.wake.let_go()
 
     def _end(self) -> None:
         with self._lock:

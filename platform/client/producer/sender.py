@@ -289,7 +289,8 @@ class Sender:
 
     def _sleep(self, wait_ms: int) -> set[int]:
         poll = select.poll()
-        poll.register(self.wake.fileno(), select.POLLIN)
+        if self.wake.fileno() >= 0:  # a callback on this thread may have closed the producer
+            poll.register(self.wake.fileno(), select.POLLIN)
         for leader in self._flights:
             if leader.fileno() >= 0:
                 poll.register(leader.fileno(), select.POLLIN)

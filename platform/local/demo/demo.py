@@ -92,7 +92,7 @@ class Demo:
         """
         if self._log is not None and not self._log.is_file():
             raise DemoError(f"no log at {self._log}: LOG names a web server's access log in combined format")
-        self._refuse_a_taken_frontend_port()
+        self._refuse_what_lacks()
         with Interrupts(self._say) as interrupts:
             started_here = control.state(self._layout) is None
             self._say("platform: starting" if started_here else "platform: the running one is used")
@@ -118,14 +118,15 @@ class Demo:
         control.down(self._layout)
         self._say("platform: stopped, nothing that this demo started is left running")
 
-    def _refuse_a_taken_frontend_port(self) -> None:
-        """Raise if the sample frontend's port is in use. It is not in the process table: the frontend runs for a demo only."""
-        if self._log is not None:
-            return
-        faults = preflight.port_faults({self._layout.port(preflight.FRONTEND_PORT): "the sample frontend"})
-        if control.state(self._layout) is None:
-            environment = {**os.environ, **self._layout.environment()}
-            faults = preflight.platform_faults(self._layout.home, self._layout.port_shift, environment) + faults
+    def _refuse_what_lacks(self) -> None:
+        """Raise with everything that the platform lacks, before anything is said or started.
+
+        The sample frontend's port is not in the process table, because the frontend runs for a demo only.
+        """
+        environment = {**os.environ, **self._layout.environment()}
+        faults = preflight.platform_faults(self._layout.home, self._layout.port_shift, environment)
+        if self._log is None:
+            faults += preflight.port_faults({self._layout.port(preflight.FRONTEND_PORT): "the sample frontend"})
         if faults:
             raise DemoError(preflight.in_lines(faults))
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...audit.model.windows import in_words
+
 Windows = Mapping[int, Mapping[str, Any]]
 """By `window_start_ms`."""
 KINDS = ("missing", "altered", "doubled")
@@ -30,15 +32,21 @@ class Expected:
         return next(VERDICT[kind] for kind in KINDS if getattr(self, kind))
 
     def in_words(self) -> str:
-        parts = [f"{kind} {_offsets(getattr(self, kind))}" for kind in KINDS if getattr(self, kind)]
-        return f"{self.verdict} at {self.tier}, partition {self.partition}: {', '.join(parts)}"
+        parts = [self._of(kind, getattr(self, kind)) for kind in KINDS if getattr(self, kind)]
+        return f"{self.verdict} at {self.tier}: {'; '.join(parts)}"
+
+    def _of(self, kind: str, numbers: tuple[int, ...]) -> str:
+        count, name = len(numbers), "offset" if self.by == "offset" else "sequence number"
+        if count > 1:
+            name += "s"
+        return f"{count} record{'s' * (count > 1)} {kind}: partition {self.partition}, {name} {_offsets(numbers)}"
 
 
 def unlike(expected: Expected, found: Windows) -> list[str]:
     """Return how what the audit tells differs from what it has to tell; empty if it is told right."""
     window = found.get(expected.window_start_ms)
     if window is None:
-        return [f"the audit does not know window {expected.window_start_ms}"]
+        return [f"the audit does not know window {in_words(expected.window_start_ms)} UTC"]
     faults: list[str] = []
     if window["verdict"] != expected.verdict:
         faults.append(f"the verdict is {window['verdict']} ({window['reason']})")
@@ -54,9 +62,10 @@ def unlike(expected: Expected, found: Windows) -> list[str]:
     for place in sorted(told.keys() | due.keys()):
         if told.get(place) != due.get(place):
             tier, partition, kind = place
-            faults.append(f"{kind} at {tier}-{partition}: {_offsets(told.get(place, ()))}, not {_offsets(due.get(place, ()))}")
+            seen, wanted = _offsets(told.get(place, ())), _offsets(due.get(place, ()))
+            faults.append(f"{kind} at {tier}, partition {partition}: {expected.by} {seen}, not {wanted}")
     faults += [
-        f"window {start} is {other['verdict']} ({other['reason']})"
+        f"window {in_words(start)} UTC is {other['verdict']} ({other['reason']})"
         for start, other in sorted(found.items())
         if start != expected.window_start_ms and other["verdict"] != "COMPLETE"
     ]

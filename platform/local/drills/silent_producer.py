@@ -1,8 +1,10 @@
-"""The application of `headrace audit drill silence`: logs events, waits for a line on its standard input, then seals.
+"""The application of `headrace audit drill silence`: logs events, keeps the last one in memory, waits for a line on
+its standard input, then sends it and seals.
 
 usage: python -m headrace.local.drills.silent_producer TOPIC EVENT_COUNT EVENT_TIME_MS
 
-Prints `logged INSTANCE` once every event is acknowledged. At a line on its standard input it seals its windows and ends.
+Prints `logged INSTANCE` once all events but the last are acknowledged. At a line on its standard input it seals its windows and
+ends.
 """
 
 import sys
@@ -11,12 +13,15 @@ from ...runtime import logs
 from ...runtime.layout import Layout
 from ...sdk import ACCESS_LOG_SCHEMA, EventLogger
 
+HELD_MS = 600_000
+"""How long the last event waits in memory for others, unless the logger is closed."""
+
 
 def main(topic: str, event_count: int, event_time_ms: int) -> None:
     """Log `event_count` events with one event time, and wait."""
     logs.configure("held-back", "WARNING")
     layout = Layout.from_environment()
-    # Old events move no window to its end. So without this producer's seal the audit cannot know whether more events follow.
+    # The audit has acknowledged that this producer may hold events of the window. It does until the last one is told of.
     with EventLogger(
         topic,
         ACCESS_LOG_SCHEMA,
@@ -25,11 +30,14 @@ def main(topic: str, event_count: int, event_time_ms: int) -> None:
         application="drill-silence",
         lateness_ms=None,
         start_timeout_ms=30_000,
+        linger_ms=HELD_MS,
+        delivery_timeout_ms=2 * HELD_MS,
     ) as logger:
         for number in range(event_count):
             event = {"client_ip": "127.0.0.1", "method": "GET", "path": f"/drill/{number}", "status": 200}
+            if number == event_count - 1:
+                logger.flush()
             logger.log(event, event_time_ms=event_time_ms)
-        logger.flush()
         sys.stdout.write(f"logged {logger.instance}\n")
         sys.stdout.flush()
         sys.stdin.readline()

@@ -18,6 +18,7 @@ from ..clock import SystemClock
 from ..http_access import CHALLENGE, UNAUTHORIZED, BearerToken, is_open
 from ..logs import get_logger
 from ..rate_limited_log import RateLimitedLog
+from ..serving.request_rules import NO_PAGE, POLICY, SAFETY, allowed_hosts, why_refused
 from .listening import AddressInUse
 
 log = get_logger(__name__)
@@ -27,7 +28,9 @@ REQUEST_BYTES = 8 * 1024
 DEADLINE_MS = 5_000
 LOOK_EVERY_MS = 500
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 431: "Header Fields Too Large"}
+_REASONS |= {403: "Forbidden", 415: "Unsupported Media Type", 421: "Misdirected Request"}
 _REASONS |= {401: "Unauthorized", 500: "Internal Server Error", 503: "Service Unavailable"}
+_SAFETY = "".join(f"{name}: {value}\r\n" for name, value in (*SAFETY, (POLICY, NO_PAGE)))
 
 
 class Page(NamedTuple):
@@ -71,6 +74,7 @@ class HttpServer:
         self._setting_names = host_setting, port_setting
         self._token = None if token_file is None else BearerToken(token_file)
         self._host, self._wanted_port, self._pages = host, port, pages
+        self._allowed = allowed_hosts(os.environ, host)
         self._selector = selectors.DefaultSelector()
         self._connections: dict[int, _Connection] = {}
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -178,9 +182,16 @@ class HttpServer:
         if len(words) != 3 or not words[2].startswith("HTTP/"):
             return _response(_text(400, "this is no HTTP request"), "GET")
         method, path = words[0], words[1].partition("?")[0]
+        refused = why_refused(method, lambda name: _values(request, name), self._allowed)
+        if refused is not None:
+            return _response(_text(*refused), method)
         if method not in ("GET", "HEAD"):
             return _response(_text(405, "GET and HEAD are answered"), method)
-        if self._token is not None and not is_open(path) and not self._token.admits(_authorization(request)):
+        if (
+            self._token is not None
+            and not is_open(path)
+            and not self._token.admits(next(iter(_values(request, "authorization")), None))
+        ):
             return _response(_text(401, UNAUTHORIZED), method, f"WWW-Authenticate: {CHALLENGE}\r\n")
         page = self._pages.get(path)
         if page is None:
@@ -196,17 +207,15 @@ def _text(status: int, words: str) -> Page:
     return Page(status, "text/plain; charset=utf-8", f"{words}\n".encode())
 
 
-def _authorization(request: bytes) -> str | None:
-    for line in request.split(b"\n")[1:]:
-        name, _, value = line.partition(b":")
-        if name.strip().lower() == b"authorization":
-            return value.strip().decode("latin-1")
-    return None
+def _values(request: bytes, wanted: str) -> list[str]:
+    """Return the values of a header, by its name in lower case."""
+    pairs = (line.partition(b":") for line in request.split(b"\n")[1:])
+    return [value.strip().decode("latin-1") for name, _, value in pairs if name.strip().lower() == wanted.encode()]
 
 
 def _response(page: Page, method: str, more: str = "") -> bytes:
     head = (
         f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\nContent-Type: {page.content_type}\r\n{more}"
-        f"Content-Length: {len(page.body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n"
+        f"Content-Length: {len(page.body)}\r\nCache-Control: no-store\r\n{_SAFETY}Connection: close\r\n\r\n"
     )
     return head.encode("latin-1") + (b"" if method == "HEAD" else page.body)

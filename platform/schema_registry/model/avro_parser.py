@@ -4,6 +4,7 @@ Looks nothing up: the caller passes the referenced types. Source: the Avro 1.12 
 """
 
 import json
+import math
 import re
 from typing import Any
 
@@ -23,21 +24,29 @@ from .avro_types import (
     Union,
     namespace_of,
 )
-from .default_values import why_not_a_value
+from .default_values import DefaultValues
 from .self_contained import DEPTH_LIMIT, PRIMITIVES, full_name
 
 TEXT_LIMIT_BYTES = 1024 * 1024
+NAME_LIMIT = 512
+"""The longest full name, in characters. Every type below a namespace carries it in its own name."""
+ALIAS_LIMIT = 100
+"""The most aliases of one type or field."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FULL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
-def json_of(text: str) -> Any:
-    """Return the JSON in `text`. Raises `InvalidSchema`: not JSON, too long, too deep, a name twice in an object."""
+def json_of(text: str, *, is_stored: bool = False) -> Any:
+    """Return the JSON in `text`. Raises `InvalidSchema`: not JSON, too long, too deep, a name twice, a number too large.
+
+    `is_stored`: earlier versions stored numbers that are not finite as `Infinity`; so it is read back.
+    """
     if len(text.encode(errors="surrogatepass")) > TEXT_LIMIT_BYTES:
         raise InvalidSchema(f"the schema is longer than {TEXT_LIMIT_BYTES} bytes: split it with references", error_code=42209)
     try:
-        words = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
+        constant = float if is_stored else no_constant
+        words = json.loads(text, object_pairs_hook=_object, parse_constant=constant, parse_float=float if is_stored else finite)
     except RecursionError as error:
         raise InvalidSchema(f"the schema is nested deeper than {DEPTH_LIMIT} levels: flatten it") from error
     except ValueError as error:
@@ -51,13 +60,23 @@ def json_of(text: str) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     words = dict(pairs)
     if len(words) != len(pairs):
-        twice = next(name for name, _ in pairs if sum(other == name for other, _ in pairs) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise InvalidSchema(f"the name {twice!r} stands twice in one JSON object: keep one")
     return words
 
 
-def _no_constant(word: str) -> Any:
+def no_constant(word: str) -> Any:
+    """Refuse `NaN` and `Infinity`, which Python's JSON would take."""
     raise InvalidSchema(f"{word} is no JSON number: write the default as a string or leave it out")
+
+
+def finite(word: str) -> float:
+    """Return the number; refuse one that a double cannot hold, for it would be written back as `Infinity`."""
+    number = float(word)
+    if not math.isfinite(number):
+        raise InvalidSchema(f"{word[:40]} is too large for a double: write a smaller number, or leave it out")
+    return number
 
 
 class AvroParser:
@@ -65,6 +84,7 @@ class AvroParser:
 
     def __init__(self) -> None:
         self.named: dict[str, Named] = {}
+        self._defaults = DefaultValues()
 
     def parse(self, words: Any) -> AvroType:
         """Return the type that a schema's JSON declares. Raises `InvalidSchema`."""
@@ -78,7 +98,7 @@ class AvroParser:
         if isinstance(words, list):
             return self._union(words, namespace, path, depth)
         if not isinstance(words, dict):
-            raise _fault(path, f"{words!r} is no type: give a name, an object or a list")
+            raise _fault(path, f"{_cut(words)} is no type: give a name, an object or a list")
         kind = words.get("type")
         match kind:
             case "array":
@@ -103,12 +123,12 @@ class AvroParser:
     def _named_or_primitive(self, word: str, namespace: str, path: str) -> AvroType:
         if word in PRIMITIVES:
             return Primitive(kind=word)
-        full = full_name(word, namespace)
+        full = full_name(word, namespace) if len(word) <= NAME_LIMIT else word
         found = self.named.get(full)
         if found is None:
             raise _fault(
                 path,
-                f"the type {full!r} is not defined before it is used: define it, or add a reference to the subject that does",
+                f"the type {_cut(full)} is not defined before it is used: define it, or add a reference to the subject that does",
             )
         return found
 
@@ -140,15 +160,17 @@ class AvroParser:
         if not isinstance(listed, list):
             raise _fault(f"{path}/fields", f"{_cut(listed)} is no list of fields")
         fields: list[Field] = []
+        names: set[str] = set()
         for position, field_words in enumerate(listed):
             parsed = self._field(field_words, namespace_of(name), f"{path}/fields/{position}", depth)
-            if any(parsed.name == other.name for other in fields):
+            if parsed.name in names:
                 raise _fault(f"{path}/fields/{position}", f"record {name} has two fields {parsed.name!r}: keep one")
+            names.add(parsed.name)
             fields.append(parsed)
         record.fields = tuple(fields)
         # Only now are all types complete: a field's default may be a value of the record itself, in a map or an array.
         for position, one in enumerate(fields):
-            if one.has_default and (why := why_not_a_value(one.default, one.type)):
+            if one.has_default and (why := self._defaults.why_not_a_value(one.default, one.type)):
                 raise _fault(
                     f"{path}/fields/{position}/default", f"the default of field {one.name!r} does not fit its type: {why}"
                 )
@@ -159,15 +181,15 @@ class AvroParser:
             raise _fault(path, f"{_cut(words)} is no field: give an object with name and type")
         name = words.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _fault(path, f"{name!r} is no field's name: letters, digits and _ are, not beginning with a digit")
+            raise _fault(path, f"{_cut(name)} is no field's name: letters, digits and _ are, not beginning with a digit")
         order = words.get("order", "ascending")
         if order not in ("ascending", "descending", "ignore"):
-            raise _fault(path, f"order {order!r} of field {name!r} is none of ascending, descending, ignore")
+            raise _fault(path, f"order {_cut(order)} of field {name!r} is none of ascending, descending, ignore")
         return Field(
             name=name,
             type=self._type(_needed(words, "type", path), namespace, f"{path}/type", depth + 1),
             default=words.get("default", ABSENT),
-            aliases=_names(words, "aliases", _NAME, path),
+            aliases=_aliases(words, _NAME, path),
             order=order,
             doc=_doc(words, path),
             properties=_properties(words, {"name", "type", "default", "aliases", "order", "doc"}),
@@ -176,11 +198,12 @@ class AvroParser:
     def _enum(self, words: dict[str, Any], namespace: str, path: str) -> Enum:
         name, aliases = self._name(words, namespace, path)
         symbols = _names(words, "symbols", _NAME, path, is_needed=True)
-        if len(set(symbols)) != len(symbols):
+        distinct = frozenset(symbols)
+        if len(distinct) != len(symbols):
             raise _fault(f"{path}/symbols", f"enum {name} has a symbol twice: keep one")
         default = words.get("default")
-        if default is not None and default not in symbols:
-            raise _fault(f"{path}/default", f"the default {default!r} of enum {name} is none of its symbols")
+        if default is not None and (not isinstance(default, str) or default not in distinct):
+            raise _fault(f"{path}/default", f"the default {_cut(default)} of enum {name} is none of its symbols")
         enum = Enum(
             name=name,
             symbols=symbols,
@@ -211,15 +234,19 @@ class AvroParser:
         """Return a named type's full name and its aliases' full names; refuse a name that is in use."""
         name, own = words.get("name"), words.get("namespace", namespace)
         if not isinstance(name, str) or not _FULL_NAME.fullmatch(name):
-            raise _fault(path, f"{name!r} is no {words['type']}'s name: letters, digits and _ are, with dots between parts")
+            raise _fault(path, f"{_cut(name)} is no {words['type']}'s name: letters, digits and _ are, with dots between parts")
         if not isinstance(own, str) or (own and not _FULL_NAME.fullmatch(own)):
-            raise _fault(path, f"{own!r} is no namespace: parts of letters, digits and _ with dots between")
+            raise _fault(path, f"{_cut(own)} is no namespace: parts of letters, digits and _ with dots between")
+        if len(name) + len(own) >= NAME_LIMIT:
+            raise _fault(
+                path, f"the name {_cut(name)} in namespace {_cut(own)} is longer than {NAME_LIMIT} characters: shorten it"
+            )
         full = full_name(name, own)
         if full in PRIMITIVES:
             raise _fault(path, f"{full!r} is the name of a primitive type: choose another")
         if full in self.named:
             raise _fault(path, f"the name {full!r} is defined twice: define it once and use its name afterwards")
-        aliases = _names(words, "aliases", _FULL_NAME, path)
+        aliases = _aliases(words, _FULL_NAME, path)
         return full, tuple(full_name(alias, namespace_of(full)) for alias in aliases)
 
 
@@ -235,8 +262,17 @@ def _names(words: dict[str, Any], name: str, form: re.Pattern[str], path: str, *
         raise _fault(f"{path}/{name}", f"{_cut(listed)} is no list of names")
     for one in listed:
         if not isinstance(one, str) or not form.fullmatch(one):
-            raise _fault(f"{path}/{name}", f"{one!r} is no name: letters, digits and _ are, not beginning with a digit")
+            raise _fault(f"{path}/{name}", f"{_cut(one)} is no name: letters, digits and _ are, not beginning with a digit")
     return tuple(listed)
+
+
+def _aliases(words: dict[str, Any], form: re.Pattern[str], path: str) -> tuple[str, ...]:
+    aliases = _names(words, "aliases", form, path)
+    if len(aliases) > ALIAS_LIMIT or any(len(alias) > NAME_LIMIT for alias in aliases):
+        raise _fault(
+            f"{path}/aliases", f"more than {ALIAS_LIMIT} aliases, or one longer than {NAME_LIMIT} characters: remove some"
+        )
+    return aliases
 
 
 def _doc(words: dict[str, Any], path: str) -> str | None:

@@ -3,9 +3,12 @@
 Knows nothing of JSON text, of the registry or of data. Source: the Avro 1.12 specification, "Schema Declaration".
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+MOST_WORDS = 20
+"""So many of a list stand in a message."""
 Properties = tuple[tuple[str, Any], ...]
 """Attributes to which Avro gives no meaning on this type, in the order of the text; `logicalType` is among them."""
 
@@ -123,5 +126,11 @@ def word_for(avro_type: AvroType) -> str:
     if isinstance(avro_type, Fixed | Enum | Record):
         return f"{avro_type.kind} {avro_type.name}"
     if isinstance(avro_type, Union):
-        return "union [" + ", ".join(word_for(branch) for branch in avro_type.branches) + "]"
+        return f"union [{first_words([word_for(branch) for branch in avro_type.branches[: MOST_WORDS + 1]], avro_type.branches)}]"
     return avro_type.kind
+
+
+def first_words(words: Sequence[str], of: Sequence[object] | None = None) -> str:
+    """Return the first words for a message, and how many are left out (of as many as `of` has)."""
+    count = len(words if of is None else of)
+    return ", ".join(words[:MOST_WORDS]) + (f" and {count - MOST_WORDS} more" if count > MOST_WORDS else "")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..errors import InvalidSchema
+from .avro_parser import finite, no_constant
 from .reference import Reference
 
 AVRO = "AVRO"
@@ -33,7 +34,7 @@ def opaque_schema(text: str, references: Sequence[Reference], schema_type: str, 
     """Return the schema. Raises InvalidSchema for a JSON Schema that is no JSON object or boolean; a .proto is not read."""
     if schema_type == "JSON":
         try:
-            words = json.loads(text)
+            words = json.loads(text, parse_constant=no_constant, parse_float=finite)
         except (ValueError, RecursionError) as error:
             raise InvalidSchema(f"the JSON Schema is no JSON: {error}") from error
         if not isinstance(words, dict | bool):

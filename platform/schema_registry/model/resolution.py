@@ -22,6 +22,7 @@ from .avro_types import (
     Primitive,
     Record,
     Union,
+    first_words,
     logical_type,
     short_name,
     word_for,
@@ -40,7 +41,8 @@ INCOMPATIBILITY_LIMIT = 100
 """The most incompatibilities that one check returns: two large unrelated schemas must not give an endless list."""
 
 COMPARISON_LIMIT = 1_000_000
-"""The most pairs of types in one check, some seconds' work: unions of thousands are refused rather than compared."""
+"""The most steps (pairs of types, fields, symbols) of one check, some seconds' work: unions of thousands are refused rather than
+compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class ReadablePairs:
     def __init__(self, reader: AvroType, writer: AvroType) -> None:
         self._readable: dict[tuple[int, int], bool] = {}
         self._pairs: list[tuple[AvroType, AvroType]] = []
-        self._asked = 0
+        self.steps = 0
         self.holds(reader, writer)
         is_changed = True
         while is_changed:
@@ -89,11 +91,7 @@ class ReadablePairs:
 
     def holds(self, reader: AvroType, writer: AvroType) -> bool:
         """Return what is known of a pair. A new pair is added and counts as readable until a rule removes it."""
-        self._asked += 1
-        if self._asked > COMPARISON_LIMIT:
-            raise InvalidSchema(
-                f"comparing the two schemas takes more than {COMPARISON_LIMIT} steps: make them smaller", error_code=42209
-            )
+        self._spend(1)
         if isinstance(reader, Record) and isinstance(writer, Record) and not _names_match(reader, writer):
             # Decided at once, so it is not stored: two large unions have very many such pairs.
             return False
@@ -103,6 +101,13 @@ class ReadablePairs:
             self._pairs.append((reader, writer))
         return self._readable[key]
 
+    def _spend(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > COMPARISON_LIMIT:
+            raise InvalidSchema(
+                f"comparing the two schemas takes more than {COMPARISON_LIMIT} steps: make them smaller", error_code=42209
+            )
+
     def _keeps_the_rules(self, reader: AvroType, writer: AvroType) -> bool:
         # Lists, not generators: every pair below must be added, even if the result is known already.
         match reader, writer:
@@ -111,6 +116,7 @@ class ReadablePairs:
             case Union(), _:
                 return any([self.holds(branch, writer) for branch in reader.branches])
             case Record(), Record():
+                self._spend(len(reader.fields) + len(writer.fields))
                 pairs = [(field.type, written.type) for field, written in _field_pairs(reader, writer) if written is not None]
                 has_all = all(written is not None or field.has_default for field, written in _field_pairs(reader, writer))
                 return all([self.holds(*pair) for pair in pairs]) and has_all and _names_match(reader, writer)
@@ -119,6 +125,7 @@ class ReadablePairs:
             case Map(), Map():
                 return self.holds(reader.values, writer.values)
             case _:
+                self._spend(_size(reader) + _size(writer))
                 return not list(_leaf_faults(reader, writer, ""))
 
 
@@ -192,9 +199,10 @@ def _leaf_faults(reader: AvroType, writer: AvroType, path: str) -> Iterator[Inco
     match reader, writer:
         case Enum(), Enum():
             yield from _name_faults(reader, writer, path)
-            missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+            known = frozenset(reader.symbols)
+            missing = [symbol for symbol in writer.symbols if symbol not in known]
             if missing and reader.default is None:
-                why = f"the reader's enum {reader.name} lacks {', '.join(missing)} and has no default"
+                why = f"the reader's enum {reader.name} lacks {first_words(missing)} and has no default"
                 yield _fault(f"{path}/symbols", "MISSING_ENUM_SYMBOLS", why)
         case Fixed(), Fixed():
             yield from _name_faults(reader, writer, path)
@@ -208,6 +216,11 @@ def _leaf_faults(reader: AvroType, writer: AvroType, path: str) -> Iterator[Inco
             return
         case _:
             yield _fault(path, "TYPE_MISMATCH", f"{word_for(reader)} cannot read {word_for(writer)}")
+
+
+def _size(avro_type: AvroType) -> int:
+    """Return how much a comparison of this type alone looks at."""
+    return len(avro_type.properties) + (len(avro_type.symbols) if isinstance(avro_type, Enum) else 0)
 
 
 def _field_pairs(reader: Record, writer: Record) -> list[tuple[Field, Field | None]]:

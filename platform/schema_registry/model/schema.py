@@ -48,22 +48,30 @@ class Schema:
 
 
 def parse_schema(
-    text: str, references: Sequence[Reference] = (), referenced: Sequence[str] = (), *, is_normalized: bool = False
+    text: str,
+    references: Sequence[Reference] = (),
+    referenced: Sequence[str] = (),
+    *,
+    is_normalized: bool = False,
+    is_stored: bool = False,
 ) -> Schema:
     """Return the schema that `text` declares.
 
-    `referenced` holds the texts of all references, each after those that it needs. Raises `InvalidSchema` with the path.
+    `referenced` holds the texts of all references, each after those that it needs. `is_stored`: the text comes from the
+    topic, so numbers are taken that earlier versions stored. Raises `InvalidSchema` with the path.
     """
     try:
-        return _parsed(text, references, referenced, is_normalized)
+        return _parsed(text, references, referenced, is_normalized, is_stored)
     except RecursionError as error:
         raise InvalidSchema(f"the schema is nested deeper than {DEPTH_LIMIT} levels: flatten it") from error
 
 
-def _parsed(text: str, references: Sequence[Reference], referenced: Sequence[str], is_normalized: bool) -> Schema:
+def _parsed(
+    text: str, references: Sequence[Reference], referenced: Sequence[str], is_normalized: bool, is_stored: bool
+) -> Schema:
     parser = AvroParser()
     for one in referenced:
-        parser.parse(json_of(one))
+        parser.parse(json_of(one, is_stored=True))
     for reference in references:
         if reference.name not in parser.named:
             defined = ", ".join(sorted(parser.named)) or "nothing"
@@ -71,7 +79,7 @@ def _parsed(text: str, references: Sequence[Reference], referenced: Sequence[str
                 f"version {reference.version} of {reference.subject!r} does not define {reference.name!r}, it defines {defined}"
             )
     known = frozenset(parser.named)
-    avro_type = parser.parse(json_of(text))
+    avro_type = parser.parse(json_of(text, is_stored=is_stored))
     canonical = canonical_text(avro_type, known, is_normalized=is_normalized)
     try:
         canonical.encode()

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from anyio import CapacityLimiter
-
 from ...runtime import http_credentials
 from ..errors import RegistryError
 from . import refusals
@@ -18,7 +16,6 @@ FORWARDED = "X-Forwarded-By-Registry"
 """On a request that came from another registry: it is not sent on."""
 ANSWER_LIMIT_BYTES = 16 << 20
 RETRY_EVERY_S = 0.1
-WRITERS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +48,6 @@ class Forwarding:
         self._catch_up = catch_up
         self._within_ms = within_ms
         self._pause = threading.Event()
-        self._writers: CapacityLimiter | None = None
-
-    def writers(self) -> CapacityLimiter:
-        """Return what bounds the threads that wait for a leader: reads have others. Called on the event loop."""
-        if self._writers is None:
-            self._writers = CapacityLimiter(WRITERS)
-        return self._writers
 
     def answer(self, sent: Sent, act: Callable[[], object]) -> object:
         """Return what `act` returns, or the leader's `Forwarded` answer. Raises 50003, 50004 when the time is over."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ...client.connection.cluster import parse_bootstrap
 from ...runtime.http_access import HttpAccess
@@ -21,7 +22,7 @@ from .write_gate import OpenGate, ReadOnlyGate, WriteGate
 log = get_logger(__name__)
 
 CONCURRENT_REQUESTS = 512
-"""Connections beyond this are answered 503 at once."""
+"""Requests beyond this, at once, are answered 503."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,14 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
             # Longer than a dead leader's session, so that a client need not know of the change.
             forwarding = Forwarding(store.catch_up, within_ms=2 * settings.session_ms + settings.request_timeout_ms)
         app = application(SchemaRegistry(store, gate=gate), store, forwarding)
-        server = WebServer(app, listener, name="registry-http", most_requests=CONCURRENT_REQUESTS, access=settings.access)
+        server = WebServer(
+            app,
+            listener,
+            name="registry-http",
+            most_requests=CONCURRENT_REQUESTS,
+            access=settings.access,
+            own_names=[urlsplit(settings.advertised_url or "").hostname or ""],
+        )
         server.start()
         life.started("http", server.stop)
         log.info("registry_listens", host=settings.host, port=port, topic=settings.topic, bootstrap=settings.bootstrap)

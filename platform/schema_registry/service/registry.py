@@ -5,66 +5,34 @@ topic held when the write began, and is answered only after the reader has passe
 (`write_gate`). If two do, the topic's order decides, and the loser decides again (`RegistryState.apply`).
 """
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ..errors import IncompatibleSchema, InvalidSchema
-from ..model.compatibility import CompatibilityLevel, Version, breaches
+from ..model.compatibility import CompatibilityLevel
 from ..model.mode import Mode
-from ..model.opaque import AVRO, OpaqueSchema, opaque_schema
+from ..model.opaque import AVRO
 from ..model.reference import Reference
-from ..model.schema import Schema, parse_schema
 from . import mode_rules, refusals
 from .group_commit import GroupCommit, IdsOfGroup
 from .records import LevelRecord, ModeRecord, RegistryRecord, SchemaRecord, SubjectDeleted, VersionRemoved
-from .state import Content, RegistryState, StoredVersion
+from .state import RegistryState, StoredVersion
+from .stored_schemas import AnySchema, Compared, Store, StoredSchemas
 from .write_gate import OpenGate, WriteGate
 
 T = TypeVar("T")
-AnySchema = Schema | OpaqueSchema
 
 SUBJECT_LIMIT = 249
 """The longest subject, in characters: a topic's name and its suffix fit."""
 
 
-class Store(Protocol):
-    """The source of the state and the destination of records."""
-
-    @property
-    def state(self) -> RegistryState: ...
-
-    @property
-    def state_lock(self) -> threading.RLock: ...
-
-    def check_readable(self) -> None:
-        """Return if the state has held the whole topic once. Raises 50001 before that: half a state gives wrong answers."""
-        ...
-
-    def catch_up(self) -> None:
-        """Return when the state holds everything that the topic holds now. Raises a 500xx `RegistryError`."""
-        ...
-
-    def write(self, records: Sequence[RegistryRecord], epoch: int | None, /) -> str | None:
-        """Return None if all records were read back and applied, else why one was refused. Raises a 500xx `RegistryError`."""
-        ...
-
-
-class SchemaRegistry:
+class SchemaRegistry(StoredSchemas):
     """The registry's operations. Threads may share one."""
 
     def __init__(self, store: Store, *, gate: WriteGate | None = None, write_wait_ms: int = 15_000) -> None:
-        self._store = store
+        super().__init__(store)
         self._gate = gate or OpenGate()
         self._writes = GroupCommit(store, self._gate, wait_ms=write_wait_ms)
-
-    @contextmanager
-    def reading(self) -> Iterator[RegistryState]:
-        """Yield the state, which does not change while it is held."""
-        self._store.check_readable()
-        with self._store.state_lock:
-            yield self._store.state
 
     @property
     def gate(self) -> WriteGate:
@@ -76,25 +44,6 @@ class SchemaRegistry:
             return Mode.READONLY if self._gate.is_read_only else state.mode(subject)
 
     # --- schemas -------------------------------------------------------------------------------------------------------------
-
-    def parse(
-        self, text: str, references: Sequence[Reference], schema_type: str = AVRO, *, is_normalized: bool = False
-    ) -> AnySchema:
-        """Return the schema, with its references looked up. Raises `InvalidSchema`."""
-        with self.reading() as state:
-            texts = state.referenced(references)
-        if isinstance(texts, Reference):
-            raise InvalidSchema(
-                f"the reference {texts.name!r} leads to version {texts.version} of {texts.subject!r}, which is not there"
-            )
-        if schema_type != AVRO:
-            return opaque_schema(text, references, schema_type, is_normalized=is_normalized)
-        return parse_schema(text, references, texts, is_normalized=is_normalized)
-
-    def resolved(self, content: Content) -> str:
-        """Return a stored schema's text with its references written in full."""
-        schema = self.parse(*content)
-        return schema.self_contained if isinstance(schema, Schema) else schema.text
 
     def register(
         self,
@@ -118,6 +67,12 @@ class SchemaRegistry:
         found = self._asked_for(subject, schema, wanted_id, version)
         if found is not None:
             return found.schema_id
+        compared: dict[Compared, list[str]] = {}
+        with self.reading() as state:
+            level = state.level(subject)
+        if wanted_id is None and not is_import:
+            # The long part, before other writes have to wait for it. It is decided again only if the versions changed.
+            self.why_incompatible(subject, schema, level, known=compared)
 
         def decide(ids: IdsOfGroup) -> tuple[list[RegistryRecord], int]:
             found = self._asked_for(subject, schema, wanted_id, version)
@@ -131,7 +86,7 @@ class SchemaRegistry:
                 level = state.level(subject)
             if version is not None and version != number:
                 raise InvalidSchema(f"the next version of {subject!r} is {number}, not {version}: leave the version out")
-            reasons = self.why_incompatible(subject, schema, level)
+            reasons = self.why_incompatible(subject, schema, level, known=compared)
             if reasons:
                 raise IncompatibleSchema(
                     f"Schema being registered is incompatible with an earlier schema for subject '{subject}' under {level}: "
@@ -170,28 +125,6 @@ class SchemaRegistry:
         if wanted_id is not None:
             found = [one for one in found if one.schema_id == wanted_id and version in (None, one.version)]
         return found[-1] if found else None
-
-    def why_incompatible(
-        self, subject: str, schema: AnySchema, level: CompatibilityLevel, *, against: StoredVersion | None = None
-    ) -> list[str]:
-        """Return why the schema may not follow the subject's versions (or only `against`) under the level."""
-        if level is CompatibilityLevel.NONE:
-            return []
-        if not isinstance(schema, Schema):
-            raise refusals.only_none(subject, schema.schema_type, level)
-        with self.reading() as state:
-            compared = state.versions(subject) if against is None else [against]
-            if not level.is_transitive:
-                compared = compared[-1:]
-            contents = [(stored.version, state.content(stored.schema_id)) for stored in compared]
-        parsed = [(number, self.parse(*content)) for number, content in contents if content is not None]
-        others = [
-            f"version {number} is of type {old.content[2]}, and only NONE allows another one"
-            for number, old in parsed
-            if not isinstance(old, Schema)
-        ]
-        versions = [Version(version=number, type=old.type) for number, old in parsed if isinstance(old, Schema)]
-        return [*others, *(str(breach) for breach in breaches(schema.type, versions, level))]
 
     def version(self, subject: str, word: str | int, *, is_deleted_too: bool = False) -> StoredVersion:
         """Return one version: a number from 1, "-1" or "latest". Raises 40401, 40402, 42202."""

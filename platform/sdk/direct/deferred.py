@@ -69,6 +69,10 @@ class Deferred:
         """Return the lowest time of what is kept; None when nothing is."""
         return min((_time_of(item) for item in list(self.items)), default=None)
 
+    def times(self) -> list[int]:
+        """Return the times of the events that are kept."""
+        return [item.timestamp_ms for item in list(self.items) if isinstance(item, DeferredEvent)]
+
     def drain(self, settle: Callable[[Item], None], overflow: Callable[[int], None]) -> None:
         """Settle each item, oldest first; tell how many did not fit since the last time. An item leaves when it is settled."""
         if self._is_draining() or not (self.items or self._has_overflowed):

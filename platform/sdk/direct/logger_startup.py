@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from ...audit.model.messages import Hold
 from ...audit.publisher import ProducerReporter, ReportNotSent, see_to_audit_topic
 from ...client.connection.cluster import Cluster
 from ...client.errors import ClientError
@@ -50,6 +51,8 @@ class LoggerStartup:
         clock: Clock,
         report_every_ms: int,
         moved_past_ms: Callable[[], int | None],
+        holds: Callable[[], tuple[Hold, ...]],
+        on_reported: Callable[[bool], None],
         on_schema_id: Callable[[int], None],
         before_report: Callable[[], None],
     ) -> None:
@@ -64,12 +67,15 @@ class LoggerStartup:
         self._clock = clock
         self._report_every_ms = report_every_ms
         self._moved_past_ms = moved_past_ms
+        self._holds = holds
+        self._on_reported = on_reported
         self._on_schema_id = on_schema_id
         self._before_report = before_report
         self._backoff = Backoff(longest_ms=1_000)
         self._outages = Outages()
         self._throttle = EventThrottle(FAULT_EVERY_MS)
         self._stopping = threading.Event()
+        self._woken = threading.Event()
         self._finished = threading.Event()
         self._announced_ids: tuple[int, ...] | None = None
         self._setting_asks = 0
@@ -116,8 +122,13 @@ class LoggerStartup:
     def stop(self) -> None:
         """End the thread, from another one."""
         self._stopping.set()
+        self._woken.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def wake(self) -> None:
+        """Have the next report said now."""
+        self._woken.set()
 
     def _run(self) -> None:
         startup_steps = [self._see_audit_topic, self._check_topic_times, self._announce, self._take_schema_id]
@@ -136,7 +147,8 @@ class LoggerStartup:
             if self._announced_ids is not None:
                 self._report()
             wait_ms = self._backoff.wait_ms(attempt) if startup_steps else self._report_every_ms
-            self._stopping.wait(min(wait_ms, self._report_every_ms) / 1000)
+            self._woken.wait(min(wait_ms, self._report_every_ms) / 1000)
+            self._woken.clear()
             attempt += 1
 
     def _take(self, step: Callable[[], None]) -> bool:
@@ -165,6 +177,8 @@ class LoggerStartup:
 
     def _fails(self, what: str, error: HeadraceError) -> None:
         self._troubles[what] = error
+        if what == self._cluster_name:
+            self._on_reported(False)
         if self._outages.failed(what, self._clock.monotonic_ms()):
             log.warning("logger_waits", topic=self._topic, waits_for=what, reason=str(error), meanwhile="events are buffered")
 
@@ -204,20 +218,23 @@ class LoggerStartup:
     def _announce(self) -> None:
         self._producer.identify(STEP_TIMEOUT_MS)
         ids = self._producer.producer_ids
-        self._reporter.announce([self._topic], ids, moved_past_ms=self._moved_past_ms(), timeout_ms=STEP_TIMEOUT_MS)
-        self._announced_ids = ids
+        self._tell(ids)
+
+    def _tell(self, ids: tuple[int, ...]) -> None:
+        """Report what is held, and whatever else there is to say."""
+        past_ms, holds = self._moved_past_ms(), self._holds()
+        if ids == self._announced_ids:
+            self._reporter.beat(moved_past_ms=past_ms, holds=holds, timeout_ms=STEP_TIMEOUT_MS)
+        else:
+            # The first time; or the producer had to begin again under another id, and records under it are unaudited until then.
+            self._reporter.announce([self._topic], ids, moved_past_ms=past_ms, holds=holds, timeout_ms=STEP_TIMEOUT_MS)
+            self._announced_ids = ids
+        self._on_reported(True)
 
     def _report(self) -> None:
         try:
             self._before_report()
-            ids = self._producer.producer_ids
-            past_ms = self._moved_past_ms()
-            if ids == self._announced_ids:
-                self._reporter.beat(moved_past_ms=past_ms, timeout_ms=STEP_TIMEOUT_MS)
-            else:
-                # The producer had to begin again under another id: records under it are unaudited until this is said.
-                self._reporter.announce([self._topic], ids, moved_past_ms=past_ms, timeout_ms=STEP_TIMEOUT_MS)
-                self._announced_ids = ids
+            self._tell(self._producer.producer_ids)
             self._works(self._cluster_name)
         except ReportNotSent as error:
             self._fails(self._cluster_name, error)

@@ -2,7 +2,8 @@
 
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from ...client.errors import BufferFull, ProducerClosed, RecordTooLarge
@@ -43,6 +44,21 @@ class PreSchemaBuffer:
         """Return whether an event of so many bytes would be kept, or let through, at once."""
         size_bytes += RECORD_OVERHEAD_BYTES + envelope.SIZE
         return self.schema_id is not None or self.is_closed or self._size_bytes + size_bytes <= self._buffer_bytes
+
+    @contextmanager
+    def entering(self, timestamp_ms: int) -> Iterator[None]:
+        """Count an event that is about to be kept as under way."""
+        with self._lock:
+            self._windows[timestamp_ms // self._window_ms] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._leave(timestamp_ms)
+
+    def windows_under_way(self) -> dict[int, int]:
+        """Return the numbers of the windows with events here, each with about how many. Takes no lock."""
+        return dict(list(self._windows.items()))
 
     def first_ms(self) -> int | None:
         """Return the start of the first window that has events here; None when none has."""

@@ -1,5 +1,9 @@
-"""A registry's refusal of a logger's schema, in the words of who logs: what, where, why, what to do. Pure."""
+"""A registry's refusal of a logger's schema, in the words of who logs: what, where, why, what to do; and by what name an event is
+lost that was not taken. Pure.
+"""
 
+from ...audit.model.messages import DROPPED_UNPROMISED, SEND_FAILED
+from ...client.errors import BufferFull, RecordTooLarge, Unpromised
 from ...errors import HeadraceError
 from ...schema_registry.client import IncompatibleSchema, InvalidSchema
 
@@ -40,3 +44,16 @@ def _reason(error: HeadraceError) -> str:
     """Return the registry's own words, without the request that they answer."""
     asked, colon, said = str(error).partition(": ")
     return (said if colon and asked.startswith("POST ") else str(error)).rpartition(" (error ")[0] or str(error)
+
+
+def loss_name(error: HeadraceError) -> str:
+    """Return by what name an event is lost that was not taken."""
+    match error:
+        case BufferFull():
+            return "dropped_buffer_full"
+        case RecordTooLarge():
+            return "dropped_too_large"
+        case Unpromised():
+            return DROPPED_UNPROMISED
+        case _:
+            return SEND_FAILED

@@ -26,6 +26,8 @@ class DirectSettings:
     batch_bytes: int = 512 << 10
     delivery_timeout_ms: int = 120_000
     report_every_ms: int = 1_000
+    is_strict: bool = False
+    """Take no event of a window that the audit has not acknowledged as held."""
     schema_cache: Folder = DEFAULT
     """Where ids and schemas are kept for an outage of the registry; None: nowhere."""
     start_timeout_ms: int = 5_000

@@ -4,12 +4,20 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 
-from ...audit.model.messages import QUARANTINED, REFUSED, SEND_FAILED
+from ...audit.model.messages import QUARANTINED, REFUSED, SEND_FAILED, Hold
 from ...audit.model.windows import window_start_ms
 from ...audit.publisher import ProducerReporter
 from ...client.connection.cluster import Cluster
 from ...client.connection.control_plane import import_messages
-from ...client.errors import BufferFull, ClientError, FlushTimedOut, ProducerClosed, ProducerReentered, RecordTooLarge
+from ...client.errors import (
+    BufferFull,
+    ClientError,
+    FlushTimedOut,
+    ProducerClosed,
+    ProducerReentered,
+    RecordTooLarge,
+    Unpromised,
+)
 from ...client.producer.appender import TopicAppender
 from ...client.producer.delivery import Delivery, DeliveryEnd
 from ...client.producer.pending import RECORD_OVERHEAD_BYTES
@@ -22,9 +30,11 @@ from ...wire.quarantine_record import QuarantineRecord
 from ...wire.schema_id import frame
 from ..errors import LoggerClosed, NotSealed
 from ..transport import UNCERTAIN, Ledger, LoggerRun
+from . import refusals
 from .deferred import Deferred, DeferredEvent, DeferredLoss, Item
 from .logger_startup import LoggerStartup
 from .pre_schema_buffer import PreSchemaBuffer
+from .promises import Promises
 from .quarantine import RejectedEvents
 from .settings import DirectSettings
 
@@ -79,6 +89,17 @@ class DirectTransport:
         self._reporter = ProducerReporter(
             instance=run.instance, sender=self._side, only_between_ms=run.only_between_ms, clock=clock
         )
+        self._promises = Promises(
+            self._producer.mutex,
+            clock,
+            topic=run.topic,
+            window_ms=run.window_ms,
+            is_live=run.lateness_ms is not None,
+            only_between_ms=run.only_between_ms,
+            is_strict=settings.is_strict,
+            wake=lambda: self._startup.wake(),
+        )
+        self._producer.admission = self._promises
         self._quarantine = RejectedEvents(run.topic, self._side, self._count, clock)
         self._startup = LoggerStartup(
             topic=run.topic,
@@ -92,6 +113,8 @@ class DirectTransport:
             clock=clock,
             report_every_ms=settings.report_every_ms,
             moved_past_ms=self._moved_past_ms,
+            holds=self._held,
+            on_reported=self._promises.reported,
             on_schema_id=self._begin_sending,
             before_report=self._settle_deferred,
         )
@@ -115,7 +138,10 @@ class DirectTransport:
         settings = self._settings
         self._startup.start()
         try:
-            if not self._startup.await_up(settings.start_timeout_ms) and self._startup.trouble is None:
+            is_up = self._startup.await_up(settings.start_timeout_ms)
+            if not self._startup.is_announced:
+                self._promises.give_up_waiting()
+            if not is_up and self._startup.trouble is None:
                 log.warning(
                     "logger_not_up_yet",
                     topic=self._topic,
@@ -139,6 +165,9 @@ class DirectTransport:
             return self._early.has_room(size_bytes)
         return self._producer.accumulator.used_bytes + size_bytes + RECORD_OVERHEAD_BYTES <= self._settings.buffer_bytes
 
+    def must_wait(self, timestamp_ms: int) -> bool:
+        return self._promises.may_wait_for(timestamp_ms)
+
     def take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> str | None:
         append = self._append
         try:
@@ -153,8 +182,8 @@ class DirectTransport:
                 self._lose(timestamp_ms, "dropped_too_large")
                 return "dropped_too_large"
             return None if self._deferred.put(DeferredEvent(body, timestamp_ms, key)) else "dropped_buffer_full"
-        except (BufferFull, RecordTooLarge) as error:
-            name = "dropped_buffer_full" if isinstance(error, BufferFull) else "dropped_too_large"
+        except (BufferFull, RecordTooLarge, Unpromised) as error:
+            name = refusals.loss_name(error)
             log.debug("event_dropped", topic=self._topic, reason=str(error))
             self._lose(timestamp_ms, name)
             return name
@@ -227,15 +256,26 @@ class DirectTransport:
         quarantined = dropped.pop(QUARANTINED, 0)
         under_way = len(self._early) + self._producer.held_records + len(self._deferred)
         return Ledger(
-            taken=acknowledged + under_way, acknowledged=acknowledged, journaled=0, quarantined=quarantined, dropped=dropped
+            taken=acknowledged + under_way,
+            acknowledged=acknowledged,
+            journaled=0,
+            quarantined=quarantined,
+            dropped=dropped,
+            unpromised=self._promises.unpromised_count,
         )
 
     def _take_early(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> None:
         self._check_usable()
-        if self._early.is_owned():
+        if self._early.is_owned() or self._producer.is_owned():
             raise ProducerReentered("a signal handler or a finalizer interrupted the logger on its own thread")
-        if self._early.schema_id is None and self._early.keep(body, timestamp_ms, key, max_block_ms):
-            return
+        if self._early.schema_id is None:
+            # Counted as under way before the promise is asked for, so that it is not let go again.
+            with self._early.entering(timestamp_ms):
+                with self._producer.mutex:
+                    is_promised = self._promises.admit(timestamp_ms, max_block_ms)
+                if self._early.keep(body, timestamp_ms, key, max_block_ms):
+                    self._promises.unpromised_count += not is_promised
+                    return
         if self._append is None:
             raise self._closed()  # since it was asked
         self._append(body, timestamp_ms, key, max_block_ms)
@@ -249,7 +289,7 @@ class DirectTransport:
             if not self._early.is_closed:
                 self._append = append
 
-        self._early.let_go(schema_id, lambda body, timestamp_ms, key: append(body, timestamp_ms, key, 0), send_directly)
+        self._early.let_go(schema_id, lambda body, timestamp_ms, key: append(body, timestamp_ms, key, -1), send_directly)
 
     def _settle_deferred(self) -> None:
         """Put what was logged inside the logger where it belongs. Not from inside a lock."""
@@ -265,11 +305,23 @@ class DirectTransport:
             try:
                 self._take_early(*item, max_block_ms=0)
             except (ClientError, LoggerClosed) as error:
-                name = "dropped_buffer_full" if isinstance(error, BufferFull) else SEND_FAILED
-                self._count(self._topic, self._start_of(item.timestamp_ms), name, 1)
+                self._count(self._topic, self._start_of(item.timestamp_ms), refusals.loss_name(error), 1)
 
     def _start_of(self, timestamp_ms: int) -> int:
         return window_start_ms(timestamp_ms, self._run.window_ms)
+
+    def _held(self) -> tuple[Hold, ...]:
+        """Return where events may be under way of which no report up to the next one tells, and let no other in."""
+        window_ms = self._run.window_ms
+        quarantined = self._side.first_window_ms(self._quarantine.address)
+        with self._producer.mutex:
+            # In the order in which events move on, as below.
+            under_way = Counter(at // window_ms for at in self._deferred.times())
+            under_way.update(self._early.windows_under_way())
+            under_way.update(self._producer.windows_under_way(self._topic))
+            if quarantined is not None:
+                under_way[quarantined // window_ms] += 1
+            return self._promises.compose(under_way)
 
     def _moved_past_ms(self) -> int | None:
         """Return the border up to which every window is over: none of its events is under way, and no more are expected. None for

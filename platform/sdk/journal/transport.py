@@ -123,6 +123,9 @@ class JournalTransport:
         """Return True: a journal without room drops or waits as its settings say."""
         return True
 
+    def must_wait(self, timestamp_ms: int) -> bool:
+        return False
+
     def take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> str | None:
         """Return None once the event stands in the journal, else the name of the loss that was counted. Hot.
 

@@ -17,6 +17,7 @@ from headrace.runtime.clock import SystemClock
 from tests.support.audit_service import AuditService
 from tests.support.broker import BrokerProcess
 from tests.support.chromium import Chromium
+from tests.support.foreign_page import SIMPLE_REQUESTS, attack, foreign_page
 from tests.support.processes import eventually
 
 from .producers import AuditedApplication, W
@@ -174,3 +175,19 @@ def test_a_page_that_refreshes_keeps_the_focus_and_how_far_a_table_is_scrolled(s
     assert focused(browser).startswith("1970-01-01 00:00")
     browser.run("refresh()")
     assert focused(browser).startswith("1970-01-01 00:00")
+
+
+def test_a_page_of_another_origin_starts_no_recount_and_frames_no_page(service: AuditService, browser: Chromium) -> None:
+    url = service.url
+    with foreign_page() as foreign:
+        browser.open(f"http://localhost:{foreign}/")
+        sent = browser.run(attack(f"{url}/api/recount?tier=live&topic=clicks", "x"))
+        assert sent == len(SIMPLE_REQUESTS)
+        assert '"recount"' not in service.process.output()
+        frame = "const frame = document.createElement('iframe'); frame.onload = () => done(frame.contentDocument === null);"
+        frame += f" frame.src = '{url}/'; document.body.append(frame);"
+        assert browser.run(f"new Promise((done) => {{ {frame} }})")
+        assert any("frame-ancestors" in one or "X-Frame-Options" in one for one in browser.errors), browser.errors
+        browser.errors.clear()
+    service.post("/api/recount", tier="live", topic="clicks")
+    assert '"recount"' in service.process.output(), "a client of ours may, and the log says so"

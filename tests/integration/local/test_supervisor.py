@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,9 @@ def journal(layout: Layout) -> list[str]:
 def test_processes_start_in_order_and_stop_in_reverse(layout: Layout) -> None:
     assert control.up(layout, timeout_ms=20_000)
     assert not control.up(layout, timeout_ms=20_000), "a second `up` finds the first one's platform"
+    with pytest.raises(control.PlatformError, match=f"is running in {layout.home}"):
+        control.up(replace(layout, engine="kafka"), timeout_ms=20_000)
+    assert control.running(layout).is_ready, "the one that is running is left alone"
     assert control.down(layout)
     assert journal(layout) == ["start first", "start second", "stop second", "stop first"]
     assert control.state(layout) is None

@@ -5,6 +5,7 @@ What was taken is what the servers answered their own clients; what arrived is r
 """
 
 import http.client
+import json
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ from tests.support.live_side import LiveSide
 from tests.support.processes import Process, accepts, eventually, free_port
 
 SHOP = """
+import json
 import os
 from pathlib import Path
 
@@ -52,7 +54,7 @@ def web(environ, start_response):
 
 
 tasks = Celery("shop", broker="filesystem://")
-tasks.conf.broker_transport_options = {"data_folder_in": os.environ["SHOP_QUEUE"], "data_folder_out": os.environ["SHOP_QUEUE"]}
+tasks.conf.broker_transport_options = json.loads(os.environ["SHOP_QUEUE"])
 
 
 @tasks.task(name="click")
@@ -73,8 +75,10 @@ class Shop:
     def __init__(self, folder: Path, live: LiveSide, cluster: Cluster, journals: Path | None) -> None:
         self.topic = f"clicks-{uuid.uuid4().hex[:8]}"
         create_topic(cluster, self.topic, PARTITIONS, {})
-        self.queue = folder / "queue"
-        self.queue.mkdir()
+        self.control = folder / "control"
+        queue = folder / "queue"
+        queue.mkdir()
+        self.queue = {"data_folder_in": str(queue), "data_folder_out": str(queue), "control_folder": str(self.control)}
         self.done = folder / "done"
         """A byte for each task that was done."""
         self.done.touch()
@@ -84,7 +88,7 @@ class Shop:
         self._environment = {
             "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]),
             "SHOP_TOPIC": self.topic,
-            "SHOP_QUEUE": str(self.queue),
+            "SHOP_QUEUE": json.dumps(self.queue),
             "SHOP_DONE": str(self.done),
             "SHOP_BOOTSTRAP": live.bootstrap,
             "SHOP_REGISTRY": live.registry_url,
@@ -236,7 +240,7 @@ def test_celery_s_workers_go_on_with_a_logger_that_was_made_before_the_fork(shop
     words = ["--pool", "prefork", "--concurrency", "3", "--max-tasks-per-child", "25", "--loglevel", "WARNING"]
     server = shop.process("celery", "-A", "shop:tasks", "worker", *words, "--without-gossip", "--without-mingle")
     sender = Celery("sender", broker="filesystem://")
-    sender.conf.broker_transport_options = {"data_folder_in": str(shop.queue), "data_folder_out": str(shop.queue)}
+    sender.conf.broker_transport_options = shop.queue
     for number in range(TASKS):
         sender.send_task("click", [number])
     server.start()
@@ -247,3 +251,4 @@ def test_celery_s_workers_go_on_with_a_logger_that_was_made_before_the_fork(shop
     finally:
         server.kill()
     check(shop, cluster, set(range(TASKS)))
+    assert [*shop.control.glob("celery*.exchange")], "Celery's books lie where the test was started"

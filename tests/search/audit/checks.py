@@ -44,7 +44,8 @@ def _look(world: World) -> list[tuple[int, Verdict]]:
         seen.append((window, verdict))
         if verdict.kind in BALANCED and world.has_heard_all:
             truth = truth_of(world, window, only_read=True)
-            if truth.missing.total() or truth.altered.total():
+            is_held = truth.is_held and verdict.kind is not Kind.ACCEPTED
+            if truth.missing.total() or truth.altered.total() or is_held:
                 _fail(world, window, "in between", "not balanced", verdict, truth)
     return seen
 
@@ -77,6 +78,8 @@ def _at_the_end(world: World, books: TierReports, when: str, *, hidden: bool | N
         for later_ms in (0, LATER_MS):
             verdict = late[window] = world.judge(window, later_ms=later_ms, books=books)
             if verdict is None:
+                if truth.is_held:
+                    raise WrongVerdict(f"seed {world.seed}, window {window}, {when}: it is held, and does not exist\n{truth}")
                 continue
             if verdict.kind.is_final:
                 _exact(world, window, when, verdict, truth, is_hidden=is_hidden)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.audit.model.messages import ProducerReport, ProducerWindow, Renumbered, Retirement, SentRanges, Stretch
+from headrace.audit.model.messages import Hold, ProducerReport, ProducerWindow, Renumbered, Retirement, SentRanges, Stretch
 
 from .records import ACKNOWLEDGED, REFUSED, TOPIC, UNCERTAIN, WINDOW_MS, Batch, Numbers
 
@@ -42,6 +42,22 @@ class Run:
     unsent: ProducerReport | None = None
     """A report that was not acknowledged: it is said again word for word before any other."""
     last_heard: int = -1
+    holds: set[int] | None = None
+    """Windows that the next report says are held; None: an SDK that does not say."""
+    promised: dict[int, int] = field(default_factory=dict)
+    """Window of the last acknowledged holds → the report that says so."""
+    open: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Record that `log` took with a promise, and of whose end nothing stands on the audit topic → its window, and the report that
+    promised it.
+    """
+    heard_holds: set[int] = field(default_factory=set)
+    """As of the last report that arrived."""
+    _memory: list[tuple[int, list[int]]] = field(default_factory=list)
+    """Taken, and not ended: window, records."""
+    _ended: list[int] = field(default_factory=list)
+    """Records whose end the next report tells."""
+    _told_by: dict[int, tuple[list[int], set[int]]] = field(default_factory=dict)
+    """Report → records whose end it tells, what it says is held."""
     _pending: list[tuple[int, SentRanges]] = field(default_factory=list)
 
     @property
@@ -60,6 +76,8 @@ class Run:
         self._report()
         yield
         for _ in range(self.draw.randint(1, 5)):
+            if self.is_killed:
+                return
             if world.happens("drop", 0.3):
                 window = self._window()
                 self.losses.setdefault(window, Counter())[self.draw.choice(["dropped_buffer_full", "send_failed"])] += 1
@@ -71,6 +89,8 @@ class Run:
             if self.draw.random() < 0.5:
                 self._report(seals=world.happens("late", 0.5))
                 yield
+        if self.is_killed:
+            return
         if self.draw.random() < 0.3:
             self._report(seals=True)
             yield
@@ -85,6 +105,28 @@ class Run:
         if self.unsent is not None:
             yield
             self._report(must_arrive=True)
+
+    def _take(self, window: int, records: list[int]) -> Iterator[None]:
+        """Take events into memory: with a promise once the audit topic has acknowledged that their window is held."""
+        assert self.holds is not None
+        if window not in self.promised:
+            self.holds.add(window)
+            self._report()
+            yield
+        if window in self.promised:
+            self.open.update(dict.fromkeys(records, (window, self.promised[window])))
+        self._memory.append((window, records))
+        yield
+
+    def _let_go(self) -> set[int]:
+        """Return what the next report says is held: what is in memory, the current window by a clock that jumps, perhaps more."""
+        assert self.holds is not None
+        mine = {window for window, _ in self._memory} | self.holds
+        if self.between is None:
+            mine.add(self.draw.choice(self.world.windows))
+        self.holds = set()
+        self.promised = {window: at for window, at in self.promised.items() if window in mine}
+        return mine
 
     def _window(self) -> int:
         windows = self.world.windows
@@ -104,6 +146,13 @@ class Run:
         else:
             numbers = [self._numbers(partition, len(records))]
         batch = Batch(self, partition, window, records, numbers, ACKNOWLEDGED)
+        if self.holds is not None and self.is_known:
+            yield from self._take(window, records)
+            if self.draw.random() < 0.2:
+                self.is_killed = True  # with these in memory
+                return
+            if self.draw.random() < 0.3:
+                self._report(seals=True)  # by its clock; what is in memory stays held
         world.mentioned.add(window)
         if twin is None:
             while world.happens("renumber", 0.25) and len(batch.numbers) < 3:
@@ -113,19 +162,27 @@ class Run:
         if batch.end == REFUSED:
             # It is in no log, and the next batch takes its numbers: a loss by name.
             self.next_numbers[partition] = numbers[0].sequence
+            self._end(records)
             self.losses.setdefault(window, Counter())[REFUSED] += len(records)
             return
         self.batches.append(batch)
         yield
         if world.happens("unreported", 0.1) and twin is None and len(batch.numbers) == 1:
             batch.is_reported = False
+            self._end(records)
             return
+        self._end(records)
         last = batch.numbers[-1]
         stretch = (Stretch(last.sequence, len(records), last.crc),)
         ends = {name: stretch if batch.end == name else () for name in (ACKNOWLEDGED, UNCERTAIN)}
         self._pending.append((window, SentRanges(
             partition=partition, producer_id=last.producer_id, producer_epoch=last.epoch, **ends
         )))  # fmt: skip
+
+    def _end(self, records: list[int]) -> None:
+        """The next report tells what became of the records."""
+        self._memory = [one for one in self._memory if one[1] is not records]
+        self._ended += records
 
     def _numbers(self, partition: int, count: int) -> Numbers:
         first = self.next_numbers.get(partition, 0)
@@ -178,6 +235,9 @@ class Run:
         for window, sent in self._pending:
             windows.setdefault(window, []).append(sent)
         self._pending = []
+        held = None if self.holds is None else set() if self.is_closed else self._let_go()
+        self._told_by[self.sequence] = (self._ended, held or set())
+        self._ended = []
         report = ProducerReport(
             instance=self.instance,
             epoch=self.epoch,
@@ -188,6 +248,7 @@ class Run:
             topics=(TOPIC,),
             moved_past_ms=past,
             only_between_ms=self.between,
+            holds=None if held is None else tuple(Hold(at, at + WINDOW_MS) for at in sorted(held)),
             windows=tuple(
                 ProducerWindow(
                     topic=TOPIC,
@@ -216,9 +277,15 @@ class Run:
             # It arrived, and its acknowledgement did not.
         else:
             self.unsent = None
+            self.promised = dict.fromkeys(self._told_by[report.sequence][1], report.sequence)
             if report.sequence and not has_arrived and world.happens("vanished_report", 0.1):
                 return
         self.vanished.discard(report.sequence)
+        told, held = self._told_by[report.sequence]
+        for record in told:
+            self.open.pop(record, None)
+        if report.sequence >= self.last_heard:
+            self.heard_holds = held
         self.last_heard = max(self.last_heard, report.sequence)
         world.publish(report)
         if world.happens("restart", 0.2):

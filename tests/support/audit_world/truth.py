@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from .producers import Run
 from .records import ACKNOWLEDGED, Entry, Log
-from .world import World
+from .world import GROUP, World
 
 
 @dataclass
@@ -30,6 +30,8 @@ class Truth:
     """Whether some of it lay where the audit could not read in time."""
     is_double_to_be_seen: bool = False
     """Whether two copies of a record were read on live or, where it expired unread, are in the mirror's log."""
+    is_held: bool = False
+    """Whether the audit topic has a promise of records of which nothing tells what became of them."""
     by_a_person: bool = False
 
     @property
@@ -72,11 +74,26 @@ def _run(world: World, window: int, run: Run, truth: Truth) -> None:
     has_sealed = window in run.sealed and run.sealed[window] <= run.last_heard and not has_gap
     if run.between is not None and not run.between[0] <= window < run.between[1] and not _was_met(world, window, run):
         return
-    if run.is_retired:
+    if run.holds is not None:
+        _held(window, run, truth, has_gap=has_gap, has_sealed=has_sealed)
+    elif run.is_retired:
         truth.by_a_person |= not has_sealed
     elif has_gap or not has_sealed:
         truth.is_waiting = True
     elif not run.has_said_all:
+        truth.may_wait = True
+
+
+def _held(window: int, run: Run, truth: Truth, *, has_gap: bool, has_sealed: bool) -> None:
+    """What is true of a run that says what it holds: each record counts that `log` took with a promise that was heard."""
+    is_open = any(at == window and promised <= run.last_heard for at, promised in run.open.values())
+    truth.is_held |= is_open
+    is_held = window in run.heard_holds
+    if run.is_retired:
+        truth.by_a_person |= is_open or has_gap or is_held
+    elif has_gap or is_open:
+        truth.is_waiting = True
+    elif is_held or not has_sealed or not run.has_said_all:
         truth.may_wait = True
 
 
@@ -158,7 +175,9 @@ def _between(
             continue
         here, there = came.get(offset, []), went.get(offset, [])
         is_damaged = any(low <= offset < high for low, high, why in before.skipped if why == "corrupt")
-        if not log.has_told(offset):
+        # What is damaged on live, and of what the mirror has no copy, is known to nobody who did not say so.
+        is_unknown = is_damaged and not here and tier == GROUP and offset not in copied
+        if not log.has_told(offset) and not is_unknown:
             truth.is_told = False
         if here and not there:
             if any(low <= offset < high for low, high, why in log.skipped if why == "expired"):

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from functools import cache
 
+from headrace.audit.model import build_facts
 from headrace.audit.model.build_facts import topic_facts, window_facts
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import KnownDifference, ProducerReport, RangeReport, Report, Retirement, Skipped, Stretch
@@ -27,6 +28,10 @@ EARLY = "early"
 """A run logs before its announcement stands on the audit topic. Drawn by itself: a seed without it is as it was before."""
 
 
+MEMORY = "memory"
+"""Runs say what they hold, and are killed with events in memory; drawn as `EARLY` is."""
+
+
 class World:
     """What happens in one history. Each kind of fault is possible in it or is not."""
 
@@ -37,6 +42,8 @@ class World:
         self.faults = {name for name in FAULTS if self.random.random() < share}
         if random.Random(f"{EARLY} {seed}").random() < share:
             self.faults.add(EARLY)
+        if random.Random(f"{MEMORY} {seed}").random() < 0.3:
+            self.faults.add(MEMORY)
         self.partitions = list(range(self.random.randint(1, 2)))
         self.windows = [WINDOW_MS * at for at in range(self.random.randint(1, 3))]
         self.now_ms = 10_000_000
@@ -113,6 +120,11 @@ class World:
         if "replay" in self.faults:
             start = self.random.choice(self.windows)
             self.runs.append(Run(self, "host/replay", self.now_ms - 4_000, 760, between=(start, start + WINDOW_MS)))
+
+        if MEMORY in self.faults:
+            draw = random.Random(f"{MEMORY} {self.seed} runs")
+            for run in self.runs:
+                run.holds = set() if draw.random() < 0.8 else None
 
     def _deeds(self) -> list[Callable[[], None]]:
         deeds: list[Callable[[], None]] = [
@@ -319,7 +331,8 @@ class World:
         """Return the audit's verdict `later_ms` after the last word, the audit having listened all the time; None without one."""
         books = books or self.books
         book = books.book(TOPIC)
-        if window not in book.windows or not book.windows[window].is_mentioned:
+        is_mentioned = window in book.windows and book.windows[window].is_mentioned
+        if not is_mentioned and window not in build_facts.held_windows(books, TOPIC):
             return None
         heard_all_ms = None if self.heard_all_ms is None else self.heard_all_ms + later_ms
         return judged(books, TOPIC, window, heard_all_ms=heard_all_ms, now_ms=self.now_ms + later_ms)
@@ -333,7 +346,6 @@ def judged(books: TierReports, topic: str, window: int, *, heard_all_ms: int | N
         rules=_rules(frozenset(books.book(topic).logs)),
         heard_all_ms=heard_all_ms,
         listening_since_ms=0,
-        presumed_dead_ms=3_600_000,
     )
     return decide(facts, window_facts(books, topic, window), now_ms=now_ms)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.agent.process.agent import Agent
 from headrace.agent.process.pages import LATE_MS, Pages, metrics_of
 from headrace.agent.process.retirement import retire
 from headrace.agent.process.snapshot import Snapshot, SourceState, snapshot_of
@@ -48,6 +49,29 @@ def test_a_snapshot_says_how_far_each_source_is(world: World) -> None:
     assert (first.name, first.lag_ms, first.trouble) == ("journals/behind", 5_000, "journals/behind cannot be read")
     assert found.events == {"journals": {"truncated": 2}}
     json.dumps(found.words())
+
+
+def test_a_full_disk_is_shown_and_makes_an_agent_unready(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with world.running() as agent:
+        world.ship_all(agent)
+        monkeypatch.setattr("headrace.runtime.disk_room.LEAST_BYTES", 1 << 62)
+        found = snapshot_of(agent, START_MS)
+        assert not found.is_ready
+        assert "the disk is full" in str(found.reason)
+        assert any("the disk is full" in one for one in found.trouble)
+        monkeypatch.undo()
+        assert snapshot_of(agent, START_MS).is_ready
+
+
+def test_a_turn_that_was_cut_short_is_shown_at_once(world: World) -> None:
+    with world.running() as shipper:
+        world.ship_all(shipper)
+        shown = Agent(world.settings)
+        shown._last = snapshot_of(shipper, START_MS)
+        shown._show_fault("OSError: no space is left")
+    assert not shown._last.is_ready
+    assert shown._last.reason == "OSError: no space is left"
+    assert shown._last.trouble == ["OSError: no space is left"]
 
 
 def test_status_of_a_stopped_agent_comes_from_its_state(world: World) -> None:

@@ -1,21 +1,21 @@
-"""Empty stores of both kinds, and the audit service's parts on each, closed at the end of the test."""
+"""Empty stores of both kinds, of PostgreSQL in each version that can be had, and the audit service's parts on each."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.postgresql import PostgresqlServer
+from tests.support.postgresql import PostgresqlServer, PostgresqlServers, each_version
 from tests.unit.audit.service_parts import Service
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
+@pytest.fixture(params=["sqlite", *each_version()])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """What `--store` is given: an empty store, once of each kind."""
     if request.param == "sqlite":
         return str(tmp_path / "audit" / "books.sqlite")
-    server: PostgresqlServer = request.getfixturevalue("postgresql")
-    return server.new_database()
+    servers: PostgresqlServers = request.getfixturevalue("postgresql_servers")
+    return servers.of(request.param).new_database()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.audit.model.build_facts import topic_facts, window_facts
 from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import (
+    Hold,
     KnownDifference,
     ProducerReport,
     ProducerWindow,
@@ -30,7 +31,6 @@ from .no_journal import NoJournal
 W = 600_000
 TOPIC = "clicks"
 DEADLINE_MS = 20_000
-DEAD_MS = 3_600_000
 
 
 def crc_of(*identity: int) -> int:
@@ -89,12 +89,13 @@ class Story:
         ids: tuple[int, ...] = (7,),
         past_ms: int | None = None,
         between: tuple[int, int] | None = None,
+        holds: Mapping[int, int] | None = None,
         skip: int = 0,
         sequence: int | None = None,
     ) -> "Story":
         """`windows` (acknowledged), `uncertain`: window number → partition → more records; `sent`: as they stand.
 
-        `skip` reports get lost before this one.
+        `skip` reports get lost before this one. `holds`: window number → records under way; None: it does not say.
         """
         key = (instance, epoch)
         if sequence is None:
@@ -119,6 +120,7 @@ class Story:
             topics=(TOPIC,),
             moved_past_ms=past_ms,
             only_between_ms=between,
+            holds=None if holds is None else tuple(Hold(at * W, (at + 1) * W, count) for at, count in sorted(holds.items())),
             windows=tuple(
                 ProducerWindow(
                     topic=TOPIC,
@@ -276,6 +278,5 @@ class Story:
             rules=rules(self.tiers, self.books.book(TOPIC).logs, {"warehouse": 120_000}, DEADLINE_MS),
             heard_all_ms=self.now_ms if self.heard_ms is None else self.heard_ms,
             listening_since_ms=self.listening_since_ms,
-            presumed_dead_ms=DEAD_MS,
         )
         return decide(facts, window_facts(self.books, TOPIC, window * W), now_ms=self.now_ms)

@@ -1,10 +1,13 @@
 """Which engine a platform has, and what it starts then."""
 
+import fcntl
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.local import preflight
+from headrace.local import control, preflight
+from headrace.local.demo.demo import Demo, DemoError
 from headrace.local.kafka import jars
 from headrace.local.supervisor import process_table
 from headrace.runtime.layout import Layout, LayoutError
@@ -26,8 +29,44 @@ def test_a_home_keeps_its_engine(tmp_path: Path) -> None:
     assert Layout.from_environment({"HEADRACE_HOME": str(tmp_path)}).engine == "kafka"
     engine, faults = preflight.engine_faults(tmp_path, {"HEADRACE_ENGINE": "headrace"})
     assert engine == "headrace"
-    assert "of the engine kafka" in faults[0]
+    assert "holds the data of a platform with ENGINE=kafka" in faults[0]
+    assert "or use ENGINE=kafka" in faults[0]
     assert preflight.engine_faults(tmp_path, {}) == ("kafka", [])
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Path]:
+    """The home of a platform that is running, as far as its lock tells."""
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "run" / "supervisor.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield tmp_path
+
+
+@pytest.mark.parametrize(("there", "asked"), [("headrace", "kafka"), ("kafka", "headrace")])
+def test_a_running_platform_of_the_other_engine_is_not_used_and_the_remedy_is_named(
+    running: Path, there: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (running / "engine").write_text(f"{there}\n")
+    told = [f"ENGINE={there}", f"in {running} (HEADRACE_HOME)", f"ENGINE={asked}", "make down", "HEADRACE_HOME=", "PORT_SHIFT="]
+    settings = {"HEADRACE_HOME": str(running), "HEADRACE_ENGINE": asked}
+    layout = Layout.from_environment(settings)
+    quiet = Demo(layout, log=Path(__file__), topic="t", keep=False, say=print, show=print)
+    errors = []
+    for use in (lambda: control.up(layout), quiet.run):
+        with pytest.raises((control.PlatformError, DemoError)) as refused:
+            use()
+        errors.append(str(refused.value))
+    monkeypatch.setattr(preflight, "installing_faults", lambda environment: [])
+    errors += [fault for what in ("up", "demo") for fault in preflight.faults_before(what, {**settings, "LOG": "here"})]
+    assert len(errors) == 4
+    assert [[words for words in told if words not in error] for error in errors] == [[]] * 4
+
+
+def test_a_running_platform_of_the_engine_that_was_asked_for_is_used(running: Path) -> None:
+    (running / "engine").write_text("kafka\n")
+    for settings in ({}, {"HEADRACE_ENGINE": "kafka"}):
+        assert preflight.platform_faults(running, 0, {"PATH": "", **settings}) == []
 
 
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from headrace.runtime.service_manager import SOCKET
 from headrace.runtime.status import StatusFile
 
+NOT_TOLD = "service_manager_not_told"
+
 
 @pytest.fixture(params=["path", "abstract"])
 def manager(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
@@ -48,15 +50,30 @@ def test_each_state_is_told_once_with_its_reason_also_without_a_file(manager: so
     ]
 
 
-def test_a_manager_that_is_gone_or_does_not_read_stops_nobody(manager: socket.socket, tmp_path: Path) -> None:
+def test_a_manager_that_is_gone_or_does_not_read_stops_nobody(
+    manager: socket.socket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     status = StatusFile(tmp_path / "status.json")
     for number in range(2_000):  # more than its queue holds
         status.write("stalled", reason=str(number))
+    assert NOT_TOLD in caplog.text
+    assert 0 < len(heard(manager)) < 2_000
+    caplog.clear()
     manager.close()
     status.write("ready")
+    assert NOT_TOLD in caplog.text
     assert '"ready"' in (tmp_path / "status.json").read_text()
 
 
-def test_nothing_is_told_where_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("address", [None, ""])
+def test_where_nobody_listens_no_socket_is_made_and_nothing_is_logged(
+    address: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.delenv(SOCKET, raising=False)
+    if address is not None:
+        monkeypatch.setenv(SOCKET, address)
+    made: list[object] = []
+    monkeypatch.setattr("headrace.runtime.service_manager.socket.socket", lambda *words: made.append(words))
     StatusFile(None).write("ready")
+    assert made == []
+    assert NOT_TOLD not in caplog.text

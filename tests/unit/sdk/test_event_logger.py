@@ -218,9 +218,15 @@ def test_a_batch_is_told_as_the_log_holds_it(broker: ScriptedBroker, make: Make)
     }
 
 
+def hold(logger: EventLogger, timestamp_ms: int) -> None:
+    """Return once the audit topic has acknowledged that the logger may hold events of this time: the next one only sends."""
+    eventually(lambda: not direct(logger).must_wait(timestamp_ms), what="the promise")
+
+
 def test_a_batch_that_the_cluster_refuses_is_a_loss_of_that_name(broker: ScriptedBroker, make: Make) -> None:
     logger = make(report_every_ms=60_000)
     eventually(lambda: len(reports_of(broker)) == 2, what="the report after the start")
+    hold(logger, 1_500)
     broker.fail(PRODUCE, Fault(error_code=ErrorCode.POLICY_VIOLATION))
     logger.log({"page": "/"}, event_time_ms=1_500)
     with pytest.raises(DeliveryFailed):
@@ -232,6 +238,7 @@ def test_a_batch_that_the_cluster_refuses_is_a_loss_of_that_name(broker: Scripte
 def test_a_batch_without_a_response_is_told_as_uncertain(broker: ScriptedBroker, make: Make) -> None:
     logger = make(delivery_timeout_ms=150, report_every_ms=60_000)
     eventually(lambda: len(reports_of(broker)) == 2, what="the report after the start")
+    hold(logger, 1_500)
     broker.fail(PRODUCE, Fault(close_after=True), *[Fault(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)] * 100)
     logger.log({"page": "/"}, event_time_ms=1_500)
     with pytest.raises(DeliveryFailed):

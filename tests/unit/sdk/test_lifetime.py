@@ -126,6 +126,34 @@ def test_on_a_signal_loggers_are_closed_and_then_the_signal_does_what_it_did(
     assert ("KeyboardInterrupt" in done.stderr) == (number == signal.SIGINT)
 
 
+def test_a_pool_that_is_terminated_loses_nothing_that_its_children_took(
+    broker: ScriptedBroker, registry: ScriptedRegistry
+) -> None:
+    """Fault: `Pool.map` under `with Pool()` ends in SIGTERM: 1,800 of 2,100 were lost, and the window was COMPLETE."""
+    rest = """
+import multiprocessing
+def work(number):
+    return logger.log({"page": f"/child/{number}"}, event_time_ms=1)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert all(pool.map(work, range(50)))
+"""
+    done = run(program(broker, registry, rest))
+    assert done.returncode == 0, done.stderr
+    assert sum(event["page"].startswith("/child/") for _, event in events_of(broker)) == 50
+    assert set({report.instance: report.state for report in reports_of(broker)}.values()) == {"closed"}
+
+
+@pytest.mark.parametrize(("before", "warnings"), [("pass", 1), ("signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))", 0)])
+def test_the_first_logger_warns_once_where_sigterm_would_end_it_unsealed(
+    broker: ScriptedBroker, registry: ScriptedRegistry, before: str, warnings: int
+) -> None:
+    words = program(broker, registry, "").replace("logger = EventLogger(", f"{before}\nlogger = EventLogger(", 1)
+    made = words[words.index("logger = EventLogger(") : words.index("for number in")]
+    done = run(words + made.replace("logger =", "second ="))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("sigterm_ends_loggers_unsealed") == warnings
+
+
 def test_the_applications_own_handler_runs_after_the_close(broker: ScriptedBroker, registry: ScriptedRegistry) -> None:
     rest = """
 signal.signal(signal.SIGTERM, lambda number, frame: (print("mine", logger.ledger().acknowledged), os._exit(7)))

@@ -24,6 +24,9 @@ class Fields:
         self._words: dict[str, Any] = words
         self.where = where
 
+    def __contains__(self, name: str) -> bool:
+        return self._words.get(name) is not None
+
     def _wrong(self, name: str, expected: str) -> MalformedReport:
         found = repr(self._words[name])[:60] if name in self._words else "absent"
         return MalformedReport(f"{self.where}: {name} is {found}; expected {expected}")

@@ -6,9 +6,11 @@ from typing import Any
 
 from ..errors import MalformedReport
 from ..messages import (
+    MAX_HOLDS,
     MAX_STRETCHES,
     MAX_WINDOWS,
     SKIP_REASONS,
+    Hold,
     KnownDifference,
     ProducerReport,
     ProducerWindow,
@@ -21,7 +23,7 @@ from ..messages import (
     Skipped,
 )
 from ..tiers import AT_OFFLINE, GROUP_NAME, PRODUCER, READ_BACK, SINK
-from .fields import Fields, is_integer, stretches, whole
+from .fields import INT64_MAX, Fields, is_integer, stretches, whole
 from .writing import VERSION
 
 _MOST_PARTITION = (1 << 31) - 1
@@ -76,8 +78,22 @@ def _read_producer(reader: Fields) -> ProducerReport:
         topics=reader.texts("topics"),
         moved_past_ms=reader.optional_integer("moved_past_ms"),
         only_between_ms=reader.optional_pair("only_between_ms"),
+        holds=_read_holds(reader),
         windows=tuple(_read_producer_window(window) for window in windows),
     )
+
+
+def _read_holds(reader: Fields) -> tuple[Hold, ...] | None:
+    if "holds" not in reader:
+        return None
+    holds = []
+    for words in reader.lists("holds", most=MAX_HOLDS):
+        match words:
+            case [first, end, count] if is_integer(first, -INT64_MAX) and is_integer(end, first + 1) and is_integer(count, 0):
+                holds.append(Hold(first, end, count))
+            case _:
+                raise MalformedReport(f"{reader.where}.holds has {str(words)[:60]}; expected [from_ms, to_ms, records under way]")
+    return tuple(holds)
 
 
 def _read_producer_window(reader: Fields) -> ProducerWindow:

@@ -73,6 +73,8 @@ def _producer_words(report: ProducerReport) -> dict[str, Any]:
             for window in report.windows
         ],
     }
+    if report.holds is not None:
+        words["holds"] = [list(one) for one in report.holds]
     if report.only_between_ms is not None:
         words["only_between_ms"] = list(report.only_between_ms)
     return words

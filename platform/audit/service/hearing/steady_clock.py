@@ -21,6 +21,9 @@ class SteadyClock:
     def monotonic_ms(self) -> int:
         return self._clock.monotonic_ms()
 
+    def sleep(self, for_ms: int) -> None:
+        self._clock.sleep(for_ms)
+
     def not_before(self, at_ms: int) -> None:
         """Go on at `at_ms`, where it is not that late yet."""
         self._ahead_ms += max(0, at_ms - self.now_ms())

@@ -50,6 +50,9 @@ class Collector(ReadingThread):
         """Partition → where the audit topic ended when this thread first saw it: what stands below came while nobody listened."""
         self._cut: dict[int, int] = {}
         """Partition → where the audit topic begins now, where it was found to end before our position."""
+        self._has_heard = False
+        """Since this thread began: an outage is one that it has seen begin and end."""
+        self._away_since_ms: int | None = None
         self.failure = "has not reached the live cluster yet"
 
     def _read_once(self) -> None:
@@ -72,6 +75,8 @@ class Collector(ReadingThread):
         log.info("collecting")
 
     def _tell_failed(self, error: Exception, *, is_fault: bool) -> None:
+        if self._away_since_ms is None and self._has_heard:
+            self._away_since_ms = self._clock.now_ms()
         log.warning("not_collecting", reason=str(error), exc_info=is_fault)
 
     def _begin(self) -> None:
@@ -169,6 +174,9 @@ class Collector(ReadingThread):
             for partition, offset in next_offsets.items():
                 self._offsets[TopicPartition(AUDIT_TOPIC, partition)] = offset
         if is_at_end:
+            if self._away_since_ms is not None:
+                self._ledger.topic_was_away(self._away_since_ms, asked_ms)
+            self._away_since_ms, self._has_heard = None, True
             self._ledger.heard_all(asked_ms, self._at())
 
     def _at(self) -> dict[int, int]:

@@ -1,6 +1,6 @@
 """The one owner of the books: every reader, the collector, the judge and every question go through here, one at a time."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -13,10 +13,11 @@ from ...model.codec import decode
 from ...model.errors import MalformedReport
 from ...model.facts import TopicFacts
 from ...model.messages import KnownDifference, ProducerReport, ProducerWindow, RangeReport, Report, Retirement
+from ...model.news import News
 from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
-from ...model.tier_reports import LogKey, News, Outcome, TierReports
-from ...model.tiers import LIVE
+from ...model.tier_reports import LogKey, Outcome, TierReports
+from ...model.tiers import LIVE, PRODUCER
 from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
 from .journal import widened
@@ -103,7 +104,7 @@ class Ledger(LogBooks):
                 self._take_reports([], next_offsets)
                 self.notes.note_reports_lost()
                 for topic in note_unheard(self._database, live_ends, heard_to):
-                    self._books.news.setdefault(topic, News()).add_span(None)
+                    self._books.all_is_news(topic)
             self._collected |= next_offsets
 
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
@@ -210,7 +211,6 @@ class Ledger(LogBooks):
                 rules=self.settings.rules(topic, set(book.logs)),
                 heard_all_ms=self._heard_all_ms,
                 listening_since_ms=self._listening_since_ms,
-                presumed_dead_ms=self.settings.presumed_dead_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self._database, topic),
                 quarantine_gone_ms=gone_ms(self._database, topic),
@@ -219,6 +219,8 @@ class Ledger(LogBooks):
 
     def settle(self, topic: str, window_start_ms: int) -> None:
         """Write the pieces of a decided window as one each; the caller is inside `judging`."""
+        if window_start_ms not in self.book(topic).windows:
+            return  # nobody mentioned it, and a run held it
         where, key = "WHERE topic = ? AND window_start_ms = ?", (topic, window_start_ms)
         pieces = self._database.rows(f"SELECT tier, partition, count(*) FROM found {where} GROUP BY tier, partition", key)
         window = self.book(topic).windows[window_start_ms]
@@ -280,7 +282,7 @@ class Ledger(LogBooks):
                     if (run.has_said_all and (run.closed_ms or 0) <= closed_by_ms)
                     or (run.retired is not None and run.retired.heard_ms <= retired_by_ms)
                 ),
-                key=lambda key: key.epoch,
+                key=lambda key: (key.epoch, key.instance),
             )
 
     def forget_runs(self, keys: Iterable[RunKey]) -> int:
@@ -341,8 +343,24 @@ class Ledger(LogBooks):
                     "lost_reports": sum(end - start for start, end in run.gaps),
                     "retired": None if run.retired is None else {"by": run.retired.by, "reason": run.retired.reason},
                 }
-                for run in sorted(going, key=lambda run: run.heard_ms)
+                for run in sorted(going, key=lambda run: (run.heard_ms, run.key))
             ]
+
+    def silent_runs(self, question: Callable[[Iterable[Run], int, int], list[T]]) -> list[T]:
+        """Return the answer about all runs, as of when the audit topic was last heard to its end; nothing where it never was."""
+        with self._lock:
+            if self._heard_all_ms is None:
+                return []
+            return question(self._books.runs.values(), self._heard_all_ms, self._listening_since_ms)
+
+    def topic_was_away(self, began_ms: int, ended_ms: int) -> None:
+        """Note that the audit topic could not be read in between: runs that were heard until then may have taken events that they
+        could not announce. What had no time to be heard again by the deadline is UNKNOWN.
+        """
+        deadline_ms = self.settings.deadline_ms.get(PRODUCER, self.settings.default_deadline_ms)
+        with self._changing():
+            self._books.cut_off(began_ms - deadline_ms, ended_ms + deadline_ms, self._journal)
+        log.warning("audit_topic_was_away", began_ms=began_ms, ended_ms=ended_ms)
 
     def hearing(self) -> dict[str, Any]:
         """Return how well the audit hears, for the page and the probes."""

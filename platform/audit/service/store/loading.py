@@ -11,7 +11,7 @@ from typing import Any
 
 from ...model.books import Found, TopicBook, WindowBook, Windows, unpack_sent
 from ...model.codec import decode
-from ...model.messages import KnownDifference
+from ...model.messages import Hold, KnownDifference
 from ...model.runs import Retired, Run, RunKey
 from ...model.tier_log import TierLog
 from ..errors import StoreError
@@ -34,9 +34,9 @@ def see_window_ms(database: Database, window_ms: int) -> None:
 
 def load_runs(database: Database) -> Iterator[Run]:
     """Yield every stored run."""
-    for instance, epoch, text in database.rows("SELECT instance, epoch, words FROM runs"):
+    for instance, epoch, text in database.rows("SELECT instance, epoch, words FROM runs ORDER BY instance, epoch"):
         words = json.loads(text)
-        only = words["only_between_ms"]
+        only, holds = words["only_between_ms"], words.get("holds")
         yield Run(
             **words
             | {
@@ -47,6 +47,8 @@ def load_runs(database: Database) -> Iterator[Run]:
                 "seals": [(past, at) for past, at in words["seals"]],
                 "retired": None if words["retired"] is None else Retired(**words["retired"]),
                 "only_between_ms": None if only is None else (only[0], only[1]),
+                "holds": None if holds is None else tuple(Hold(*one) for one in holds),
+                "unsettled": tuple(Hold(*one) for one in words.get("unsettled", ())),
             }
         )
 

@@ -8,7 +8,7 @@ from ....client.fetch.fetched import TopicPartition
 from ....runtime.logs import get_logger
 from ....wire.mirror_ledger import LedgerEntry
 from ...model.messages import ProducerReport, ProducerWindow
-from ...model.tier_reports import LogKey, News, Outcome, PartitionRead
+from ...model.tier_reports import LogKey, Outcome, PartitionRead
 from ...model.tiers import LIVE
 from ..hearing.unheard import forget_unheard
 from .chunks import Chunk
@@ -187,7 +187,7 @@ class LogBooks(OpenBooks):
             with self._changing() as now_ms:
                 gone = self._quarantines.note(changed, now_ms)
                 for topic in gone:
-                    self._books.news.setdefault(topic, News()).add_span(None)
+                    self._books.all_is_news(topic)
         for topic in gone:
             log.error("quarantine_gone", topic=topic)
 

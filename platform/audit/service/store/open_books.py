@@ -6,6 +6,7 @@ dropped and loaded again. Nothing is counted twice and nothing is skipped, whene
 
 import secrets
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,11 +17,13 @@ from ....runtime.clock import Clock
 from ....runtime.layout import is_internal, is_scratch
 from ...model.books import TopicBook
 from ...model.messages import ProducerReport
-from ...model.tier_reports import LogKey, News, TierReports
+from ...model.news import News
+from ...model.tier_reports import LogKey, TierReports
 from ..errors import StoreError
 from ..hearing.quarantines import Quarantines
 from ..hearing.steady_clock import steady
 from ..origins.origins import Origins
+from ..request_time import CURRENT, acquire
 from ..settings import AuditSettings
 from .audit_log import AuditLog
 from .chunks import Chunks
@@ -39,6 +42,7 @@ LATEST_REPORTS = 1_000
 STORE_ID = "store_id"
 NOTED_MS = "noted_ms"
 """The fact when the store was last changed: no moment that it holds is later."""
+GIVE_WAY_MS = 20
 _ALL = (-(1 << 63), (1 << 63) - 1)
 """Every window of a topic, in the table `to_judge`."""
 
@@ -49,9 +53,18 @@ class _Door:
     def __init__(self, see_loaded: Callable[[], None]) -> None:
         self._lock = threading.RLock()
         self._see_loaded = see_loaded
+        self._counting = threading.Lock()
+        self._asking = 0
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        if CURRENT.get() is None:
+            self._lock.acquire()
+        else:
+            self._count(1)
+            try:
+                acquire(self._lock)
+            finally:
+                self._count(-1)
         try:
             self._see_loaded()
         except BaseException:
@@ -60,6 +73,17 @@ class _Door:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+    def _count(self, by: int) -> None:
+        with self._counting:
+            self._asking += by
+
+    def give_way(self) -> None:
+        """Pause while requests wait, at most `GIVE_WAY_MS`: who takes the lock again at once would be before them each time."""
+        for _ in range(GIVE_WAY_MS):
+            if not self._asking:
+                return
+            time.sleep(0.001)
 
 
 class OpenBooks:
@@ -145,7 +169,9 @@ class OpenBooks:
         self._topics = {topic for run in self._books.runs.values() for topic in run.topics}
         for table in ("logs", "topics", "tally"):
             self._topics |= {topic for (topic,) in self._database.rows(f"SELECT DISTINCT topic FROM {table}")}
-        for topic, from_ms, to_ms in self._database.rows("SELECT topic, from_ms, to_ms FROM to_judge"):
+        for topic, from_ms, to_ms in self._database.rows(
+            "SELECT topic, from_ms, to_ms FROM to_judge ORDER BY topic, from_ms, to_ms"
+        ):
             news = self._books.news.setdefault(topic, News())
             if (from_ms, to_ms) == _ALL:
                 news.add_span(None)
@@ -257,12 +283,14 @@ class OpenBooks:
 
     def _note_news(self) -> None:
         rows = []
-        for topic, news in self._books.news.items():
+        for topic in self._books.touched:
             self._topics.add(topic)
+            news = self._books.news.get(topic, News())
             rows += [(topic, start, start) for start in news.windows]
             rows += [(topic, start, start - 1) for start in news.of_sinks]
             rows += [(topic, *(_ALL if span is None else span)) for span in news.spans]
         self._database.put("to_judge", *rows)
+        self._books.touched.clear()
 
     def _kept(self, topic: str, windows: Mapping[int, T]) -> dict[int, T]:
         """Return the windows without those that were added to their days: nothing is compared there any more."""
@@ -272,6 +300,10 @@ class OpenBooks:
         }
 
     # -- questions -----------------------------------------------------------------------------------------------------
+
+    def give_way(self) -> None:
+        """Let requests that wait for the books have them; for those who take them again and again."""
+        self._lock.give_way()
 
     def ask(self, question: Callable[[AuditLog], T]) -> T:
         """Return the answer of the audit log."""

@@ -17,7 +17,7 @@ try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 except ImportError as missing:
-    raise StoreError("a store in PostgreSQL needs the driver: pip install 'headrace[postgresql]'") from missing
+    raise StoreError("a store in PostgreSQL needs the driver: pip install 'psycopg[binary]'") from missing
 
 SCHEMA = "headrace_audit"
 LOCK = 0x68_64_72_61_75_64_69_74

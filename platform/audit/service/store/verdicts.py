@@ -105,7 +105,9 @@ class Verdicts:
 
     def undecided_topics(self) -> list[str]:
         """Return the topics that have such windows."""
-        rows = self._database.rows("SELECT DISTINCT topic FROM tally WHERE windows > 0 AND verdict IN ('OPEN', 'UNKNOWN')")
+        rows = self._database.rows(
+            "SELECT DISTINCT topic FROM tally WHERE windows > 0 AND verdict IN ('OPEN', 'UNKNOWN') ORDER BY topic"
+        )
         return [topic for (topic,) in rows]
 
     def with_undecided_sinks(self, topic: str) -> list[int]:
@@ -189,7 +191,9 @@ class Verdicts:
 
     def tally(self, topic: str) -> dict[str, int]:
         """Return verdict → windows of the topic."""
-        rows = self._database.rows("SELECT verdict, windows FROM tally WHERE topic = ? AND windows > 0", (topic,))
+        rows = self._database.rows(
+            "SELECT verdict, windows FROM tally WHERE topic = ? AND windows > 0 ORDER BY verdict", (topic,)
+        )
         return dict(rows)
 
     def tallies(self) -> list[tuple[str, str, int, int, int, int]]:
@@ -215,23 +219,29 @@ class Verdicts:
         """Return decided windows of which nothing new was said since `before_ms`, those longest ago first."""
         rows = self._database.rows(
             f"SELECT {_COLUMNS} FROM verdicts WHERE at_ms <= ? AND span_ms < 86400000 AND verdict NOT IN ('OPEN', 'UNKNOWN')"
-            " ORDER BY at_ms LIMIT ?",
+            " ORDER BY at_ms, topic, window_start_ms LIMIT ?",
             (before_ms, limit),
         )
         return [restored(row) for row in rows]
 
     def never_decided(self, before_ms: int, limit: int) -> list[Window]:
-        """Return undecided windows of which no tier said anything new since `before_ms`.
+        """Return undecided windows of which no tier said anything new since `before_ms`, by topic and time.
 
-        (`at_ms` does not tell: the words change with the length of a silence and with each restart of the audit.)
+        (`at_ms` does not tell: the words change with the length of a silence and with each restart of the audit. A window that a
+        run holds and nobody has mentioned stays as long as the run.)
         """
         said = " AND ".join(
             f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.topic = verdicts.topic"
             f" AND {table}.window_start_ms = verdicts.window_start_ms AND {table}.{column} > ?)"
             for table, column in (("found", "updated_ms"), ("sent", "heard_ms"))
         )
+        said += (
+            " AND EXISTS (SELECT 1 FROM windows WHERE windows.topic = verdicts.topic"
+            " AND windows.window_start_ms = verdicts.window_start_ms)"
+        )
         rows = self._database.rows(
-            f"SELECT {_COLUMNS} FROM verdicts WHERE span_ms < 86400000 AND verdict IN ('OPEN', 'UNKNOWN') AND {said} LIMIT ?",
+            f"SELECT {_COLUMNS} FROM verdicts WHERE span_ms < 86400000 AND verdict IN ('OPEN', 'UNKNOWN') AND {said}"
+            " ORDER BY topic, window_start_ms LIMIT ?",
             (before_ms, before_ms, limit),
         )
         return [restored(row) for row in rows]
@@ -332,7 +342,7 @@ def _with_reason(unknown: Mapping[str, list[int]], window: Mapping[str, Any], of
     if window["verdict"] != "UNKNOWN":
         return dict(unknown)
     reason = window["reason"]
-    return {**unknown, reason: [*unknown.get(reason, ()), offset]}
+    return {**unknown, reason: sorted({*unknown.get(reason, ()), offset})}
 
 
 def _day_reason(verdicts: Mapping[str, int], unknown: Mapping[str, list[int]]) -> str:

@@ -1,17 +1,22 @@
 """The audit over HTTP: completeness as JSON, the pages, metrics, the probes, recounts. Translates; decides nothing."""
 
 import json
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from ....client.errors import ClientError
 from ....runtime.clock import Clock
+from ....runtime.serving.request_rules import POLICY
+from ....runtime.serving.threads import Threads
 from ...model.books import TopicBook
 from ...model.errors import AuditError
 from ...model.tiers import READ_BACK
@@ -19,18 +24,24 @@ from ..errors import StoreError
 from ..judge import Judge
 from ..store.ledger import Ledger
 from . import page
+from .in_time import InTime
 from .metrics import Metrics
 from .sequences import sequences
 
 MOST_CHANGES = 1_000
 MOST_WINDOWS = 1_000
+"""Windows in one answer; `after` asks for more."""
 MOST_SENT_MS = 86_400_000
 """The longest time of which sequence numbers are told at once."""
-"""Windows in one answer; `after` asks for more."""
+NUMBERS = range(-(1 << 31), 1 << 31)
+INSTANTS = range(-(1 << 62), 1 << 62)
+"""Milliseconds that a query may name. The store holds 64 bits, and adds and subtracts less than this."""
+HEALTH_THREADS = 2
 PAGE_WINDOWS = 100
 PAGE_TOPICS = 50
 PAGE_HOURS = 24
 PAGE_DAYS = 90
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
 class BadQuestion(Exception):
@@ -52,20 +63,22 @@ class Site:
     """Bootstraps, for the commands that the page shows."""
 
 
-def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starlette:
+def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIApp:
     """Return the ASGI application."""
     metrics = Metrics(ledger, judge, clock)
+    health = Threads(HEALTH_THREADS)
 
     def completeness(request: Request) -> Response:
         topic = request.query_params.get("topic")
-        from_ms, to_ms = _whole(request, "from_ms"), _whole(request, "to_ms")
+        from_ms, to_ms = _instant(request, "from_ms"), _instant(request, "to_ms")
         limit = _whole(request, "limit")
         limit = MOST_WINDOWS if limit is None else max(0, min(limit, MOST_WINDOWS))
         by = request.query_params.get("by", "window")
         if by not in ("window", "day"):
             raise BadQuestion(f"by={by!r} is neither window nor day")
         after = _after(request)
-        judge.bring_up_to_date(topic)
+        if topic is not None:
+            judge.bring_up_to_date(topic)
         newest = _whole(request, "newest")
         if newest is not None:
             if topic is None:
@@ -117,7 +130,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
         return JSONResponse({"tier": tier, "topic": topic, "recounting": True}, status_code=202)
 
     def sent(request: Request) -> Response:
-        topic, from_ms, to_ms = request.query_params.get("topic", ""), _whole(request, "from_ms"), _whole(request, "to_ms")
+        topic, from_ms, to_ms = request.query_params.get("topic", ""), _instant(request, "from_ms"), _instant(request, "to_ms")
         if from_ms is None or to_ms is None or not from_ms <= to_ms <= from_ms + MOST_SENT_MS:
             raise BadQuestion(f"from_ms and to_ms name the windows: at most {MOST_SENT_MS} ms between them")
 
@@ -139,11 +152,11 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
     def hearing(request: Request) -> Response:
         return JSONResponse({**ledger.hearing(), "faults": site.faults()})
 
-    def healthz(request: Request) -> Response:
+    async def healthz(request: Request) -> Response:
         return JSONResponse({"state": "up"})
 
-    def readyz(request: Request) -> Response:
-        reasons = site.not_ready()
+    async def readyz(request: Request) -> Response:
+        reasons = await to_thread.run_sync(site.not_ready, limiter=health.limiter())
         if reasons:
             return JSONResponse({"state": "not ready", "reasons": reasons}, status_code=503)
         return JSONResponse({"state": "ready"})
@@ -153,11 +166,10 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
 
     def index(request: Request) -> Response:
         topic = request.query_params.get("topic")
-        return HTMLResponse(_overview(request) if topic is None else _topic(request, topic))
+        return _page(_overview(request) if topic is None else _topic(request, topic))
 
     def _overview(request: Request) -> str:
         q, after = request.query_params.get("q", ""), request.query_params.get("after", "")
-        judge.bring_up_to_date()
         known = ledger.topics()
         shown = [name for name in known if q in name and name > after]
         names, more = shown[:PAGE_TOPICS], len(shown) > PAGE_TOPICS
@@ -175,8 +187,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
         )
 
     def _topic(request: Request, topic: str) -> str:
-        judge.bring_up_to_date(topic)
-        before = _whole(request, "before")
+        before = _instant(request, "before")
         windows = ledger.verdict(lambda stored: stored.newest(topic, before=before, limit=PAGE_WINDOWS))
         return page.topic(
             topic=topic,
@@ -192,10 +203,9 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
         )
 
     def window(request: Request) -> Response:
-        topic, start = request.query_params.get("topic", ""), _whole(request, "start")
+        topic, start = request.query_params.get("topic", ""), _instant(request, "start")
         if start is None:
             raise BadQuestion("start is missing: the window's start in milliseconds")
-        judge.bring_up_to_date(topic)
         found = ledger.verdict(lambda stored: stored.window(topic, start))
         if found is None:
             raise BadQuestion(f"no tier has mentioned the window of {topic!r} that begins at {start}")
@@ -203,7 +213,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
         html = page.window(
             window=found, changes=changes, live=site.live, offline=site.offline, faults=site.faults(), now_ms=clock.now_ms()
         )
-        return HTMLResponse(html)
+        return _page(html)
 
     def refused(request: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, status_code=400)
@@ -211,7 +221,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
     def away(request: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, status_code=503)
 
-    return Starlette(
+    app = Starlette(
         routes=[
             Route("/", index),
             Route("/window", window),
@@ -231,6 +241,11 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> Starl
         ],
         exception_handlers={BadQuestion: refused, StoreError: away},
     )
+    return InTime(app)
+
+
+def _page(html: str) -> Response:
+    return HTMLResponse(html, headers={POLICY: page.POLICY})
 
 
 def _tagged(request: Request, words: object) -> Response:
@@ -247,17 +262,25 @@ def _after(request: Request) -> tuple[str, int] | None:
     if not text:
         return None
     topic, _, start = text.rpartition("/")
-    try:
-        return topic or request.query_params["topic"], int(start)
-    except (ValueError, KeyError):
-        raise BadQuestion(f"after={text[:80]!r} is not TOPIC/WINDOW_START_MS of the last window that was answered") from None
+    topic = topic or request.query_params.get("topic", "")
+    if not topic or not _NUMBER.fullmatch(start) or int(start) not in INSTANTS:
+        raise BadQuestion(
+            f"after={text[:80]!r} is not TOPIC/WINDOW_START_MS of the last window that was answered: milliseconds from "
+            f"{INSTANTS.start} to {INSTANTS.stop - 1}"
+        )
+    return topic, int(start)
 
 
-def _whole(request: Request, name: str) -> int | None:
+def _whole(request: Request, name: str, within: range = NUMBERS) -> int | None:
+    """Return a number of the query. Raises BadQuestion for what is none, or is outside the range."""
     text = request.query_params.get(name)
     if text is None or text == "":
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise BadQuestion(f"{name}={text[:40]!r} is not a whole number") from None
+    number = int(text) if _NUMBER.fullmatch(text) else None
+    if number is None or number not in within:
+        raise BadQuestion(f"{name}={text[:40]!r} is not a whole number from {within.start} to {within.stop - 1}")
+    return number
+
+
+def _instant(request: Request, name: str) -> int | None:
+    return _whole(request, name, INSTANTS)

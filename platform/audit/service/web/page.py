@@ -3,6 +3,9 @@
 Pure but for reading the templates' files.
 """
 
+import base64
+import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +13,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from ...model.windows import utc
 from . import report
-from .report import utc
 
 REFRESH_S = 10
 HOUR_MS = 3_600_000
@@ -23,6 +26,20 @@ _environment = Environment(
 # Compiled with the import: the first page is not to wait for it.
 _OVERVIEW, _TOPIC, _WINDOW = (_environment.get_template(f"{name}.html") for name in ("overview", "topic", "window"))
 Window = Mapping[str, Any]
+
+
+def _hashes(tag: str) -> str:
+    """Return the sources of a policy that allow the inline `tag` of the pages, by its content."""
+    text = _environment.get_template("base.html").render(refresh_s=REFRESH_S, now="", faults=[])
+    digests = (hashlib.sha256(found.encode()).digest() for found in re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL))
+    return " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
+
+
+POLICY = (
+    f"default-src 'none'; script-src {_hashes('script')}; style-src {_hashes('style')}; img-src data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""The content security policy of the pages: their own script and style, and nothing that a topic's name may smuggle in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """The audit's answers in words for people, for the page and the terminal. Judges nothing; a window is its JSON object."""
 
+import shlex
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from ...model.tiers import CHAIN, LIVE, MIRROR, OFFLINE, PRODUCER, WAREHOUSE, in_order
+from ...model.windows import in_words
 
 STYLE = {
     "COMPLETE": "",
@@ -31,23 +32,10 @@ def count_words(count: int | None) -> str:
     return "–" if count is None else f"{count:,}"
 
 
-def utc(at_ms: int) -> str:
-    """Return the instant in words; one that no calendar holds as its number."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms"
-
-
 def time_words(window: Mapping[str, Any]) -> str:
     """Return the window's day and start in UTC; of a whole day only the day."""
-    start_ms = window["window_start_ms"]
-    if start_ms < 0:
-        return "without a time"
-    words = utc(start_ms)
-    if words.endswith("ms"):
-        return words
-    return words[:10] if is_day(window) else words[:-3]
+    words = in_words(window["window_start_ms"])
+    return words[:10] if is_day(window) and words[-1].isdigit() else words
 
 
 def is_day(window: Mapping[str, Any]) -> bool:
@@ -147,4 +135,4 @@ def read_command(topic: str, record: Mapping[str, Any], *, live: str, offline: s
     if tier == WAREHOUSE or tier not in CHAIN:
         tier = OFFLINE if tier == WAREHOUSE else LIVE
     bootstrap = live if tier == LIVE or offline is None else offline
-    return f"kcat -C -b {bootstrap} -t {topic} -p {record['partition']} -o {first} -c {record['count']} -e"
+    return f"kcat -C -b {bootstrap} -t {shlex.quote(topic)} -p {record['partition']} -o {first} -c {record['count']} -e"

@@ -10,17 +10,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ....runtime.serving.threads import Threads
 from ...errors import RegistryError
 from ..forwarding import Forwarding
 from ..registry import SchemaRegistry
 from ..topic_store import TopicStore
 from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
 from .endpoints_subjects import Routes
-from .http_exchange import Endpoint, answered, refusal
+from .http_exchange import HEAVY_THREADS, WRITERS, Endpoint, answered, refusal
 from .metrics import WithMetrics
 
 QUICK = {("GET", "/schemas/ids/{id}"), ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/config/{subject}")}
-"""What clients ask all day. `format=resolved` parses, and is bounded by the size of a schema."""
+"""What clients ask all day; without `format`, for `format=resolved` parses."""
+HEALTH = {("GET", "/healthz"), ("GET", "/readyz")}
+"""Answered though all threads are taken."""
 
 
 def table(registry: SchemaRegistry, store: TopicStore) -> Routes:
@@ -39,17 +42,23 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
     for method, path, endpoint in table(registry, store):
         by_path.setdefault(path, {})[method] = endpoint
     # One route for each path, so that a refused method's `Allow` names all methods served there.
+    heavy, writers = Threads(HEAVY_THREADS), Threads(WRITERS)
     routes = [
-        Route(path, _by_method(path, endpoints, forwarding), methods=list(endpoints)) for path, endpoints in by_path.items()
+        Route(path, _by_method(path, endpoints, heavy, writers, forwarding), methods=list(endpoints))
+        for path, endpoints in by_path.items()
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False
     return WithMetrics(_PathAsSent(app), lambda: endpoints_about.facts(store, registry.gate))
 
 
-def _by_method(path: str, endpoints: Mapping[str, Endpoint], forwarding: Forwarding | None) -> Callable[[Request], Any]:
+def _by_method(
+    path: str, endpoints: Mapping[str, Endpoint], heavy: Threads, writers: Threads, forwarding: Forwarding | None
+) -> Callable[[Request], Any]:
     handlers = {
-        method: answered(endpoint, None if method == "GET" else forwarding, is_quick=(method, path) in QUICK)
+        method: answered(endpoint, heavy, is_quick=(method, path) in QUICK | HEALTH)
+        if method == "GET"
+        else answered(endpoint, heavy, writers, forwarding)
         for method, endpoint in endpoints.items()
     }
 

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from ...errors import InvalidSchema
+from ...model.avro_parser import finite, no_constant
 from ...model.opaque import AVRO
 from ...model.reference import Reference
 from .. import refusals
@@ -172,10 +174,10 @@ def content_of(state: RegistryState, schema_id: int) -> Content:
 
 
 def schema_json(text: str) -> Any:
-    """Return the schema itself as the response's JSON; a .proto file as a JSON string."""
+    """Return the schema itself as the response's JSON; a .proto file, or a number that is none in JSON, as a JSON string."""
     try:
-        return json.loads(text)
-    except ValueError:
+        return json.loads(text, parse_constant=no_constant, parse_float=finite)
+    except (ValueError, InvalidSchema):
         return text
 
 

@@ -14,24 +14,32 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from anyio import to_thread
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from ....runtime.clock import SystemClock
 from ....runtime.logs import get_logger
+from ....runtime.rate_limited_log import RateLimitedLog
+from ....runtime.serving.threads import Threads
 from ...errors import InvalidSchema, RegistryError
 from ...model.opaque import AVRO, SCHEMA_TYPES
 from ...model.reference import Reference
 from ..forwarding import FORWARDED, Forwarded, Forwarding, Sent
 from ..mode_rules import ID_LIMIT
 
-log = get_logger(__name__)
+_faults = RateLimitedLog(get_logger(__name__), SystemClock().monotonic_ms)
 
 MEDIA_TYPES = ("application/vnd.schemaregistry.v1+json", "application/vnd.schemaregistry+json", "application/json")
 """The first one is used where the client accepts any."""
 BODY_TYPES = (*MEDIA_TYPES, "application/octet-stream")
 """Accepted types of a body. Confluent's clients also send the last one, and mean JSON."""
 BODY_LIMIT_BYTES = 4 * 1024 * 1024
+HEAVY_BYTES = 64 * 1024
+"""A longer body, and what is resolved, is worked on by `HEAVY_THREADS`, so that short requests do not wait behind it."""
+HEAVY_THREADS = 2
+WRITERS = 64
+"""Threads of what is no GET: they wait for the topic, for a leader, and for each other; reads have threads of their own."""
+MOST_REFERENCES = 1_000
 
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
 
@@ -51,6 +59,7 @@ class Exchange:
         self._request = request
         self._body = body
         self._words = _query(request.scope["query_string"])
+        self._json: dict[str, Any] | None = None
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded. Routes match the undecoded path, so that a subject may contain %2F."""
@@ -87,6 +96,11 @@ class Exchange:
 
     def json(self) -> dict[str, Any]:
         """Return the body's JSON object. Raises 400, 415."""
+        if self._json is None:
+            self._json = self._read_json()
+        return self._json
+
+    def _read_json(self) -> dict[str, Any]:
         sent = self._request.headers.get("content-type", MEDIA_TYPES[0]).split(";")[0].strip().lower()
         if sent not in BODY_TYPES:
             raise RegistryError(f"the body is {sent}: send {MEDIA_TYPES[0]} or application/json", error_code=415)
@@ -111,6 +125,8 @@ class Exchange:
             raise InvalidSchema('"schema" is missing or no text: give the schema as a JSON string')
         if listed is not None and not isinstance(listed, list):
             raise InvalidSchema('"references" is no list of {"name", "subject", "version"}')
+        if len(listed or ()) > MOST_REFERENCES:
+            raise InvalidSchema(f"a schema has at most {MOST_REFERENCES} references, not {len(listed)}", error_code=42209)
         return text, tuple(Reference.of(one) for one in listed or ()), kind or AVRO
 
     def body_number(self, name: str) -> int | None:
@@ -126,10 +142,18 @@ class Exchange:
 Endpoint = Callable[[Exchange], Any]
 
 
-def answered(endpoint: Endpoint, forwarding: Forwarding | None = None, *, is_quick: bool = False) -> Callable[[Request], Any]:
+def answered(
+    endpoint: Endpoint,
+    heavy: Threads,
+    writers: Threads | None = None,
+    forwarding: Forwarding | None = None,
+    *,
+    is_quick: bool = False,
+) -> Callable[[Request], Any]:
     """Return the endpoint as Starlette calls it: a bounded body, the work on a worker thread, every error a response.
 
-    `is_quick`: the work is a look into a map, so it is done on the loop; the way to a thread and back would cost more.
+    `heavy`: the threads for long schemas. `writers`: those for this endpoint; None: the loop's own. `is_quick`: the work is a
+    look into a map, so it is done on the loop: a thread would cost more.
     """
 
     @functools.wraps(endpoint)
@@ -143,17 +167,21 @@ def answered(endpoint: Endpoint, forwarding: Forwarding | None = None, *, is_qui
         try:
             body = await _body(request)
             exchange = Exchange(request, body)
-            if is_quick:
+            is_heavy = len(body) > HEAVY_BYTES or exchange.word("format") is not None
+            if is_quick and not is_heavy:
                 words = endpoint(exchange)
-            elif forwarding is None:
-                words = await run_in_threadpool(endpoint, exchange)
             else:
-                act = partial(forwarding.answer, _as_sent(request, body), partial(endpoint, exchange))
-                words = await to_thread.run_sync(act, limiter=forwarding.writers())
+                act = partial(endpoint, exchange)
+                if forwarding is not None:
+                    act = partial(forwarding.answer, _as_sent(request, body), act)
+                threads = heavy if is_heavy else writers
+                words = await to_thread.run_sync(act, limiter=None if threads is None else threads.limiter())
+        except ClientDisconnect:
+            raise  # the guard knows that it is no fault of ours
         except RegistryError as error:
             return refusal(error, media_type)
         except Exception as error:
-            log.error("request_failed", method=request.method, path=request.url.path, exc_info=True)
+            _faults.error("request_failed", method=request.method, path=request.url.path[:200], exc_info=True)
             return _json(500, {"error_code": 50001, "message": f"our own fault: {type(error).__name__}: see the log"}, media_type)
         if isinstance(words, Forwarded):
             return Response(words.body, status_code=words.status, media_type=words.media_type)

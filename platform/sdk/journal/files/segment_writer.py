@@ -80,13 +80,15 @@ class SegmentWriter:
         """Return whether the record stands in the segment; False: there is no room for it. Hot."""
         number = self.numbers.take()
         try:
-            self._write(record_bytes(number, timestamp_ms, kind, key, body, self._salt))
-        except ValueError:
-            self.numbers.put_back(number)
-            return False
+            record = record_bytes(number, timestamp_ms, kind, key, body, self._salt)
         except BaseException:
             self.numbers.put_back(number)
             raise
+        try:
+            self._write(record)
+        except ValueError:  # of the write. What a signal handler raises comes behind it: the record stands there.
+            self.numbers.put_back(number)
+            return False
         return True
 
     def fill(self, kind: Kind) -> bool:

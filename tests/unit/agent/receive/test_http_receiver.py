@@ -79,6 +79,23 @@ def test_a_body_that_is_too_large_or_without_a_length_is_not_read(tmp_path: Path
             assert one.recv(100).startswith(b"HTTP/1.1 411")
 
 
+def test_lengths_that_differ_are_refused_and_nothing_is_taken(tmp_path: Path) -> None:
+    with Running(tmp_path, **section()) as running:
+        for lengths in (b"8\r\nContent-Length: 16", b"16\r\nContent-Length: 8", b"8\r\nContent-Length: 8"):
+            with socket.create_connection(("127.0.0.1", running.one.port)) as one:
+                head = b"POST /topics/clicks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " + lengths
+                one.sendall(head + b'\r\n\r\n{"n": 1}{"n": 2}')
+                assert one.recv(100).startswith(b"HTTP/1.1 400")
+        assert running.journaled() == []
+
+
+def test_a_page_of_another_origin_or_under_another_name_sends_no_event(tmp_path: Path) -> None:
+    with Running(tmp_path, **section()) as running:
+        assert post(running, b'{"n": 1}', Origin="http://evil.example")[0] == 403
+        assert post(running, b'{"n": 1}', Host="evil.example")[0] == 421
+        assert running.journaled() == []
+
+
 def test_a_full_journal_says_how_many_it_took_and_takes_the_rest_once_there_is_room(tmp_path: Path) -> None:
     event = json.dumps({"page": "x" * 1000, "n": 7}).encode()
     with Running(tmp_path, **section(quota_bytes=65_536)) as running:

@@ -4,6 +4,7 @@ import logging
 import logging.handlers
 import os
 import socket
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -78,14 +79,15 @@ def test_datagrams_that_the_kernel_drops_are_counted_and_told_to_the_audit(tmp_p
     with Running(tmp_path, **section(receive_buffer_bytes=4096)) as running:
         receiver = running.one
         sent = 0
-        # A turn that is held up, as by a slow disk: the socket's buffer fills meanwhile.
-        hold = receiver._inbox.take_or_lose
-        receiver._inbox.take_or_lose = lambda records: time.sleep(0.5) or hold(records)
+        # A turn that is held up until all is sent, as by a slow disk: the socket's buffer fills meanwhile.
+        all_sent, take = threading.Event(), receiver._inbox.take_or_lose
+        receiver._inbox.take_or_lose = lambda records: take(records) if all_sent.wait(20) else 0
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
             for number in range(200):
                 datagrams.sendto(b"<13>%d" % number, ("127.0.0.1", receiver.udp_port))
                 sent += 1
-        receiver._inbox.take_or_lose = hold
+        receiver._inbox.take_or_lose = take
+        all_sent.set()
 
         def is_settled() -> bool:
             return running.events.get("messages", 0) + running.events.get("datagrams_dropped", 0) == sent

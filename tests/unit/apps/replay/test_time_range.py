@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headrace.agent.parsers.access_log import UnparsableLine, event_time_of, parse_line
 from headrace.apps.replay.log_lines import LogUnreadable
 from headrace.apps.replay.replay import Replay
-from headrace.apps.replay.time_range import TOLD_EVERY_LINES, time_range
+from headrace.apps.replay.time_range import HEAD_LINES, TOLD_EVERY_LINES, time_range
 from headrace.runtime.clock import ManualClock
 from headrace.runtime.lifecycle import StopSignal
 from tests.unit.apps.replay.test_replay import AT_10, CUT, LoggerDouble, good
@@ -26,6 +26,19 @@ def test_a_log_holds_the_times_of_all_its_lines_cut_ones_too(tmp_path: Path) -> 
     found = time_range(path, is_stopped=never)
     assert found.lines == 4
     assert found.between_ms == (AT_10 + 5 * 60_000, AT_10 + 75 * 60_000 + 1)
+
+
+def test_a_log_has_the_same_head_under_another_name_and_when_it_has_grown_and_another_log_has_another(tmp_path: Path) -> None:
+    heads = []
+    for name, content in (
+        ("a.log", good(9) * HEAD_LINES),
+        ("b.log", good(9) * HEAD_LINES + good(5)),
+        ("c.log", good(9) * (HEAD_LINES - 1) + good(5)),
+    ):
+        (tmp_path / name).write_bytes(content)
+        heads.append(time_range(tmp_path / name, is_stopped=never).head)
+    assert heads[0] == heads[1]
+    assert heads[2] != heads[0]
 
 
 def test_a_log_without_times_and_an_empty_one_have_none(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from headrace.audit.model.messages import (
     LOSS_NAMES,
     MAX_STRETCHES,
     SKIP_REASONS,
+    Hold,
     KnownDifference,
     ProducerReport,
     ProducerWindow,
@@ -43,6 +44,10 @@ producer_reports = st.builds(
     topics=st.lists(names, max_size=3).map(tuple),
     moved_past_ms=st.none() | starts,
     only_between_ms=st.none() | st.tuples(starts, starts).map(lambda pair: (min(pair), max(pair))),
+    holds=st.none()
+    | st.lists(st.builds(lambda at, n, count: Hold(at, at + n, count), starts, st.integers(1, 1 << 40), counts), max_size=32).map(
+        tuple
+    ),
     windows=st.lists(
         st.builds(
             ProducerWindow,
@@ -195,6 +200,10 @@ def test_fields_that_the_format_had_once_are_skipped_whatever_they_hold() -> Non
         (with_sent(renumbered=[[0, 1, 5, True, 0, 0]]), "renumbered"),
         (with_sent(uncertain=[0, 1, 5] * (MAX_STRETCHES + 1)), "uncertain"),
         (PRODUCER | {"only_between_ms": [5, 1]}, "only_between_ms"),
+        (PRODUCER | {"holds": [[5, 5, 0]]}, "holds"),
+        (PRODUCER | {"holds": [[1, 5]]}, "holds"),
+        (PRODUCER | {"holds": [[1, 5, -1]]}, "holds"),
+        (PRODUCER | {"holds": [[1, 5, 0]] * 33}, "holds"),
         (PRODUCER | {"only_between_ms": [False, True]}, "only_between_ms"),
         (PRODUCER | {"windows": [PRODUCER["windows"][0] | {"losses": {"Bad Name": 1}}]}, "losses"),
         (RANGE | {"tier": "producer"}, "tier"),

@@ -5,9 +5,10 @@ from dataclasses import replace
 from headrace.audit.model.codec import decode, encode
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import RangeReport, RangeWindow, SentRanges, Stretch
+from headrace.audit.model.runs import PRESUMED_DEAD_MS
 from headrace.audit.model.tiers import CHAIN
 
-from ..stories import DEAD_MS, DEADLINE_MS, TOPIC, Story, W, crc_of
+from ..stories import DEADLINE_MS, TOPIC, Story, W, crc_of
 
 LONG_MS = DEADLINE_MS + 1_000
 
@@ -225,10 +226,12 @@ def test_the_counts_of_an_instance_s_epochs_add_up() -> None:
 def test_a_dead_producer_does_not_shut_the_future() -> None:
     now = 1_000 * W
     story = Story(("producer", "live"), now_ms=now).producer("dead", past_ms=990 * W)
-    story.wait(DEAD_MS + 60_000).producer("app", ids=(8,), windows={995: {0: 1}, 1_003: {0: 2}}, closed=True)
+    story.wait(PRESUMED_DEAD_MS + 60_000).producer("app", ids=(8,), windows={995: {0: 1}, 1_003: {0: 2}}, closed=True)
     story.read("live", 100, {995: {8: 1}, 1_003: {8: 2}})
     assert story.verdict(995).kind is Kind.UNKNOWN
-    assert story.verdict(1_003).kind is Kind.COMPLETE
+    later = story.verdict(1_003)
+    assert later.kind is Kind.ACCEPTED, "nobody can know what a run held that never says it"
+    assert later.retired == ("producer:dead, presumed dead: it was silent for an hour and never said what it held",)
 
 
 def test_a_lost_report_makes_the_run_s_windows_unknown_until_it_is_said_again() -> None:

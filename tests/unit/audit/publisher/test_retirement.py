@@ -6,10 +6,11 @@ from headrace.audit.model.codec import decode, encode
 from headrace.audit.model.errors import MalformedReport
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import Retirement
+from headrace.audit.model.runs import PRESUMED_DEAD_MS
 from headrace.audit.publisher import retire
 from tests.support.audit_topic import AuditTopic
 
-from ..stories import DEAD_MS, DEADLINE_MS, Story, W
+from ..stories import DEADLINE_MS, Story, W
 
 LONG_MS = DEADLINE_MS + 1_000
 WORD = Retirement(instance="app", epoch=1, at_ms=5, by="anna", reason="its host burned")
@@ -21,7 +22,7 @@ def died(arrived: int = 5) -> Story:
 
 
 def test_without_a_word_its_window_stays_unknown_for_good() -> None:
-    assert died().wait(100 * DEAD_MS).verdict().kind is Kind.UNKNOWN
+    assert died().wait(100 * PRESUMED_DEAD_MS).verdict().kind is Kind.UNKNOWN
 
 
 def test_with_it_the_window_is_accepted_and_says_by_whom_and_why() -> None:

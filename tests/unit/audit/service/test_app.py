@@ -10,6 +10,7 @@ from headrace.audit.service.checkpoints.checkpointer import Checkpointer
 from headrace.audit.service.errors import StoreError
 from headrace.audit.service.ingest.collector import Collector
 from headrace.audit.service.settings import AuditSettings
+from headrace.runtime import disk_room
 from tests.unit.audit.service.checkpoints.topic_in_memory import TopicInMemory
 from tests.unit.audit.service_parts import T0, Service, complete
 
@@ -50,7 +51,7 @@ def test_a_disk_without_room_is_told_also_where_nothing_is_written(tmp_path: Pat
     store = tmp_path / "books.sqlite"
     assert disk.why_no_room(str(store)) is None
     assert disk.why_no_room("postgresql://somewhere/else") is None
-    monkeypatch.setattr(disk, "LEAST_BYTES", 1 << 62)
+    monkeypatch.setattr(disk_room, "LEAST_BYTES", 1 << 62)
     told = disk.why_no_room(str(store))
     assert told is not None
     assert told.startswith(f"the disk is full: {tmp_path} has ")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.audit.model.messages import ProducerReport, Retirement
+from headrace.audit.service.store.window_json import stored
 from tests.unit.audit.service_parts import T0, Service, W, mirror, producer
 
 DAY_MS = 86_400_000
@@ -151,6 +152,23 @@ def test_windows_that_stay_unknown_are_added_to_their_days_with_the_reason(servi
     assert service.ledger.verdict(lambda stored: stored.undecided_topics()) == []
     service.restart()
     assert service.windows() == []
+
+
+def test_of_windows_that_nobody_decides_the_oldest_are_added_first_wherever_their_rows_stand(service: Service) -> None:
+    """Fault: which of them were taken, and in which order, was the database's choice: PostgreSQL 17 made another than 15."""
+    days = Days(service)
+    starts = [T0 + number * W for number in range(6)]
+    days.tell(run_of(0, starts[0], closed=False), *(run_of(number, start) for number, start in enumerate(starts) if number))
+    days.fall_silent()
+    written = service.windows()
+    for window in reversed(written):  # the oldest stand behind the others
+        service.database.delete("verdicts", topic="clicks", window_start_ms=window["window_start_ms"])
+        service.database.put("verdicts", stored(window, 1))
+    service.clock.advance(31 * DAY_MS)
+    assert service.ledger.roll_up_undecided(2) == 2
+    assert [window["window_start_ms"] for window in service.windows()] == starts[2:]
+    (day,) = service.windows(days=True)
+    assert [offset for offsets in day["unknown"].values() for offset in offsets] == [T0 % DAY_MS, T0 % DAY_MS + W]
 
 
 def test_a_window_that_is_open_as_long_is_unknown_in_its_day(service: Service) -> None:

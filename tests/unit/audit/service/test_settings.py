@@ -44,6 +44,21 @@ def test_every_fault_of_the_settings_is_named_at_once() -> None:
         assert part in str(caught.value)
 
 
+def test_rules_that_retire_are_read_and_their_faults_named() -> None:
+    rule = {"applications": "shop*", "after_ms": 900_000, "reason": "hosts are cattle"}
+    (read,) = settings_file.parse({"retire": [rule]}, "x").retire
+    assert (read.applications, read.after_ms, read.reason) == ("shop*", 900_000, "hosts are cattle")
+    assert settings_file.load(None).retire == (), "off by default"
+    for bad in ({"after_ms": 59_999}, {"applications": ""}, {"reason": ""}, {"after": 5}):
+        with pytest.raises(SettingsError, match=r"\[\[retire\]\] rule 1"):
+            settings_file.parse({"retire": [rule | bad]}, "x")
+
+
+def test_a_setting_that_went_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    settings_file.parse({"service": {"presumed_dead_ms": 5, "discover_ms": 7}}, "audit.toml")
+    assert "setting_without_effect" in caplog.text
+
+
 def test_windows_of_another_width_are_refused() -> None:
     """Names a fault: the setting worked in the audit alone, and all that others reported was refused."""
     with pytest.raises(SettingsError, match=r"window_ms=300000 would hold for the audit alone.*600000 ms; remove the line"):

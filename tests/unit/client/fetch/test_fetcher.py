@@ -41,6 +41,19 @@ def test_one_fetch_reads_many_partitions(broker: ScriptedBroker, cluster: Cluste
     assert broker.count(FETCH) == 1
 
 
+def test_more_partitions_than_one_request_takes_are_read_in_turns(
+    broker: ScriptedBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault: our broker refuses a fetch of more than 20,000 partitions, so mirror and audit stopped at 5,000 topics of 5."""
+    monkeypatch.setattr(fetcher_module, "MOST_PARTITIONS", 2)
+    for partition in range(3):
+        broker.store("views", partition, batch_of([b"%d" % partition]))
+    wanted = {TopicPartition("views", partition): 0 for partition in range(3)}
+    fetcher = Fetcher(cluster)
+    read = [sorted(one.partition for one in fetcher.fetch(wanted)) for _ in range(4)]
+    assert read == [[2], [0, 1], [2], [0, 1]]
+
+
 def test_nothing_wanted_asks_nobody(broker: ScriptedBroker, cluster: Cluster) -> None:
     assert Fetcher(cluster).fetch({}) == []
     assert broker.requests == []

@@ -53,6 +53,15 @@ def test_a_page_is_answered_with_its_length_and_type(server: HttpServer) -> None
     assert headers["connection"] == "close"
 
 
+def test_a_host_that_is_not_ours_is_refused_and_no_page_may_be_framed(server: HttpServer) -> None:
+    assert raw(server, b"GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n").startswith(b"HTTP/1.1 421 Misdirected Request\r\n")
+    assert raw(server, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 OK\r\n")
+    _, _, headers = asked(server, "/healthz")
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+
+
 def test_head_is_answered_without_the_body(server: HttpServer) -> None:
     status, body, headers = asked(server, "/healthz", "HEAD")
     assert (status, body, headers["content-length"]) == (200, b"", "16")

@@ -1,9 +1,6 @@
-"""What an application's journal takes, refuses and counts: full ones, quotas, threads, forks, signals."""
+"""What an application's journal takes, refuses and counts: full ones, quotas, threads, forks."""
 
 import os
-import random
-import signal
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -242,94 +239,6 @@ def test_threads_take_at_once_and_each_one_s_order_holds(tmp_path: Path) -> None
     assert of_each == {thread: list(range(each)) for thread in range(6)}
     assert not chunk.unreadable
     assert transport.ledger().taken == 6 * each
-
-
-def test_a_signal_handler_that_logs_into_an_append_neither_waits_nor_harms(tmp_path: Path) -> None:
-    transport = started(tmp_path, quota_bytes=1 << 22, root_quota_bytes=1 << 22)
-    answers: list[str | None] = []
-
-    def handler(*_: object) -> None:
-        # Appended by one call: a handler, too, is interrupted by the next signal.
-        answers.append(transport.take(b"from the handler", WINDOW, None, 60_000))
-
-    before = signal.signal(signal.SIGALRM, handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
-    try:
-        taken = 0
-        while answers.count(None) < 300:
-            assert transport.take(bytes(200), WINDOW, None, 0) in (None, FULL)
-            taken += 1
-            if taken % 5_000 == 0:
-                journal_of(tmp_path).release(read_all(journal_of(tmp_path)).end)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    ledger = transport.ledger()
-    assert ledger.taken + sum(ledger.dropped.values()) == taken + len(answers)
-    assert not read_all(journal_of(tmp_path)).unreadable
-
-
-def test_every_call_interrupted_anywhere_by_another_one_loses_nothing(tmp_path: Path) -> None:
-    """A trace function logs again at every fifth line of every append, as a signal handler may."""
-    transport = started(tmp_path, quota_bytes=1 << 22, root_quota_bytes=1 << 22)
-    chance = random.Random(5)
-    nested: list[str | None] = []
-    places: set[str] = set()
-    depth = [0]
-
-    def trace(frame: Any, event: str, argument: object) -> Any:
-        name = frame.f_code.co_name
-        if depth[0] or "sdk/journal" not in frame.f_code.co_filename:
-            return None
-        if event == "line" and chance.random() < 0.2:
-            depth[0] = 1
-            places.add(name)
-            # Where a segment is changed they are as large as the outer ones: that is where they find no room.
-            more = bytes(700 if name == "_begin_segment" else 0)
-            nested.append(transport.take(b"nested %d" % len(nested) + more, WINDOW, None, 60_000))
-            depth[0] = 0
-        return trace
-
-    outer: list[str | None] = []
-    sys.settrace(trace)
-    try:
-        for n in range(200):
-            outer.append(transport.take(b"outer %d" % n + bytes(600 + 97 * n % 200), WINDOW, None, 60_000))
-    finally:
-        sys.settrace(None)
-    assert outer == [None] * 200
-    expected = [b"nested %d" % n for n, answer in enumerate(nested) if answer is None]
-    bodies = [record.body.rstrip(b"\0") for record in read_all(journal_of(tmp_path)).records]
-    assert [body for body in bodies if body.startswith(b"nested")] == expected
-    assert [body for body in bodies if body.startswith(b"outer")] == [b"outer %d" % n for n in range(200)]
-    dropped = [answer for answer in nested if answer is not None]
-    assert set(dropped) == {FULL}, "some of them came while a segment was changed"
-    assert transport.ledger().dropped == {FULL: len(dropped)}
-    assert {"take", "append", "_append_elsewhere", "_roll", "_begin_segment", "fill"} <= places
-
-
-def test_close_from_a_signal_handler_in_the_middle_of_a_roll_ends_the_journal_after_it(tmp_path: Path) -> None:
-    transport = started(tmp_path)
-    is_closed: list[bool] = []
-
-    def trace(frame: Any, event: str, argument: object) -> Any:
-        if frame.f_code.co_name == "_begin_segment" and not is_closed:
-            is_closed.append(True)
-            transport.close(0)
-        return trace
-
-    bodies = [b"%d" % n + BODY for n in range(9)]
-    sys.settrace(trace)
-    try:
-        with pytest.raises(LoggerClosed):
-            log_all(transport, bodies)
-    finally:
-        sys.settrace(None)
-    journal = journal_of(tmp_path)
-    chunk = read_all(journal)
-    assert [record.body for record in chunk.records] == bodies[: transport.ledger().taken]
-    assert len(chunk.records) >= 3
-    assert journal.is_ended(chunk.end)
 
 
 def log_all(transport: JournalTransport, bodies: list[bytes]) -> None:

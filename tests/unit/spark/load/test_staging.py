@@ -1,5 +1,6 @@
 """The scratch folder of a run over all topics: its own while it lives, and nobody's after a kill."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.spark.errors import WarehouseError
 from headrace.spark.load.staging import machine_scratch
 
 HOLDING = """
@@ -44,3 +46,19 @@ def test_what_a_killed_run_left_goes_with_the_next_run(tmp_path: Path) -> None:
         holding.kill()
     with machine_scratch("all"):
         assert not left.exists()
+
+
+def test_another_user_s_folder_under_the_name_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / f"headrace-load-{os.getuid()}"
+    with machine_scratch("all") as mine:
+        assert mine.parent == root
+        assert root.stat().st_mode & 0o777 == 0o700
+    root.chmod(0o755)
+    with pytest.raises(WarehouseError, match="not this user's own folder"), machine_scratch("all"):
+        pass
+    root.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    root.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WarehouseError, match="set TMPDIR"), machine_scratch("all"):
+        pass
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -120,6 +120,7 @@ def test_late_events_leave_published_rows_and_wait(verdict: str) -> None:
     decision = the_hour(12, window(0, verdict, warehouse=12, reason="producer x has not sealed"), is_published=True, late=2)
     assert (decision.action, decision.is_settled) == ("keep", False)
     assert decision.reason.startswith("2 late, pending: 1 of 1 windows are not COMPLETE")
+    assert "; first at 2015-08-19 16:00 UTC: producer x has not sealed" in decision.reason
     assert the_hour(12, window(0, warehouse=12), is_published=True, late=2).action == "publish"
 
 

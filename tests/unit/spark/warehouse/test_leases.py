@@ -14,7 +14,7 @@ import pytest
 from headrace.spark.errors import CatalogUnreachable, LeaseLost, WarehouseError
 from headrace.spark.warehouse.leases import Leases
 from headrace.spark.warehouse.settings import sqlite
-from tests.support.postgresql import PostgresqlServer
+from tests.support.postgresql import PostgresqlServer, PostgresqlServers, each_version
 from tests.support.processes import Process, eventually, free_port
 
 HOLDER = """
@@ -26,12 +26,12 @@ time.sleep(600)
 """
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgresql"))])
+@pytest.fixture(params=["sqlite", *each_version()])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return sqlite(tmp_path / "my db%20" / "leases.db")
-    server: PostgresqlServer = request.getfixturevalue("postgresql")
-    return server.new_database().replace("postgresql:", "postgresql+psycopg:")
+    servers: PostgresqlServers = request.getfixturevalue("postgresql_servers")
+    return servers.of(request.param).new_database().replace("postgresql:", "postgresql+psycopg:")
 
 
 @pytest.fixture

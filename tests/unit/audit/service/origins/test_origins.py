@@ -24,7 +24,7 @@ def facts(position: int) -> TopicFacts:
     log = TierLog(begins_at=0, moved_ms=0, coverage=[(0, position)] if position else [])
     return TopicFacts(
         topic="t", rules=(), logs={OFFLINE: {0: log}}, runs=(), ended=(), has_producers=True,
-        heard_all_ms=None, listening_since_ms=0, presumed_dead_ms=0,
+        heard_all_ms=None, listening_since_ms=0,
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ def test_a_drill_s_windows_are_in_no_list_and_are_there_for_who_names_it(service
         service.report(producer({T0: 5}, topic=topic), mirror(0, 100, {T0: 3}, topic=topic))
         service.read("live", 0, 100, {T0: 5}, topic=topic)
     service.hear()
+    service.judge.bring_up_to_date()
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as http:
         assert [window["topic"] for window in http.get("/api/completeness").json()] == ["clicks"]
         assert http.get("/api/topics").json() == ["clicks"]

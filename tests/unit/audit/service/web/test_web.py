@@ -16,7 +16,10 @@ from tests.unit.audit.service_parts import CRC, T0, Service, W, complete, mirror
 def http(service: Service) -> TestClient:
     service.faults = []  # type: ignore[attr-defined]
     made = application(service.ledger, service.judge, service.clock, service.site(faults=lambda: service.faults))  # type: ignore[attr-defined]
-    return TestClient(made)
+    asked = TestClient(made)
+    # The judge's thread makes its rounds; no page asks for one.
+    asked.event_hooks = {"request": [lambda _: service.judge.bring_up_to_date()]}
+    return asked
 
 
 def test_completeness_is_one_object_a_window_with_the_names_that_scripts_rely_on(service: Service, http: TestClient) -> None:
