@@ -29,7 +29,7 @@ help: ## This list
 	@sed -n 's/^\([a-z][a-z0-9 -]*\):[^#]*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-58s %s\n", $$1, $$2 }'
 
 install: $(STAMP) ## Build .venv (once; every target that needs it runs this), and say whether its hot paths run in C
-	@$(if $(is_built_now)$(filter-out install,$(MAKECMDGOALS)),:,$(PYTHON) -I platform/local/environment.py hot-paths)
+	@$(if $(is_built_now)$(filter-out install,$(MAKECMDGOALS)),:,$(BIN)/python -I platform/local/environment.py hot-paths)
 
 $(STAMP): requirements.lock pyproject.toml native/pyproject.toml $(wildcard native/*.c native/*.h)
 	$(preflight) install

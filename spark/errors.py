@@ -59,6 +59,20 @@ class LoadUnproven(WarehouseError):
         )
 
 
+class DecodersDisagree(WarehouseError):
+    """Two decoders read different values out of one record: nobody can say which one the rows of its load have."""
+
+    def __init__(self, schema_id: int, partition: int, offset: int, names: Sequence[str]) -> None:
+        self.schema_id = schema_id
+        self.partition = partition
+        self.offset = offset
+        super().__init__(
+            f"the record at partition {partition}, offset {offset}, with schema id {schema_id} is decoded in two ways: its "
+            f"field(s) {', '.join(names)} differ from what a second decoder reads. Nothing was committed. Keep the log, and "
+            "report the schema"
+        )
+
+
 class CompactionUnproven(WarehouseError):
     """The merged files do not hold what the old ones held, or an old one is damaged: the hour stays as it was."""
 

@@ -27,6 +27,7 @@ log = get_logger(__name__)
 
 HEALTH_PATH, READY_PATH, METRICS_PATH = "/healthz", "/readyz", "/metrics"
 """Probes, load balancers and Prometheus request them all day: no events."""
+CLOSE_TIMEOUT_MS = 60_000
 DRAIN_TIMEOUT_S = 10
 PRODUCTS = ("mill stone", "water wheel", "sluice gate", "hopper", "grain sack", "bolting cloth", "trough", "headrace plank")
 
@@ -135,5 +136,7 @@ def serve(settings: FrontendSettings, stop: StopSignal) -> None:
     finally:
         status.write("stopping")
         server.stop()
-        logger.close()
+        logger.close(CLOSE_TIMEOUT_MS)
+    if logger.close_error is not None:
+        raise logger.close_error
     log.info("frontend_stopped", topic=settings.topic)

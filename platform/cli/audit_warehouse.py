@@ -44,8 +44,8 @@ def verify_table(arguments: argparse.Namespace) -> int:
             continue
         state = "OK" if not one.faults else "DIFFERS"
         print(f"{one.hour}  revision {one.revision}  {one.verdict:<10} {one.row_count:>12,} rows  {state}", flush=True)
-        for fault in one.faults:
-            print(f"    {fault}")
+        for words in (*one.faults, *filter(None, [one.note])):
+            print(f"    {words}")
     if arguments.json:
         json.dump(found, sys.stdout)
         print()

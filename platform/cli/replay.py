@@ -148,6 +148,8 @@ class _PatientLogger:
 
     def close(self) -> None:
         self._logger.close(CLOSE_TIMEOUT_MS)
+        if self._logger.close_error is not None:
+            raise self._logger.close_error
 
 
 class _Progress:

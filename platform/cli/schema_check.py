@@ -10,6 +10,7 @@ from ..schema_registry.client import RegistryClient, RegistryError, schema_set, 
 from ..schema_registry.client.schema_set import SchemaSet
 from ..schema_registry.errors import InvalidSchema
 from ..schema_registry.model.advice import sentences
+from ..schema_registry.model.column_names import clash_of_schema
 from ..schema_registry.model.compatibility import CompatibilityLevel, Version, breaches
 from ..schema_registry.model.differences import differences
 from .schema_users import Users
@@ -19,7 +20,8 @@ CHECK = """Check schema files before they are registered, for example as a step 
 FILE or FOLDER: `clicks.avsc` is for subject clicks-value; a name that ends in -value or -key is the subject itself.
 Compared with the registry, or with --baseline: a folder of .avsc files, or a file of `headrace schema export`; then nothing
 need run.
-Exit: 0 every file may be registered, 1 one may not, or it breaks a column of the warehouse, 2 asked wrongly.
+Exit: 0 every file may be registered, 1 one may not, or it breaks a column of the warehouse or has a name that none can have, 2
+asked wrongly.
 
 example: headrace schema check schemas/ --baseline registry.json
          headrace schema check clicks.avsc --level FULL --json"""
@@ -105,6 +107,8 @@ def checked(subject: str, path: Path, schemas: SchemaSet, level: str | None, use
         told.faults.append(str(error))
         return told
     told.is_new = not parsed
+    if not subject.endswith("-key") and (fault := clash_of_schema(schema.self_contained)):
+        told.faults.append(f"a load of the topic quarantines every event: {fault}")
     # Found again without being newest: registering it gives its old id and changes nothing.
     if any((one.text, one.references) == (schema.text, schema.references) for _, one in parsed):
         return told

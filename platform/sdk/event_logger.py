@@ -31,6 +31,7 @@ from ..errors import HeadraceError
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.logs import get_library_logger
 from ..schema_registry.client.cache_folder import DEFAULT, Folder
+from ..schema_registry.model.column_names import clash_of_schema
 from ..wire.batch.compression import Codec
 from ..wire.quarantine_record import Origin, ProcessOrigin, QuarantineRecord, Stage, WindowFrom, head_of
 from ..wire.topic_name import fault_of as topic_fault
@@ -48,7 +49,7 @@ from .transport import Ledger, LoggerRun, Transport
 
 log = get_library_logger(__name__)
 
-CLOSE_TIMEOUT_MS = 60_000
+FLUSH_TIMEOUT_MS = 60_000
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 """Between two looks of `alog` for room."""
 
@@ -63,7 +64,7 @@ class EventLogger:
     an event outside is refused.
 
     After a fork the child's logger goes on as a run of its own, from its first event on; what the parent holds is the parent's.
-    A logger that is not closed is closed at the process's end, within `exit_timeout_ms`.
+    A logger that is not closed is closed at the process's end. Each close takes `exit_timeout_ms` at most.
     """
 
     def __init__(
@@ -93,12 +94,13 @@ class EventLogger:
         delivery_timeout_ms: int = 120_000,
         report_every_ms: int = 1_000,
         schema_cache: Folder = DEFAULT,
-        start_timeout_ms: int = 5_000,
-        exit_timeout_ms: int = 10_000,
+        start_timeout_ms: int = 2_000,
+        exit_timeout_ms: int = 5_000,
         clock: Clock | None = None,
     ) -> None:
-        """Without a `journal` it sends by itself, to `bootstrap`, with the schema registered at `registry_url`. It waits at most
-        `start_timeout_ms` for both; when they are away, events wait in the buffer. With a journal (its root, or all settings) it
+        """Without a `journal` it sends by itself, to `bootstrap`, with the schema registered at `registry_url`. It waits for both
+        at most `start_timeout_ms`, to tell of a schema or topic that is refused, and no longer once one of them is found
+        unreachable; then events wait in the buffer. With a journal (its root, or all settings) it
         needs no network, and `headrace agent` ships what it takes; key, lateness and times are the journal's too, the settings of
         sending are the agent's.
 
@@ -120,6 +122,8 @@ class EventLogger:
         self.max_block_ms = max_block_ms
         self.on_bad_event = on_bad_event
         self.exit_timeout_ms = exit_timeout_ms
+        self.close_error: HeadraceError | None = None
+        """What `close` met and did not raise: `NotSealed`, else why events were given up. None: the audit knows of all of it."""
         self._clock = clock or SystemClock()
         form = form_of(schema)
         self._to_mapping = form.to_mapping
@@ -176,6 +180,10 @@ class EventLogger:
         except HeadraceError as error:
             # From here, not from the depth of the thread that met it: the message says what an application has to know.
             raise error.with_traceback(None) from None
+        if fault := clash_of_schema(self._encoder.text):
+            log.warning(
+                "schema_is_no_table", topic=topic, reason=f"each load will put every event of it into quarantine: {fault}"
+            )
         self._transport = transport
         lifetime.watch(self)
         if journal is None:
@@ -270,25 +278,26 @@ class EventLogger:
         )
         self._transport.quarantine(record, max_block_ms=self.max_block_ms if max_block_ms is None else max_block_ms)
 
-    def flush(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+    def flush(self, timeout_ms: int = FLUSH_TIMEOUT_MS) -> None:
         """Return once every event logged before this call is acknowledged, quarantined ones too.
 
         Raises `FlushTimedOut` (the sending goes on) and `DeliveryFailed` (some were given up, and are counted).
         """
         self._transport.flush(timeout_ms)
 
-    def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Flush, report, seal every window, end the threads. A second call does nothing.
+    def close(self, timeout_ms: int | None = None) -> None:
+        """Flush, report, seal every window, end the threads, within `timeout_ms` (else `exit_timeout_ms`).
 
-        What is not acknowledged in time is counted as `send_failed` before the seal. Raises `NotSealed` when the seal did not
-        reach the audit, else the first failure of the flush.
+        A second call does nothing. What is not acknowledged in time is counted as `send_failed` before the seal. Raises nothing:
+        the line `logger_closed`, `ledger()` and `close_error` say what was not sent or not sealed.
         """
         is_open = lifetime.forget(self)
         try:
-            self._transport.close(timeout_ms)
-        finally:
-            if is_open:
-                self._tell_end()
+            self._transport.close(self.exit_timeout_ms if timeout_ms is None else timeout_ms)
+        except HeadraceError as error:
+            self.close_error = error.with_traceback(None)
+        if is_open:
+            self._tell_end()
 
     def ledger(self) -> Ledger:
         """Return what became of the events so far."""
@@ -359,10 +368,12 @@ class EventLogger:
     def _tell_end(self) -> None:
         """Log what became of this run's events, in one line."""
         ledger = self.ledger()
-        tell = log.warning if ledger.dropped.keys() - {SAMPLED} else log.info
+        error = self.close_error
+        tell = log.warning if error is not None or ledger.dropped.keys() - {SAMPLED} else log.info
         tell(
             "logger_closed",
             topic=self.topic,
+            **({} if error is None else {"failed": str(error)}),
             instance=self.instance,
             unpromised=ledger.unpromised,
             taken=ledger.taken,

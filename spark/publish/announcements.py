@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from ...runtime.logs import get_logger
 from ..warehouse.hours import hour_name, hour_of_name
-from ..warehouse.proofs import COMPACTED, NOT_PUBLISHED
+from ..warehouse.proofs import COMPACTED, DIFFERS, NOT_PUBLISHED
 from ..warehouse.topic_table import TopicTable
 from ..warehouse.warehouse import Warehouse
 
@@ -65,7 +65,7 @@ def _published(warehouse: Warehouse, table: TopicTable) -> dict[int, int]:
     return {
         hour: next(one.revision for one in reversed(revisions) if one.verdict != COMPACTED)
         for hour, revisions in history.items()
-        if revisions[-1].verdict not in NOT_PUBLISHED
+        if revisions[-1].verdict not in (*NOT_PUBLISHED, DIFFERS)
     }
 
 

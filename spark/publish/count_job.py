@@ -30,10 +30,12 @@ from ..warehouse.hours import BEFORE_1970
 from ..warehouse.load_record import LoadRecord, read_records
 from ..warehouse.settings import WarehouseSettings
 from ..warehouse.store import StorePath
-from ..warehouse.topic_table import LOADS, TopicTable
+from ..warehouse.topic_table import MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
 from .altered_rows import DecodeAgain, altered, decode_from_log
-from .load_ranges import load_ranges
+from .counting.plan import Load, Plan
+from .counting.rotation import rotten as rotten_files
+from .counting.stray_rows import Spoken, ranges_of, together
 
 log = get_logger(__name__)
 
@@ -62,24 +64,30 @@ def count_and_report(
     instance: str,
     decode_again: DecodeAgain,
     again: bool = False,
+    rotten: Mapping[str, str] | None = None,
     clock: Clock | None = None,
 ) -> CountOutcome:
     """Report every load of the topic whose files are not as they were last reported. Without a table there is nothing to do.
 
-    `again` reads every file, also those that look unchanged. Raises ReportNotSent (nothing is stored then), WarehouseError.
+    `again` reads every file, also those that look unchanged. `rotten`: what `look_again` has found. Raises ReportNotSent (nothing
+    is stored then), WarehouseError.
     """
     table = warehouse.table(topic)
     if table is None:
         return CountOutcome(topic=topic)
     with warehouse.locked(f"count-{topic}"):
-        return _Count(table, decode_again, instance=instance, clock=clock or SystemClock()).run(sender, again=again)
+        count = _Count(table, decode_again, instance=instance, clock=clock or SystemClock())
+        return count.run(sender, Plan(table, again=again, rotten=rotten))
 
 
 def run_count(layout: Layout, topic: str, *, again: bool = False) -> CountOutcome:
     """Count and report one topic of a local platform. Raises the client's errors if the live cluster is away."""
     warehouse = Warehouse(WarehouseSettings.of(layout))
     table = warehouse.table(topic)
-    if table is None or not (again or needs_count(table)):
+    if table is None:
+        return CountOutcome(topic=topic)
+    rotten = look_again(table, SystemClock())
+    if not (again or needs_count(table, rotten)):
         return CountOutcome(topic=topic)
     cluster = Cluster(layout.live_bootstrap, client_id="headrace-count")
     producer = Producer(cluster)
@@ -91,61 +99,26 @@ def run_count(layout: Layout, topic: str, *, again: bool = False) -> CountOutcom
             instance=f"{socket.gethostname()}/load/{os.getpid()}",
             decode_again=decode_from_log(layout.offline_bootstrap, layout.registry_url, topic),
             again=again,
+            rotten=rotten,
         )
     finally:
         producer.close(0)
         cluster.close()
 
 
-def needs_count(table: TopicTable) -> bool:
+def look_again(table: TopicTable, clock: Clock) -> dict[str, str]:
+    """Return the files whose bytes have changed though nothing shows it: some of all are read at each count, in turn."""
+    table.look()
+    before = read_counted(table.records_folder)
+    files = {table.path_of(path): facts for path, facts in before.files().items()}
+    return rotten_files(table.records_folder, files, before.rotten, now_ms=clock.now_ms())
+
+
+def needs_count(table: TopicTable, rotten: Mapping[str, str] | None = None) -> bool:
     """Return whether something of the table is not as it was last reported."""
-    plan = _Plan(table)
-    return bool(plan.changed or plan.rolled_back or plan.others_changed or plan.others_gone)
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """What is known of every load without its record."""
-
-    run: str
-    files: Sequence[StorePath]
-    ranges: Sequence[OffsetRange]
-    refused: Mapping[int, int]
-
-
-class _Plan:
-    """What has to be read again."""
-
-    def __init__(self, table: TopicTable, *, again: bool = False) -> None:
-        table.look()
-        self.before = read_counted(table.records_folder)
-        files = table.run_files()
-        loads = load_ranges(table.records_folder, files, again=again)
-        self.runs = {name: _Load(name, files[name], one.ranges, one.refused) for name, one in loads.items()}
-        own = {path for run in self.runs.values() for path in run.files}
-        self.others = sorted(set(map(table.path_of, table.files(LOADS))) - own)
-        """Files of no single load: of a compaction, or written by others."""
-        known = self.before.others
-        self.others_changed = [
-            path for path in self.others if again or str(path) not in known or not known[str(path)].is_still(path)
-        ]
-        self.others_gone = [known[path] for path in known.keys() - set(map(str, self.others))]
-        self.changed = [
-            name
-            for name, run in self.runs.items()
-            if again or name not in self.before.runs or not _is_as_counted(run.files, self.before.runs[name])
-        ]
-        offsets = table.offsets()
-        self.offsets = offsets
-        self.rolled_back = [
-            OffsetRange(partition=partition, from_offset=offsets.get(partition, 0), to_offset=end)
-            for partition, end in sorted(self.before.offsets.items())
-            if offsets.get(partition, 0) < end
-        ]
-
-
-def _is_as_counted(files: Sequence[StorePath], facts: Facts) -> bool:
-    return {str(path) for path in files} == set(facts) and all(facts[str(path)].is_still(path) for path in files)
+    plan = Plan(table, rotten=rotten)
+    is_new = bool(plan.changed or plan.rolled_back or plan.others_changed or plan.others_gone)
+    return is_new or plan.main_changed or plan.rotten != plan.before.rotten
 
 
 class _RunRows:
@@ -181,15 +154,19 @@ class _Count:
         self._facts: Facts = {}
         self._strays = no_rows()
         """Rows that stand in a file of another load: there are none unless somebody rewrites files."""
+        self._of_no_load: dict[str, Rows] = {}
+        """File → its rows at offsets of which no load has spoken."""
         self._others: Sequence[StorePath] = ()
+        self._spoken = Spoken(())
+        self._told_strays: dict[str, list[OffsetRange]] = {}
         self._through: int | None = None
         self._rows = self._quarantined = self._altered = 0
         self._windows: set[int] = set()
         self._differing: dict[str, list[int]] = {}
 
-    def run(self, sender: ReportSender, *, again: bool) -> CountOutcome:
-        plan = _Plan(self._table, again=again)
+    def run(self, sender: ReportSender, plan: Plan) -> CountOutcome:
         self._others, self._through = plan.others, self._table.expired_through()
+        self._spoken = Spoken(one for run in plan.runs.values() for one in run.ranges)
         found: dict[str, _RunRows] = {}
         left = self._to_read(plan)
         while left:
@@ -215,6 +192,7 @@ class _Count:
             if len(self._strays):
                 found[name].add(self._strays.where(_within(run, self._strays)))
             messages += self._of_run(run, records[name], found[name])
+        messages += self._of_strays(plan)
         if messages:
             send_and_flush(sender, self._clock, messages, SEND_MS)
         self._store(plan, found)
@@ -227,17 +205,18 @@ class _Count:
             altered_count=self._altered,
         )
 
-    def _to_read(self, plan: _Plan) -> list[str]:
+    def _to_read(self, plan: Plan) -> list[str]:
         """Return the loads to be read: those with changed files of their own, or with rows in a changed one of others."""
         facts = list(plan.others_gone)
         for path in plan.others_changed:
             facts += [plan.before.others[str(path)]] if str(path) in plan.before.others else []
-            for _ in self._read(path):
+            for rows in self._read(path):
                 facts.append(self._facts[str(path)])
+                self._note_strays(path, rows)
         changed = set(plan.changed)
         return [name for name, run in plan.runs.items() if name in changed or any(_may_hold(one, run) for one in facts)]
 
-    def _add_others(self, plan: _Plan, found: Mapping[str, "_RunRows"]) -> None:
+    def _add_others(self, plan: Plan, found: Mapping[str, "_RunRows"]) -> None:
         """Add to the loads their rows in files that are not theirs alone, one file at a time."""
         for path in plan.others:
             facts = self._facts.get(str(path)) or plan.before.others.get(str(path))
@@ -246,7 +225,7 @@ class _Count:
                 for name in mine:
                     found[name].add(rows.where(_within(plan.runs[name], rows)))
 
-    def _store(self, plan: _Plan, found: Mapping[str, _RunRows]) -> None:
+    def _store(self, plan: Plan, found: Mapping[str, _RunRows]) -> None:
         unchanged = set(map(str, plan.others)) - set(map(str, plan.others_changed))
         known = {path: one for path, one in plan.before.others.items() if path in unchanged}
         after = Counted(offsets=plan.offsets, others={**known, **self._facts_of(plan.others)})
@@ -257,8 +236,29 @@ class _Count:
                 after.runs[name] = plan.before.runs[name]
                 self._differing[name] = plan.before.differing.get(name, [])
         after.refused = {name: dict(run.refused) for name, run in plan.runs.items() if run.refused}
+        after.twice, after.rotten = plan.twice, dict(plan.rotten)
+        after.main, after.main_snapshot_id = self._of_main(plan, after.files()), plan.main_snapshot_id
+        after.strays = {
+            path: [(one.partition, one.from_offset, one.to_offset) for one in mine] for path, mine in self._told_strays.items()
+        }
         after.differing = {name: windows for name, windows in self._differing.items() if windows}
         after.write(self._table.records_folder)
+
+    def _of_main(self, plan: Plan, counted: Facts) -> Facts:
+        """Return what the files are that only `main` names: those that are new there are read."""
+        if not plan.main_changed:
+            return plan.before.main
+        found: Facts = {}
+        for path in map(self._table.path_of, self._table.files(MAIN)):
+            name = str(path)
+            if name in counted:
+                continue
+            if name in plan.before.main and plan.before.main[name].is_still(path):
+                found[name] = plan.before.main[name]
+                continue
+            for _ in self._read(path):
+                found[name] = self._facts[name]
+        return found
 
     def _facts_of(self, files: Sequence[StorePath]) -> Facts:
         return {str(path): self._facts[str(path)] for path in files if str(path) in self._facts}
@@ -275,7 +275,7 @@ class _Count:
             return
         yield rows
 
-    def _read_run(self, run: _Load) -> tuple[_RunRows, Rows]:
+    def _read_run(self, run: Load) -> tuple[_RunRows, Rows]:
         """Return what stands inside the run's ranges, and the rows outside of them."""
         inside, outside = _RunRows(), [no_rows()]
         for path in run.files:
@@ -285,9 +285,40 @@ class _Count:
                 if not mask.all():
                     log.error("rows_of_another_load", topic=self._table.topic, file=str(path), rows=int((~mask).sum()))
                     outside.append(rows.where(~mask))
+                    self._note_strays(path, outside[-1])
         return inside, join_rows(outside)
 
-    def _of_run(self, run: _Load, record: LoadRecord, found: _RunRows) -> list[RangeReport]:
+    def _note_strays(self, path: StorePath, rows: Rows) -> None:
+        strays = self._spoken.others(rows)
+        strays = strays.where((strays.partitions >= 0) & (strays.offsets >= 0))
+        if len(strays):
+            log.error("rows_of_no_load", topic=self._table.topic, file=str(path), rows=len(strays))
+            before = self._of_no_load.get(str(path))
+            self._of_no_load[str(path)] = strays if before is None else join_rows([before, strays])
+
+    def _of_strays(self, plan: Plan) -> list[RangeReport]:
+        """Return what is to be said of rows of no load, and of those that were and are gone."""
+        if not self._of_no_load and not plan.before.strays:
+            return []
+        rows = join_rows(list(self._of_no_load.values()))
+        self._told_strays = {path: ranges_of(mine) for path, mine in self._of_no_load.items()}
+        before = [
+            OffsetRange(partition=p, from_offset=a, to_offset=b) for mine in plan.before.strays.values() for p, a, b in mine
+        ]
+        messages: list[RangeReport] = []
+        for whole in together([before, *self._told_strays.values()]):
+            for within in self._spoken.without(whole):
+                mine = rows.where(in_range(rows, within))
+                windows = {
+                    int(start): FoundWindow(held=stretches(mine.offsets[mine.windows == start]))
+                    for start in np.unique(mine.windows)
+                }
+                messages += self._reports(within, windows, ())
+                self._windows.update(windows)
+        self._rows += len(rows)
+        return messages
+
+    def _of_run(self, run: Load, record: LoadRecord, found: _RunRows) -> list[RangeReport]:
         messages: list[RangeReport] = []
         for within in record.ranges:
             windows = self._windows_of(run, record, found, within.partition)
@@ -312,7 +343,7 @@ class _Count:
             skipped=skipped,
         )
 
-    def _windows_of(self, run: _Load, record: LoadRecord, found: _RunRows, partition: int) -> dict[int, FoundWindow]:
+    def _windows_of(self, run: Load, record: LoadRecord, found: _RunRows, partition: int) -> dict[int, FoundWindow]:
         windows: dict[int, FoundWindow] = {}
         for start, records in record.quarantined.get(partition, {}).items():
             windows.setdefault(start, FoundWindow()).quarantined += records
@@ -336,7 +367,7 @@ class _Count:
     def _has_expired(self, start: int) -> bool:
         return self._through is not None and max(start // HOUR_MS, BEFORE_1970) <= self._through
 
-    def _rows_again(self, run: _Load, partition: int, start: int) -> Rows:
+    def _rows_again(self, run: Load, partition: int, start: int) -> Rows:
         """Return the rows of one window, read a second time: the first time only their sum was kept."""
         parts = [self._strays.where(_within(run, self._strays))]
         for path in (*run.files, *self._others):
@@ -349,7 +380,7 @@ class _Count:
         return rows.where((rows.partitions == partition) & (rows.windows == start))
 
 
-def _may_hold(facts: FileFacts, run: _Load) -> bool:
+def _may_hold(facts: FileFacts, run: Load) -> bool:
     """Return whether the file may hold rows of the load, by their offsets."""
     return any(
         first < one.to_offset and one.from_offset < end
@@ -358,7 +389,7 @@ def _may_hold(facts: FileFacts, run: _Load) -> bool:
     )
 
 
-def _within(run: _Load, rows: Rows) -> NDArray[np.bool_]:
+def _within(run: Load, rows: Rows) -> NDArray[np.bool_]:
     mask = np.zeros(len(rows), np.bool_)
     for one in run.ranges:
         mask |= in_range(rows, one)

@@ -16,6 +16,7 @@ from ...audit.model.tiers import CHAIN, WAREHOUSE
 from ...audit.model.windows import in_words
 from ...wire.quarantine_record import SCHEMA_REFUSED
 from ..errors import WarehouseError
+from ..warehouse.proofs import ERASED, REMOVED
 
 HOUR_MS = 3_600_000
 COMPLETE = "COMPLETE"
@@ -79,6 +80,10 @@ class PublishedRows(Protocol):
         """Return how far the partition was loaded when the hour was published."""
         ...
 
+    def stands_apart(self) -> bool:
+        """Return whether the rows are in other files than those of the branch `loads`, and these are as they were proven."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourFacts:
@@ -105,6 +110,13 @@ class HourFacts:
     """Records in quarantine because the table cannot hold the schema that they were written with."""
     removed: int = 0
     """Published rows that somebody else's snapshot removed."""
+    after_count: int | None = None
+    """Rows that readers would get after a publish; None: as many as the branch `loads` has."""
+
+    @property
+    def lacking(self) -> int:
+        """Rows of the branch `loads` that readers would not get after a publish."""
+        return 0 if self.after_count is None else max(0, self.row_count - self.after_count)
 
 
 Action = Literal["publish", "keep", "withdraw", "shut"]
@@ -137,8 +149,18 @@ def decide(
 ) -> HourDecision:
     """Return the decision for one hour; `published` is asked only where the audit names differences."""
     unproven, soon = _unproven(facts, windows, despite, now_ms)
+    erased = sum(window.number("erased") for window in windows)
 
-    def decided(action: Action, reason: str, *, is_settled: bool = False) -> HourDecision:
+    def opened(reason: str) -> HourDecision:
+        """Publish: with the audit's verdict only if readers get all rows that the audit has counted."""
+        if not facts.lacking:
+            return decided("publish", reason, is_settled=not facts.removed)
+        if erased >= facts.lacking:
+            return decided("publish", f"{reason}; ERASED {facts.lacking}", is_settled=True, verdict=ERASED)
+        lacking = f"{facts.lacking} of {facts.row_count} rows were removed by others: they are not added again"
+        return decided("publish", f"{reason}; {lacking}", verdict=REMOVED)
+
+    def decided(action: Action, reason: str, *, is_settled: bool = False, verdict: str = "") -> HourDecision:
         return HourDecision(
             hour=facts.hour,
             row_count=facts.row_count,
@@ -146,16 +168,16 @@ def decide(
             reason=reason,
             may_change_soon=soon,
             is_settled=is_settled,
-            verdict=_verdict(windows),
+            verdict=verdict or _verdict(windows),
             windows=tuple(windows),
         )
 
     if not facts.is_published:
         unproven = unproven or facts.blocked
-        return decided("shut", unproven) if unproven else decided("publish", _proven(windows), is_settled=True)
+        return decided("shut", unproven) if unproven else opened(_proven(windows))
     spoiled = facts.spoiled or (_spoiled(windows, published) if published is not None else "")
     if facts.is_reloaded and not unproven and not facts.blocked:
-        return decided("publish", f"loaded again{f' ({spoiled})' if spoiled else ''}; {_proven(windows)}", is_settled=True)
+        return opened(f"loaded again{f' ({spoiled})' if spoiled else ''}; {_proven(windows)}")
     if spoiled:
         return decided("withdraw", spoiled)
     if facts.is_reloaded:
@@ -163,9 +185,8 @@ def decide(
     if facts.late:
         if unproven or facts.blocked:
             return decided("keep", f"{facts.late} late, pending: {unproven or facts.blocked}{_unnamed(windows)}")
-        return decided("publish", f"{facts.late} late added; {_proven(windows)}", is_settled=not facts.removed)
+        return opened(f"{facts.late} late added; {_proven(windows)}")
     if facts.removed:
-        erased = sum(window.number("erased") for window in windows)
         if erased >= facts.removed:
             return decided("keep", f"ERASED {facts.removed}", is_settled=True)
         return decided("keep", f"{facts.removed} rows were removed by others: they are not added again")
@@ -256,8 +277,9 @@ def _proven(windows: Sequence[AuditedWindow]) -> str:
 def _spoiled(windows: Sequence[AuditedWindow], published: PublishedRows) -> str:
     """Return which difference concerns published rows; empty if none does.
 
-    Missing: at an offset that was loaded when the hour was published, and readers do not see it. Doubled and altered: a row that
-    readers see. What is known to have gone from the log behind a row that readers see does not concern them.
+    Missing: at an offset that was loaded when the hour was published, and readers lack it. Doubled in the warehouse: readers see
+    it twice, or see it at all where it is a stray row, of no record. Altered there: of a published file. Doubled and altered
+    before: a row that readers see. What is known to have gone from the log behind a row that readers see does not concern them.
     """
     for window in windows:
         if window.verdict in (COMPLETE, ACCEPTED, ACCOUNTED):
@@ -275,7 +297,10 @@ def _spoiled(windows: Sequence[AuditedWindow], published: PublishedRows) -> str:
                         gone_before.add((partition, first))
                     spoils = first < published.loaded_to(partition) and seen < count
                 elif kind == "doubled" and tier == WAREHOUSE:
-                    spoils = seen > (count if (partition, first) in gone_before else 0)
+                    is_stray = record.get("stray") is True and (partition, first) not in gone_before
+                    spoils = seen > (0 if is_stray else count)
+                elif tier == WAREHOUSE:
+                    spoils = seen > 0 and not published.stands_apart()
                 else:
                     spoils = seen > 0
                 if spoils:

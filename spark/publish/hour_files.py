@@ -1,23 +1,20 @@
 """What one hour's files are on both branches, against its proofs: what is late, what somebody removed, what is spoiled."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from pyiceberg.manifest import DataFile
 
 from ..errors import WarehouseError
-from ..source.digest import MODULUS
-from ..warehouse.file_rows import FileFacts, Rows, join_rows, read_file
-from ..warehouse.proofs import COMPACTED, NOT_PUBLISHED, REMOVED, Proof, ProvenFile, removed_rows
+from ..warehouse.file_rows import Rows, join_rows, read_file
+from ..warehouse.proofs import AUDITED, COMPACTED, DIFFERS, NOT_PUBLISHED, REMOVED, Proof, ProvenFile, removed_rows
 from ..warehouse.store import StorePath, checksum
 from ..warehouse.topic_table import is_reloaded
 from .gate import HourFacts
+from .read_back import Facts, PathOf, Touched, read_back, touched
 
-Facts = Mapping[str, FileFacts]
-"""Path of a file → what the count has read of it."""
-PathOf = Callable[[DataFile | str], StorePath]
-"""Returns the file that a table names."""
 Record = tuple[int, int]
 """Partition and offset."""
 
@@ -29,6 +26,7 @@ class HourFiles:
     hour: int
     facts: HourFacts
     main: list[DataFile]
+    loads: list[DataFile]
     proof: Proof | None
     """The last revision; None: never published."""
     add: list[DataFile] = field(default_factory=list)
@@ -37,6 +35,8 @@ class HourFiles:
     """Files that others removed from `main`: never added again."""
     change: str = ""
     """COMPACTED or REMOVED: what somebody has done to `main` since the last revision; empty: nothing."""
+    touched: Touched = field(default_factory=Touched)
+    """The same in numbers."""
 
     @property
     def after(self) -> list[DataFile]:
@@ -54,34 +54,38 @@ def examine(
     *,
     differs: bool = False,
     is_restored: bool = False,
+    rotten: Collection[str] = (),
     path_of: PathOf,
 ) -> HourFiles:
     """Return the hour as it stands. Files are read only where somebody touched them or a load wrote the same records again.
 
-    `differs`: see `HourFacts`. `is_restored`: a person wants back what others removed.
+    `differs`: see `HourFacts`. `is_restored`: a person wants back what others removed. `rotten`: files that have other bytes than
+    they had, whatever their size and time say.
     """
     proof = history[-1] if history else None
     is_published = proof is not None and proof.verdict not in NOT_PUBLISHED
     row_count = sum(file.record_count for file in loads)
-    found = HourFiles(hour=hour, facts=HourFacts(hour=hour), main=list(main), proof=proof)
+    found = HourFiles(hour=hour, facts=HourFacts(hour=hour), main=list(main), loads=list(loads), proof=proof)
     spoiled = blocked = ""
     late_count, removed = 0, removed_rows(history)
     named = {file.path: file for file in proof.files} if proof is not None and is_published else {}
     standing = {file.file_path: file for file in main}
-    if set(named) != set(standing):
-        found.change, spoiled = _change(proof, named, main, loads, path_of)
-        if found.change == REMOVED and proof is not None:
-            removed += proof.row_count - sum(file.record_count for file in main)
+    if Counter(list(named)) != Counter(file.file_path for file in main):
+        found.touched = _touched(proof, main, loads, path_of)
+        found.change, spoiled = found.touched.change, found.touched.fault
+        removed += found.touched.missing if found.change == REMOVED else 0
+    elif proof is not None and proof.verdict == DIFFERS:
+        found.change = COMPACTED
     for path in named.keys() & standing.keys():
-        spoiled = spoiled or _spoiled(named[path], proof, path_of)
+        spoiled = spoiled or _spoiled(named[path], proof, path_of, is_rotten=str(path_of(path)) in rotten)
     gone = set(proof.gone) if proof is not None else set()
     gone |= named.keys() - standing.keys()
     if is_restored and not found.change:
         gone, removed = set(), 0
     found.gone = gone
     candidates = [file for file in loads if file.file_path not in named and file.file_path not in gone]
-    if found.change:
-        candidates = []  # first a proof of what somebody did; the next publish goes on from there
+    if found.change == REMOVED:
+        candidates = []  # first a proof of what is gone; the next publish goes on from there
     is_anew = is_published and any(map(is_reloaded, candidates))
     if is_anew:
         blocked = _TOUCHED if removed else ""
@@ -102,6 +106,11 @@ def examine(
         if not is_published and gone:
             blocked = _TOUCHED
     found.add = candidates
+    after = read_back(found.after, counted, path_of) if found.add or found.remove else None
+    if after is not None and after.fault:
+        blocked = blocked or after.fault
+    if removed and proof is not None and proof.verdict in AUDITED and not found.change:
+        found.change = REMOVED  # a revision of before, which says more than readers get
     found.facts = HourFacts(
         hour=hour,
         row_count=row_count,
@@ -113,6 +122,7 @@ def examine(
         differs=differs,
         spoiled=spoiled,
         removed=removed,
+        after_count=after.row_count if after is not None else None,
     )
     return found
 
@@ -125,13 +135,13 @@ def _is_counted(path: StorePath, counted: Facts) -> bool:
     return facts is not None and facts.is_still(path)
 
 
-def _spoiled(proven: ProvenFile, proof: Proof | None, path_of: PathOf) -> str:
+def _spoiled(proven: ProvenFile, proof: Proof | None, path_of: PathOf, *, is_rotten: bool = False) -> str:
     """Return what is wrong with a published file; empty if its content is still what was proven."""
     assert proof is not None
     path = path_of(proven.path)
     try:
         now = path.stat()
-        if now.st_size == proven.size_bytes and now.st_mtime_ns < proof.at_ms * 1_000_000:
+        if now.st_size == proven.size_bytes and now.st_mtime_ns < proof.at_ms * 1_000_000 and not is_rotten:
             return ""
         if checksum(path) == proven.sha256:
             return ""
@@ -145,29 +155,11 @@ def _spoiled(proven: ProvenFile, proof: Proof | None, path_of: PathOf) -> str:
     return f"{path} is not the file that was proven: it had {proven.row_count} rows and has {facts.row_count}"
 
 
-def _change(
-    proof: Proof | None, named: dict[str, ProvenFile], main: Sequence[DataFile], loads: Sequence[DataFile], path_of: PathOf
-) -> tuple[str, str]:
-    """Return what somebody did to the hour on `main`, and what is wrong with it."""
+def _touched(proof: Proof | None, main: Sequence[DataFile], loads: Sequence[DataFile], path_of: PathOf) -> Touched:
+    """Return what somebody did to the hour on `main`."""
     if proof is None or proof.verdict in NOT_PUBLISHED:
-        return "", "its files on main are named by no proof"
-    try:
-        rows = join_rows([read_file(path_of(file))[1] for file in main])
-    except (OSError, WarehouseError) as error:
-        return "", f"its files on main cannot be read: {error}"
-    if (len(rows), f"{rows.hashes.total() % MODULUS:032x}") == (proof.row_count, proof.digest):
-        return COMPACTED, ""
-    mine = _items(rows)
-    paths = {*map(path_of, named), *map(path_of, loads)}
-    originals = {item for path in paths if path.exists() for item in _items(read_file(path)[1])}
-    if len(rows) < proof.row_count and len(mine) == len(rows) and mine <= originals:
-        return REMOVED, ""
-    return "", "somebody put rows on main that no proof names"
-
-
-def _items(rows: Rows) -> set[tuple[int, int, int, int]]:
-    columns = (rows.partitions, rows.offsets, rows.hashes.high, rows.hashes.low)
-    return set(zip(*(column.tolist() for column in columns), strict=True))
+        return Touched(fault="its files on main are named by no proof", stray=sum(file.record_count for file in main))
+    return touched(proof, main, loads, path_of)
 
 
 def _may_overlap(candidates: Sequence[DataFile], proof: Proof, counted: Facts, path_of: PathOf) -> bool:
@@ -220,8 +212,9 @@ def _rows_of(path: StorePath) -> Rows | None:
 class ReadersView:
     """The records that readers see of one hour: its files on `main`, read when first asked."""
 
-    def __init__(self, files: Sequence[DataFile], proof: Proof, path_of: PathOf) -> None:
-        self._files = files
+    def __init__(self, hour: HourFiles, proof: Proof, path_of: PathOf) -> None:
+        self._files = hour.main
+        self._loads = hour.loads
         self._proof = proof
         self._path_of = path_of
         self._rows: Rows | None = None
@@ -235,3 +228,8 @@ class ReadersView:
 
     def loaded_to(self, partition: int, /) -> int:
         return self._proof.loaded_to(partition)
+
+    def stands_apart(self) -> bool:
+        if {file.file_path for file in self._files} & {file.file_path for file in self._loads}:
+            return False
+        return not any(_spoiled(one, self._proof, self._path_of, is_rotten=True) for one in self._proof.files)

@@ -9,6 +9,7 @@ added again. Decision 21.
 
 import json
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,9 +25,9 @@ from ..lineage.runs import observed_run
 from ..source.digest import MODULUS
 from ..warehouse.counted import CountedView, view_counted
 from ..warehouse.file_rows import FileFacts, read_file
-from ..warehouse.hours import BEFORE_1970, hour_name, hour_names, hour_of_name
+from ..warehouse.hours import BEFORE_1970, hour_name, hour_names, hour_of, hour_of_name
 from ..warehouse.leases import Lease
-from ..warehouse.proofs import ERASED, WITHDRAWN, Proof, ProvenFile, proven_offsets
+from ..warehouse.proofs import DIFFERS, ERASED, WITHDRAWN, Proof, ProvenFile, proven_offsets
 from ..warehouse.settings import WarehouseSettings
 from ..warehouse.store import StorePath
 from ..warehouse.topic_table import LOADS, MAIN, TopicTable
@@ -34,8 +35,10 @@ from ..warehouse.warehouse import Warehouse
 from . import settings
 from .asking import Ask, AskDays, AskSequences, ask_audit, ask_days_of_audit, ask_for_sequences
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
-from .hour_files import Facts, HourFiles, ReadersView, examine
+from .hour_files import HourFiles, ReadersView, examine
+from .read_back import Facts
 from .settled import Quiet, Settled, look, read_settled
+from .told_main import tell_of_main
 
 log = get_logger(__name__)
 
@@ -126,7 +129,8 @@ class Gate:
         proofs = self._warehouse.proofs(self._topic)
         before, refused, expired = read_settled(table.records_folder), counted.refused, table.expired_through()
         marks = proofs.last_marks(up_to_publish=table.last_publish)
-        seen = look(table, before, marks, asked={*windows, *self._restore})
+        asked = {*windows, *self._restore, *_hours_of(table, counted.rotten)}
+        seen = look(table, before, marks, asked=asked)
         busy = {hour for hour in {*seen.busy, *(refused.keys() - seen.quiet.keys())} if not _has_expired(expired, hour)}
         quiet = {hour: one for hour, one in seen.quiet.items() if not _has_expired(expired, hour)}
         loads, main = (table.files_by_hour(branch, busy) for branch in (LOADS, MAIN))
@@ -143,6 +147,7 @@ class Gate:
                 files,
                 differs=hour in differing,
                 is_restored=hour in self._restore,
+                rotten=counted.rotten,
                 path_of=table.path_of,
             )
             mine.facts = replace(mine.facts, refused=refused[hour])
@@ -156,7 +161,7 @@ class Gate:
         decisions = {}
         for hour in sorted({*hours, *windows}):
             mine = hours.setdefault(hour, _no_files(hour))
-            view = ReadersView(mine.main, mine.proof, found.table.path_of) if mine.proof is not None else None
+            view = ReadersView(mine, mine.proof, found.table.path_of) if mine.proof is not None else None
             decisions[hour] = decide(mine.facts, windows.get(hour, ()), view, despite=despite, now_ms=now_ms)
         proven = {hour for hour, one in decisions.items() if one.is_settled and one.windows}
         empty = empty_hours({*decisions, *found.settled.hours}, proven)
@@ -190,6 +195,10 @@ class Gate:
             failpoints.reach("publish.before_commit", self._warehouse.home)
             lease.check()
             table.commit_publish(number=number, add=add, remove=remove)
+            wrong = self._read_back(table, revisions)
+            if wrong:
+                proofs.append(wrong)
+                revisions += wrong
         found.note_settled()
         return self._outcome(found, revisions, add)
 
@@ -224,10 +233,10 @@ class Gate:
         before = mine.proof
         if decision.action == "withdraw":
             verdict, after = WITHDRAWN, []
+        elif decision.action == "publish":
+            verdict, after = decision.verdict, mine.after
         else:
-            after = mine.after
-            is_erased = decision.reason.startswith(ERASED)
-            verdict = decision.verdict if decision.action == "publish" else (mine.change if not is_erased else ERASED)
+            verdict, after = (ERASED if decision.reason.startswith(ERASED) else mine.change), mine.main
         facts = {file.file_path: _facts(table.path_of(file), counted) for file in after}
         return Proof(
             topic=self._topic,
@@ -247,6 +256,26 @@ class Gate:
             main_snapshot_id=table.snapshot_id(MAIN),
             at_ms=self._clock.now_ms(),
         )
+
+    def _read_back(self, table: TopicTable, revisions: Sequence[Proof]) -> list[Proof]:
+        """Return the next revisions of hours that the snapshot of the commit does not hold as they were to be published.
+
+        They name the files that were to be there: the next publish compares again, and takes away what is of no load.
+        """
+        standing = table.files_by_hour(MAIN, {one.hour for one in revisions})
+        wrong = []
+        for proof in revisions:
+            main = standing.get(proof.hour, [])
+            rows = sum(file.record_count for file in main)
+            is_same = Counter(file.path for file in proof.files) == Counter(file.file_path for file in main)
+            if is_same and rows == proof.row_count:
+                continue
+            reason = (
+                f"read back, {len(main)} files hold {rows} rows; {len(proof.files)} with {proof.row_count} rows were published"
+            )
+            log.error("hour_differs", topic=self._topic, hour=hour_name(proof.hour), reason=reason)
+            wrong.append(replace(proof, revision=proof.revision + 1, previous=proof.revision, verdict=DIFFERS, reason=reason))
+        return wrong
 
     def _words(self, decision: HourDecision) -> list[Mapping[str, Any]]:
         """Return the audit's words on the hour's windows, with the sequence numbers of their producers."""
@@ -286,12 +315,17 @@ class _Decided:
             after.write(self.table.records_folder)
 
 
+def _hours_of(table: TopicTable, rotten: Collection[str]) -> set[int]:
+    """Return the published hours of which a file has other bytes than it had."""
+    return {hour_of(file) for file in table.files(MAIN) if str(table.path_of(file)) in rotten} if rotten else set()
+
+
 def _has_expired(through: int | None, hour: int) -> bool:
     return through is not None and max(hour, BEFORE_1970) <= through
 
 
 def _no_files(hour: int) -> HourFiles:
-    return HourFiles(hour=hour, facts=HourFacts(hour=hour), main=[], proof=None)
+    return HourFiles(hour=hour, facts=HourFacts(hour=hour), main=[], loads=[], proof=None)
 
 
 def _facts(path: StorePath, counted: Mapping[str, FileFacts]) -> FileFacts:
@@ -328,6 +362,7 @@ def run_publish(layout: Layout, topic: str, *, wait_ms: int = WAIT_MS, restore: 
     loads = TableDataset(location=table.iceberg.location(), branch=LOADS, snapshot_id=table.snapshot_id(LOADS))
     with observed_run("publish", topic, inputs=[loads]) as observed:
         outcome = gate.publish(wait_ms=wait_ms)
+        tell_of_main(layout, warehouse, topic)
         if outcome.revisions:
             observed.wrote(lambda: _published(outcome, warehouse.existing_table(topic)))
     return outcome

@@ -1,23 +1,29 @@
 """Recomputes every proof of a topic from the tables and files alone, without the audit service.
 
 Each revision's files are read again: checksums, rows, digests, offsets, and that no record stands twice. The last revision of an
-hour must be exactly what `main` names. A file of an earlier revision may be gone, once a later one no longer names it.
+hour must be exactly what `main` names, or the same rows in files of others; and where it has the audit's verdict, as many rows as
+the audit had counted. A file of an earlier revision may be gone, once a later one no longer names it.
 """
 
+import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from pyiceberg.manifest import DataFile
 
+from ...audit.model.tiers import WAREHOUSE
 from ..errors import WarehouseError
 from ..source.digest import MODULUS
 from ..warehouse.file_rows import FileFacts, Rows, join_rows, read_file
 from ..warehouse.hours import hour_name
-from ..warehouse.proofs import NOT_PUBLISHED, Proof, ProvenOffsets, proven_offsets
-from ..warehouse.topic_table import MAIN, TopicTable
+from ..warehouse.proofs import AUDITED, COMPACTED, DIFFERS, NOT_PUBLISHED, REMOVED, Proof, ProvenOffsets, proven_offsets
+from ..warehouse.topic_table import LOADS, MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
+from .read_back import touched
 
+HOURS_AT_ONCE = 200
 _Read = tuple[FileFacts, Rows] | str
 """A file's facts and rows, or why it cannot be read."""
 
@@ -32,16 +38,22 @@ class HourCheck:
     verdict: str
     row_count: int
     faults: tuple[str, ...] = ()
-    """What differs from the proofs; empty: nothing."""
+    """What differs from the proofs, or from what the audit had counted; empty: nothing."""
+    note: str = ""
+    """What somebody did without changing a row."""
 
 
 def verify(warehouse: Warehouse, topic: str) -> Iterator[HourCheck]:
     """Yield every hour that has a proof or a published file, oldest first. Raises NoSuchTable."""
     table = warehouse.existing_table(topic)
-    main = table.files_by_hour(MAIN)
-    history = warehouse.proofs(topic).read(up_to_publish=table.last_publish)
-    for hour in sorted({*main, *history}):
-        yield _verify_hour(table, hour, main.get(hour, ()), history.get(hour, ()))
+    proofs = warehouse.proofs(topic)
+    hours = sorted({*table.row_counts_by_hour(MAIN), *proofs.last_marks(up_to_publish=table.last_publish)})
+    for at in range(0, len(hours), HOURS_AT_ONCE):
+        some = hours[at : at + HOURS_AT_ONCE]
+        main = table.files_by_hour(MAIN, some)
+        history = proofs.read(up_to_publish=table.last_publish, hours=set(some), words=True)
+        for hour in some:
+            yield _verify_hour(table, hour, main.get(hour, ()), history.get(hour, ()))
 
 
 def _verify_hour(table: TopicTable, hour: int, main: Sequence[DataFile], history: Sequence[Proof]) -> HourCheck:
@@ -49,28 +61,53 @@ def _verify_hour(table: TopicTable, hour: int, main: Sequence[DataFile], history
         faults = tuple(f"{file.file_path} is on main and no proof names it" for file in main)
         rows = sum(file.record_count for file in main)
         return HourCheck(hour=hour_name(hour), revision=0, verdict="", row_count=rows, faults=faults)
+    last = history[-1]
+    standing, note = list(_standing(table, hour, last, main)), ""
+    if not standing and Counter(file.path for file in last.files) != Counter(file.file_path for file in main):
+        note = "somebody has rewritten its files: the same rows, and the next publish proves them"
     read: dict[str, _Read] = {}
     faults_found: list[str] = []
     before = 0
     for proof in history:
-        is_last = proof is history[-1]
         if proof.revision != before + 1 or (proof.previous or 0) != before:
             faults_found.append(
                 f"revision {proof.revision} follows revision {before} and names {proof.previous} as the one before"
             )
         before = proof.revision
-        faults_found += [f"revision {proof.revision}: {fault}" for fault in _faults(table, proof, read, may_be_gone=not is_last)]
-    last = history[-1]
-    named, standing = {file.path for file in last.files}, {file.file_path for file in main}
-    faults_found += [f"{path} is proven and not on main" for path in sorted(named - standing)]
-    faults_found += [f"{path} is on main and no proof names it" for path in sorted(standing - named)]
+        may_be_gone = proof is not last or bool(note)
+        faults_found += [f"revision {proof.revision}: {fault}" for fault in _faults(table, proof, read, may_be_gone=may_be_gone)]
     return HourCheck(
         hour=hour_name(hour),
         revision=last.revision,
         verdict=last.verdict,
         row_count=last.row_count,
-        faults=tuple(dict.fromkeys(faults_found)),
+        faults=tuple(dict.fromkeys([*faults_found, *_lacking(last), *standing])),
+        note=note,
     )
+
+
+def _lacking(last: Proof) -> Iterator[str]:
+    """Yield how the last revision is not what the audit had counted."""
+    if last.verdict in (REMOVED, DIFFERS):
+        yield f"{last.verdict}: {last.reason}"
+    windows = json.loads(last.windows)
+    counted = sum(window["tiers"].get(WAREHOUSE) or 0 for window in windows)
+    if last.verdict in AUDITED and windows and counted != last.row_count:
+        yield f"{last.verdict} over {last.row_count} rows, and the audit had counted {counted}"
+
+
+def _standing(table: TopicTable, hour: int, last: Proof, main: Sequence[DataFile]) -> Iterator[str]:
+    """Yield how the branch `main` is not what the last revision names; nothing where others have rewritten the same rows."""
+    named, standing = Counter(file.path for file in last.files), Counter(file.file_path for file in main)
+    if named == standing:
+        return
+    if last.verdict not in NOT_PUBLISHED:
+        found = touched(last, main, table.files(LOADS, {hour}), table.path_of)
+        if found.change == COMPACTED:
+            return
+        yield found.fault or f"{found.missing} of {last.row_count} proven rows were removed from main"
+    yield from (f"{path} is proven and not on main" for path in sorted(named.keys() - standing.keys()))
+    yield from (f"{path} is on main and no proof names it" for path in sorted(standing.keys() - named.keys()))
 
 
 def _faults(table: TopicTable, proof: Proof, read: dict[str, _Read], *, may_be_gone: bool) -> Iterator[str]:

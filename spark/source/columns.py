@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...schema_registry.model.column_names import clash
 from ..errors import WarehouseError
 
 SYSTEM_COLUMNS = pa.schema(
@@ -36,9 +37,6 @@ SYSTEM_COLUMNS = pa.schema(
     ]
 )
 """The columns of every table besides the event's own: the record's address, its event time, its writer's schema."""
-
-ICEBERG_NAMES = ("_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number")
-"""Iceberg's metadata columns: Spark refuses to read, write or compact a table with a column of such a name."""
 
 HOUR_FIELD = "_timestamp-hour"
 """Rows are partitioned by it. No field of an event has this name, since Avro allows no hyphen."""
@@ -103,13 +101,8 @@ def writer_columns(schema: str) -> WriterColumns:
 
 
 def _check_names(names: list[str]) -> None:
-    seen: dict[str, str] = {name: name for name in (*SYSTEM_COLUMNS.names, *ICEBERG_NAMES)}
-    for name in names:
-        if name.lower() in seen:
-            raise SchemaRefused(
-                f"field {name!r} has the name of column {seen[name.lower()]!r} (capitals do not count): rename it"
-            )
-        seen[name.lower()] = name
+    if fault := clash(names):
+        raise SchemaRefused(fault)
 
 
 def _full_name(schema: Mapping[str, Any], scope: str) -> str:

@@ -7,6 +7,7 @@ record, and fastavro does 0.2 M/s a core. A decoder that `projects` decodes only
 """
 
 import io
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,10 +22,17 @@ from ...wire.batch.record_batch import Record
 from ...wire.errors import WireError
 from ...wire.quarantine_record import SCHEMA_REFUSED
 from ...wire.schema_id import SIZE, unframe
+from ..errors import DecodersDisagree
 from .columns import SYSTEM_COLUMNS, Column, SchemaRefused, WriterColumns, covers, settled, writer_columns
+from .digest import is_same
 from .flat_avro import FlatAvro
+from .plain_avro import NotPlain, PlainAvro
 from .projection import pruned, within
 
+SAMPLED = 8
+"""How many records of a block are decoded twice by a checked decoder: a millisecond of a block of 8,192 records of 12 fields."""
+CHECKED_EVERY = 8
+"""It samples the first block of each schema in a split, and every one of so many behind it."""
 SCHEMAS_KEPT = 1_000
 """How many parsed writers' schemas are kept. A topic with more schemas has some of them parsed again."""
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -94,6 +102,8 @@ class _Writer:
     reader: Any = None
     """Fewer fields than `parsed` has; None: all of them."""
     flat: FlatAvro | None = None
+    plain: PlainAvro | None = None
+    """A second decoder, for samples."""
     code: str = ""
     reason: str = ""
     is_missing: bool = False
@@ -110,21 +120,26 @@ class BlockDecoder:
         *,
         of_the_record: Mapping[str, RecordColumn] = OF_THE_RECORD,
         projects: bool = False,
+        is_checked: bool = False,
     ) -> None:
-        """`projects`: fields that the target lacks are passed over and named in `left_out`, instead of missing."""
+        """`projects`: fields that the target lacks are passed over and named in `left_out`, instead of missing. `is_checked`: a
+        sample of the blocks is decoded a second time, by another decoder, and compared.
+        """
         self._target = target
         self._of_the_record = of_the_record
         self._events = pa.schema([field for field in target if field.name not in of_the_record])
         self._partition = partition
         self._schema_of = schema_of
         self._projects = projects
+        self._is_checked = is_checked
+        self._blocks: Counter[int] = Counter()
         self._writers: dict[int, _Writer] = {}
         self.values_decoded = 0
         """How many values became Arrow: rows times their schema's fields that the target has."""
 
     def decode(self, records: Sequence[Record]) -> Decoded:
         """Return the rows and rejects of `records`. Each record is one or the other, unless its schema is in
-        `missing_schema_ids`.
+        `missing_schema_ids`. Raises DecodersDisagree.
         """
         rejected: list[Rejected] = []
         rows: list[pa.RecordBatch] = []
@@ -142,7 +157,10 @@ class BlockDecoder:
             elif writer.columns is None:
                 rejected += [Rejected(record=record, code=writer.code, reason=writer.reason) for record in framed]
             else:
-                rows += self._rows(schema_id, writer, framed, rejected)
+                found = self._rows(schema_id, writer, framed, rejected)
+                for batch in found if self._is_turn(schema_id) else ():
+                    self._check(schema_id, writer, framed, batch)
+                rows += found
                 if writer.left_out:
                     left_out[schema_id] = writer.left_out
         return Decoded(rows=rows, rejected=rejected, missing_schema_ids=frozenset(missing), left_out=left_out)
@@ -183,6 +201,7 @@ class BlockDecoder:
             parsed=fastavro.parse_schema(columns.avro),
             reader=reader,
             flat=FlatAvro.of(columns.avro, names),
+            plain=PlainAvro(columns.avro) if self._is_checked else None,
         )
 
     def _rows(self, schema_id: int, writer: _Writer, framed: Sequence[Record], rejected: list[Rejected]) -> list[pa.RecordBatch]:
@@ -194,6 +213,41 @@ class BlockDecoder:
                 with suppress(pa.ArrowException):
                     return [self._batch(schema_id, writer, records, arrays)]
         return self._one_by_one(schema_id, writer, records, rejected)
+
+    def _is_turn(self, schema_id: int) -> bool:
+        if not self._is_checked:
+            return False
+        self._blocks[schema_id] += 1
+        return self._blocks[schema_id] % CHECKED_EVERY == 1
+
+    def _check(self, schema_id: int, writer: _Writer, framed: Sequence[Record], batch: pa.RecordBatch) -> None:
+        """Decode some records of the batch once more, by the specification alone, and compare all their values."""
+        assert writer.plain is not None
+        offsets = np.asarray(batch.column("_offset"))
+        wanted = {int(offsets[at]): at for at in np.linspace(0, len(offsets) - 1, SAMPLED).astype(np.int64).tolist()}
+        chosen: list[tuple[Record, Any]] = []
+        for record in framed if len(framed) != len(offsets) else [framed[at] for at in wanted.values()]:
+            if record.offset in wanted:
+                with suppress(NotPlain):
+                    chosen.append((record, writer.plain.decode(record.value or b"", SIZE)))
+        rows = batch.take(pa.array([wanted[record.offset] for record, _ in chosen], pa.int64()))
+        before = self.values_decoded
+        if chosen and self._differing(schema_id, writer, chosen, rows):
+            for at, one in enumerate(chosen):
+                if names := self._differing(schema_id, writer, [one], rows.slice(at, 1)):
+                    raise DecodersDisagree(schema_id, self._partition, one[0].offset, names)
+        self.values_decoded = before
+
+    def _differing(
+        self, schema_id: int, writer: _Writer, chosen: Sequence[tuple[Record, Any]], rows: pa.RecordBatch
+    ) -> list[str]:
+        """Return the columns in which the rows are not these events."""
+        try:
+            again = self._batch(schema_id, writer, [one[0] for one in chosen], _arrays(writer, [one[1] for one in chosen]))
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            return [f"(it is no row: {error})"]
+        columns = zip(rows.schema.names, rows.columns, again.columns, strict=True)
+        return [name for name, mine, other in columns if not is_same(name, mine, other)]
 
     def _one_by_one(
         self, schema_id: int, writer: _Writer, records: Sequence[Record], rejected: list[Rejected]

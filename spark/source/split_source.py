@@ -45,7 +45,7 @@ class SplitSource:
                 cluster=self.cluster,
                 split=split,
                 batches=cluster_batches(cluster, self.topic),
-                decoder=BlockDecoder(target, split.partition, schema_of(RegistryClient(self.registry))),
+                decoder=BlockDecoder(target, split.partition, schema_of(RegistryClient(self.registry)), is_checked=True),
                 quarantine=quarantine,
                 on_report=on_report,
                 clock=SystemClock(),

@@ -36,10 +36,20 @@ class Counted:
 
     refused: dict[str, dict[int, int]] = field(default_factory=dict)
     """Run → window start → records with a schema that the table cannot hold."""
+    twice: dict[str, int] = field(default_factory=dict)
+    """File that the branch names more than once → how often."""
+    strays: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)
+    """File → partition and offsets from, to, that were reported of it and are of no load."""
+    rotten: dict[str, str] = field(default_factory=dict)
+    """File of either branch whose bytes have changed, though its size and time have not → the mark of the right ones."""
+    main: Facts = field(default_factory=dict)
+    """Files that only the branch `main` names: somebody has rewritten published ones."""
+    main_snapshot_id: int | None = None
+    """The snapshot of `main` that was looked at."""
 
     def files(self) -> Facts:
         """Return every file that was counted."""
-        found = dict(self.others)
+        found = {**self.main, **self.others}
         for facts in self.runs.values():
             found.update(facts)
         return found
@@ -47,8 +57,10 @@ class Counted:
     def write(self, folder: StorePath) -> None:
         offsets = {str(partition): offset for partition, offset in self.offsets.items()}
         header = {"v": VERSION, "offsets": offsets, "runs": [*self.runs], "differing": self.differing, "refused": self.refused}
+        header |= {"twice": self.twice, "strays": self.strays, "rotten": self.rotten}
+        header["main"] = self.main_snapshot_id
         lines = [json.dumps(header)]
-        for run, facts in (*self.runs.items(), ("", self.others)):
+        for run, facts in (*self.runs.items(), ("", self.others), (None, self.main)):
             name = json.dumps(run)
             lines += [f"{name}\t{json.dumps(path)}\t{json.dumps(one.as_json())}" for path, one in facts.items()]
         replace(folder / NAME, ("\n".join(lines) + "\n").encode())
@@ -62,6 +74,7 @@ class CountedView:
     differing: Mapping[str, Sequence[int]]
     refused: Counter[int]
     """Hour since the epoch → records with a schema that the table cannot hold."""
+    rotten: frozenset[str] = frozenset()
 
 
 class _Lazily(Mapping[str, FileFacts]):
@@ -88,7 +101,8 @@ def view_counted(folder: StorePath) -> CountedView:
         if header["v"] != VERSION:
             before = read_counted(folder)
             return CountedView(before.files(), before.differing, _refused_by_hour(before.refused))
-        return CountedView(_Lazily(lines), header["differing"], _refused_by_hour(header["refused"]))
+        rotten = frozenset(header.get("rotten", ()))
+        return CountedView(_Lazily(lines), header["differing"], _refused_by_hour(header["refused"]), rotten)
     except _DAMAGED:
         return CountedView({}, {}, Counter())
 
@@ -106,6 +120,9 @@ def read_counted(folder: StorePath) -> Counted:
                 run: {int(start): count for start, count in windows.items()} for run, windows in header.get("refused", {}).items()
             },
         )
+        found.twice = {path: int(times) for path, times in header.get("twice", {}).items()}
+        found.strays = {path: [(p, a, b) for p, a, b in mine] for path, mine in header.get("strays", {}).items()}
+        found.rotten, found.main_snapshot_id = dict(header.get("rotten", {})), header.get("main")
         if header["v"] == 1:
             found.runs = {run: _facts(files) for run, files in header["runs"].items()}
             found.others = _facts(header["others"])
@@ -113,7 +130,9 @@ def read_counted(folder: StorePath) -> Counted:
         found.runs = {run: {} for run in header["runs"]}
         for run, path, facts in map(_parted, lines):
             name = json.loads(run)
-            (found.runs[name] if name else found.others)[json.loads(path)] = FileFacts.of_json(json.loads(facts))
+            (found.main if name is None else found.runs[name] if name else found.others)[json.loads(path)] = FileFacts.of_json(
+                json.loads(facts)
+            )
         return found
     except _DAMAGED:
         return Counted()

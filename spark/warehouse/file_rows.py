@@ -18,6 +18,7 @@ from ..errors import WarehouseError
 from ..source.digest import RowHashes, row_hashes
 from ..source.offset_ranges import OffsetRange
 from ..source.split_reader import window_starts
+from .object_path import ObjectPath
 from .store import StorePath, fetched
 
 BATCH_ROWS = 65_536
@@ -57,6 +58,8 @@ class FileFacts:
     digest: int
     partitions: Mapping[int, tuple[int, int, int]]
     """Partition → first offset, offset after the last, rows."""
+    etag: str = ""
+    """The object store's own mark of the content; empty on a disk."""
 
     def is_still(self, path: StorePath) -> bool:
         """Return whether the file has the size and the time of change that it had: then nobody wrote to it.
@@ -77,6 +80,7 @@ class FileFacts:
             "row_count": self.row_count,
             "digest": f"{self.digest:032x}",
             "partitions": {str(partition): list(one) for partition, one in self.partitions.items()},
+            **({"etag": self.etag} if self.etag else {}),
         }
 
     @classmethod
@@ -88,6 +92,7 @@ class FileFacts:
             row_count=words["row_count"],
             digest=int(words["digest"], 16),
             partitions={int(name): (first, end, count) for name, (first, end, count) in words["partitions"].items()},
+            etag=words.get("etag", ""),
         )
 
 
@@ -97,7 +102,7 @@ def read_file(path: StorePath) -> tuple[FileFacts, Rows]:
     Raises FileNotFoundError, WarehouseError for a file that cannot be read, StoreUnreachable.
     """
     try:
-        before = path.stat()
+        before, etag = path.stat(), path.etag() if isinstance(path, ObjectPath) else ""
         with fetched(path) as here:
             rows, sha256 = _joined(list(_batches(here.path))), here.sha256
         found = FileFacts(
@@ -107,12 +112,26 @@ def read_file(path: StorePath) -> tuple[FileFacts, Rows]:
             row_count=len(rows),
             digest=rows.hashes.total(),
             partitions=_partitions(rows),
+            etag=etag,
         )
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException, KeyError, TypeError) as error:
         raise WarehouseError(f"{path} cannot be read as rows of the warehouse: {type(error).__name__}: {error}") from error
     return found, rows
+
+
+def read_offsets(path: StorePath) -> dict[int, Numbers]:
+    """Return partition → the offsets of a file's rows, in order: two columns are read. Raises as `read_file`."""
+    try:
+        with fetched(path) as here, pq.ParquetFile(here.path) as file:
+            rows = file.read(columns=["_topic_partition", "_offset"])
+        partitions, offsets = np.asarray(rows["_topic_partition"]), np.asarray(rows["_offset"])
+        return {int(one): np.sort(offsets[partitions == one]) for one in np.unique(partitions)}
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException, KeyError, TypeError) as error:
+        raise WarehouseError(f"{path} cannot be read as rows of the warehouse: {type(error).__name__}: {error}") from error
 
 
 def _batches(path: Path) -> Iterator[Rows]:

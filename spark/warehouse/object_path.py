@@ -106,6 +106,12 @@ class ObjectPath:
             raise FileNotFoundError(f"{self} is not there")
         return _stat_of(found)
 
+    def etag(self) -> str:
+        """Return the store's own mark of the content; empty if it tells none. Raises FileNotFoundError, StoreUnreachable."""
+        with self._reaching(), self.filesystem.open_input_file(self.key) as file:
+            found: str = (file.metadata() or {}).get("ETag", b"").decode()
+        return found
+
     def exists(self) -> bool:
         with self._reaching():
             return bool(self.filesystem.get_file_info(self.key).type != fs.FileType.NotFound)

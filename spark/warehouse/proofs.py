@@ -30,7 +30,11 @@ COMPACTED = "COMPACTED"
 """The files were rewritten, by a compaction of ours or by somebody: the same rows, by number and digest."""
 EXPIRED = "EXPIRED"
 """Retention dropped the hour: no file of it is in the table."""
+DIFFERS = "DIFFERS"
+"""Read back from the snapshot of its own commit, the hour was not what the commit was to make it."""
 NOT_PUBLISHED = (WITHDRAWN, EXPIRED)
+AUDITED = ("COMPLETE", "ACCEPTED", "ACCOUNTED")
+"""The audit's verdicts that open an hour: of a revision that holds each row that the audit has counted, once."""
 
 ROWS_AT_ONCE = {"write.parquet.row-group-limit": "500"}
 """Property of the table: who wants some hours reads the groups of rows that may hold them."""
@@ -114,7 +118,7 @@ class Proof:
     publish: int
     """Number of the publish that carried it out."""
     verdict: str
-    """COMPLETE, ACCEPTED, ACCOUNTED, or one of the above."""
+    """One of `AUDITED`, or of the words above."""
     reason: str
     row_count: int
     digest: str
@@ -155,14 +159,14 @@ class Proofs:
         """Return the pyiceberg table, for readers."""
         return self._table
 
-    def read(self, *, up_to_publish: int, hours: Collection[int] | None = None) -> dict[int, list[Proof]]:
+    def read(self, *, up_to_publish: int, hours: Collection[int] | None = None, words: bool = False) -> dict[int, list[Proof]]:
         """Return hour → its revisions, oldest first; without leftovers of later publishes, and without the audit's words.
 
-        `hours`: only these, of which then only the row groups are read.
+        `hours`: only these, of which then only the row groups are read. `words`: with the audit's words.
         """
         if self._table.current_snapshot() is None or (hours is not None and not hours):
             return {}
-        wanted = tuple(name for name in SCHEMA.names if name not in ("hour_name", "windows"))
+        wanted = tuple(name for name in SCHEMA.names if name != "hour_name" and (words or name != "windows"))
         members = hours if hours is None or isinstance(hours, range) else set(hours)
         found: dict[int, list[Proof]] = {}
         for row in sorted(self._rows(hours, wanted), key=lambda one: (one["hour"], one["revision"])):
@@ -183,6 +187,14 @@ class Proofs:
             if publish <= up_to_publish:
                 found.setdefault(hour, []).append(Mark(revision, verdict))
         return found
+
+    def hours_since(self, *, publish: int, up_to_publish: int) -> set[int]:
+        """Return the hours that have a revision of a later publish than this one."""
+        if self._table.current_snapshot() is None:
+            return set()
+        with reaching_store(self._folder):
+            later = f"{self._of_topic()} and publish > {publish} and publish <= {up_to_publish}"
+            return set(self._table.scan(row_filter=later, selected_fields=("hour",)).to_arrow()["hour"].to_pylist())
 
     def last_marks(self, *, up_to_publish: int) -> dict[int, Mark]:
         """Return hour → its last revision, fast: ten thousand hours are no loop."""
@@ -236,7 +248,7 @@ def removed_rows(history: Sequence[Proof]) -> int:
     count = 0
     for before, after in pairwise(history):
         if after.verdict in (REMOVED, ERASED):
-            count += before.row_count - after.row_count
+            count += max(0, before.row_count - after.row_count)  # late rows that went out since have removed nothing
         elif after.verdict in NOT_PUBLISHED or not after.gone:
             count = 0
     return count

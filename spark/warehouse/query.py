@@ -5,6 +5,7 @@ characters other than letters, digits and `_` are quoted: `SELECT * FROM "web.cl
 """
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -63,14 +64,31 @@ def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: s
     """Register the views of one topic that the text may mention: planning a table's files costs more than searching for its
     name. Return what is to be said of it; empty: nothing.
     """
-    if topic.lower() not in sql.lower():
+    if topic.lower() not in sql.lower() or not _is_meant(topic, sql, topics):
         return ""
     table = warehouse.existing_table(topic)
     connection.register(topic, _dataset(table, table.files(MAIN)))
-    if f"{topic}{ALL}" not in topics:
+    if f"{topic}{ALL}".lower() not in map(str.lower, topics):
         connection.register(f"{topic}{ALL}", _dataset(table, table.files(LOADS)))
     through = table.expired_through()
     return "" if through is None else f"{topic}: the hours through {hour_name(through)} have expired by retention"
+
+
+def _is_meant(topic: str, sql: str, topics: Sequence[str]) -> bool:
+    """Return whether the text names this topic, where the names of others differ from it only in capitals.
+
+    For DuckDB they are one name, so one of them is offered, if the text names it alone, and as it is written. Raises BadQuery.
+    """
+    twins = [one for one in topics if one.lower() == topic.lower()]
+    if len(twins) == 1:
+        return True
+    named = set(re.findall(rf"(?<!\w){re.escape(topic)}(?=(?:{ALL})?(?!\w))", sql, re.IGNORECASE))
+    if len(named) > 1 or not named <= set(twins):
+        raise BadQuery(
+            f"the topics {' and '.join(twins)} differ only in capitals, and SQL takes their names for one: name one of them "
+            "in a query, as it is written"
+        )
+    return topic in named
 
 
 def _dataset(table: TopicTable, files: Sequence[DataFile]) -> Any:

@@ -80,10 +80,9 @@ class Application:
                 os.kill(child, signal.SIGTERM)
         for thread in self._threads:
             thread.join()
-        try:
-            self._logger.close(CLOSE_TIMEOUT_MS)
-        except Exception as error:
-            self._ledger.write("x", f"close: {error!r}")
+        self._logger.close(CLOSE_TIMEOUT_MS)
+        if self._logger.close_error is not None:
+            self._ledger.write("x", f"close: {self._logger.close_error!r}")
         ledger = asdict(self._logger.ledger())
         self._ledger.write("c", json.dumps(ledger))
 

@@ -163,9 +163,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=160, help="of each attack (default %(default)s: half an hour in all)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="put the table between its marks in this page")
     arguments = parser.parse_args()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="headrace-hostile-") as folder:
         rows = campaign(Path(folder), arguments.seconds)
-    begin = f"{time.strftime('%d %B %Y')}; {arguments.seconds:g} s an attack; {EVENTS_PER_S} events a second; {machine()}."
+    begin = f"{time.strftime('%d %B %Y')}; {arguments.seconds:g} s an attack; {EVENTS_PER_S} events a second; "
+    begin += f"{machine()}; load average before {load:.1f}."
     table = "\n".join([begin, "", HEAD, "|---" * HEAD.count(" | ") + "|---|", *map(line, rows)])
     print(table)
     if arguments.write is not None:

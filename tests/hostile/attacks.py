@@ -53,7 +53,7 @@ def head_without_end(target: Target, until: float) -> str:
                 client.sendall(more)
                 sent += len(more)
         rounds += 1
-    return f"{rounds} heads, {sent / rounds / 1000:.0f} kB of each were taken"
+    return f"{rounds} heads, {sent / rounds / 1000:.0f} kB of each left the client"
 
 
 def silent_connections(target: Target, until: float) -> str:

@@ -1,9 +1,11 @@
 """A warehouse as loads and publishes leave it, without Spark's own run, registry and brokers: what they commit is their own code.
 
-The audit is a double: it believes every word of the count, and finds each hour complete except those in `incomplete`.
+The audit is a double: it believes every word of the count, and finds each hour complete except those in `incomplete`, and those
+in which a record stands twice or is none of the log's.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -32,6 +34,8 @@ class Audit:
         self.incomplete: set[int] = set()
         self.altered: dict[int, int] = {}
         """Hour → offset of a row of which the audit says that the warehouse holds it with another content."""
+        self.log_end = 1 << 62
+        """A row at or behind it is of no record."""
 
     def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> None:
         report = codec.decode(value)
@@ -42,21 +46,36 @@ class Audit:
         return None
 
     def ask(self, topic: str) -> Sequence[AuditedWindow]:
-        counts: dict[int, int] = {}
+        held: dict[int, Counter[tuple[int, int]]] = {}
         for report in self._told.values():
             for start, window in report.windows.items():
-                counts[start] = counts.get(start, 0) + sum(one.count for one in window.held)
-        return [self._window(start, count) for start, count in sorted(counts.items())]
+                found = held.setdefault(start, Counter())
+                found.update((report.partition, at) for one in window.held for at in range(one.first, one.end))
+        return [self._window(start, records) for start, records in sorted(held.items())]
 
-    def _window(self, start: int, count: int) -> AuditedWindow:
+    def _window(self, start: int, held: Counter[tuple[int, int]]) -> AuditedWindow:
         hour = start // HOUR_MS
-        words = {"window_start_ms": start, "verdict": "COMPLETE", "tiers": {"warehouse": count}}
+        words = {"window_start_ms": start, "verdict": "COMPLETE", "tiers": {"warehouse": held.total()}}
+        bad = sorted(record for record, count in held.items() if count > 1 or record[1] >= self.log_end)
+        if bad:
+            differences = [
+                {
+                    "tier": "warehouse",
+                    "partition": partition,
+                    "records": [{"kind": "doubled", "first_offset": at, "count": 1} | self._stray(at)],
+                }
+                for partition, at in bad
+            ]
+            words |= {"verdict": "DOUBLED", "doubled": len(bad), "differences": differences}
         if hour in self.incomplete:
             words["verdict"] = "INCOMPLETE"
         if hour in self.altered:
             record = {"kind": "altered", "first_offset": self.altered[hour], "count": 1}
             words |= {"verdict": "ALTERED", "differences": [{"tier": "warehouse", "partition": 0, "records": [record]}]}
         return AuditedWindow.of(words)
+
+    def _stray(self, at: int) -> dict[str, bool]:
+        return {"stray": True} if at >= self.log_end else {}
 
 
 class Stored:

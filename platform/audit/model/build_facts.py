@@ -84,4 +84,5 @@ def window_facts(reports: TierReports, topic: str, window_start_ms: int) -> Wind
         owners=owners,
         known=book.known,
         redelivered=book.redelivered,
+        published=book.published,
     )

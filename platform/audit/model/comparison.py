@@ -46,6 +46,8 @@ class Piece(NamedTuple):
     first_sequence: int | None = None
     crc: int = -1
     """Of the batch that the producer sent, for records that are missing in the live log."""
+    is_stray: bool = False
+    """Of a doubled record: the tier before does not hold it at all."""
 
 
 def sweep(*layers: Iterable[Row]) -> Iterator[tuple[int, int, list[list[Row]]]]:
@@ -100,7 +102,7 @@ def compare_offsets(
         if held and not found:
             pieces.append(Piece(gone_is if lost else Finding.MISSING, start, count))
         expected = len(held) or (1 if unread or former else 0)
-        pieces += [Piece(Finding.DOUBLED, start, count)] * (len(found) - expected)
+        pieces += [Piece(Finding.DOUBLED, start, count, is_stray=not expected)] * (len(found) - expected)
         origin = held if held or unread else former
         if origin and found and (changed or differ(origin, found)):
             pieces.append(Piece(Finding.ALTERED, start, count))

@@ -341,4 +341,5 @@ def _records(piece: Piece, window: WindowFacts, batches: Sequence[Row]) -> Recor
         producer_epoch=epoch,
         first_sequence=sequence,
         instance=owner.key.instance if owner is not None else None,
+        stray=piece.is_stray or None,
     )

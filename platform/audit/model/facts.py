@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from .books import Found, ProducerBook
-from .messages import KnownDifference
+from .messages import KnownDifference, PublishedHour
 from .runs import Run, RunKey
 from .tier_log import TierLog
 from .tiers import TierRule
@@ -75,6 +75,8 @@ class WindowFacts:
     known: Mapping[str, KnownDifference]
     """Tier → a person's word on a difference there."""
     redelivered: int = 0
+    published: PublishedHour | None = None
+    """What was read back of its hour on the branch `main`."""
 
     @property
     def reported_ms(self) -> int:
@@ -94,6 +96,8 @@ class Records:
     producer_epoch: int | None = None
     first_sequence: int | None = None
     instance: str | None = None
+    stray: bool | None = None
+    """True of a doubled record that the tier before does not hold at all: no duplicate, but a row of no record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

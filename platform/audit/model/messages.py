@@ -214,4 +214,24 @@ class KnownDifference:
     """Of the records (`digests.digest_of_tier`); empty in words of before 2026-11-24, which hold for the numbers alone."""
 
 
-Report = ProducerReport | RangeReport | Retirement | KnownDifference
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedHour:
+    """What a publish has read back of one hour of the branch `main`; it replaces what was told of the hour before."""
+
+    topic: str
+    instance: str
+    at_ms: int
+    revision: int
+    verdict: str
+    """That of the revision, with COMPACTED as the one before it."""
+    row_count: int
+    missing: int
+    """Rows that the audit had counted in the warehouse and readers do not get."""
+    doubled: int
+    """Rows that they get once too often."""
+    reason: str
+    windows: Mapping[int, int]
+    """Window start in milliseconds → rows that the audit had counted in the warehouse."""
+
+
+Report = ProducerReport | RangeReport | Retirement | KnownDifference | PublishedHour

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from .books import Found, TopicBook, pack_sent, plain, sent_of
+from .books import Found, TopicBook, found_of, pack_sent, plain, sent_of
 from .checks.former import contradicted
 from .checks.unheard import note_strangers
 from .errors import MalformedReport
-from .messages import KnownDifference, ProducerReport, RangeReport, RangeWindow, Retirement, Skipped, Stretch
-from .news import News
+from .messages import KnownDifference, ProducerReport, PublishedHour, RangeReport, Retirement, Skipped, Stretch
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
 from .tiers import LIVE, READ_BACK, is_sink
-from .windows import WINDOW_MS
+from .windows import WINDOW_MS, News
 
 
 class LogKey(NamedTuple):
@@ -93,6 +92,8 @@ class Journal(Protocol):
 
     def put_known(self, known: KnownDifference) -> None:
         """Key: topic, window and tier."""
+
+    def put_published(self, told: PublishedHour, window_start_ms: int) -> None: ...
 
     def put_run(self, run: Run) -> None: ...
 
@@ -202,10 +203,17 @@ class TierReports:
         journal.put_known(known)
         self._news(known.topic).windows.add(known.window_start_ms)
 
+    def take_published(self, told: PublishedHour, journal: Journal) -> None:
+        """Take in what readers get of an hour; a later word replaces it."""
+        for start in told.windows:
+            self.book(told.topic).window(start).published = told
+            journal.put_published(told, start)
+            self._news(told.topic).of_sinks.add(start)
+
     def take_range(self, report: RangeReport, now_ms: int, journal: Journal) -> Outcome:
         """Take in a range that a tier told."""
         key = LogKey(report.tier, report.topic, report.partition)
-        told = {start: _entry(report.tier, window) for start, window in report.windows.items()}
+        told = {start: found_of(report.tier, window) for start, window in report.windows.items()}
         redelivered = {start: window.redelivered for start, window in report.windows.items() if window.redelivered}
         outcome = self._replace(key, report.from_offset, report.to_offset, told, report.skipped, redelivered, now_ms, journal)
         if (log := self.log(key)) is not None:
@@ -379,14 +387,6 @@ class TierReports:
     def _news(self, topic: str) -> News:
         self.touched.add(topic)
         return self.news.setdefault(topic, News())
-
-
-def _entry(tier: str, window: RangeWindow) -> Found:
-    entry = Found(tier)
-    entry.held.add(map(plain, window.held))
-    entry.quarantined.add(map(plain, window.quarantined))
-    entry.altered.add(map(plain, window.altered))
-    return entry
 
 
 def _standing(run: Run) -> tuple[object, ...]:

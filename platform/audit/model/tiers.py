@@ -12,6 +12,8 @@ LIVE = "live"
 MIRROR = "mirror"
 OFFLINE = "offline"
 WAREHOUSE = "warehouse"
+MAIN = "main"
+"""The branch of the table that readers get: no tier of the chain, but a row beside the verdict, told by the publish."""
 CHAIN = (PRODUCER, LIVE, MIRROR, OFFLINE, WAREHOUSE)
 READ_BACK = (LIVE, OFFLINE)
 """Counted by the audit itself, from the logs; every other tier reports."""

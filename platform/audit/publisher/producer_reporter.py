@@ -136,6 +136,13 @@ class ProducerReporter:
         with self._sending:
             self._report(closing=False, moved_past_ms=moved_past_ms, holds=holds, timeout_ms=timeout_ms)
 
+    def await_turn(self, timeout_ms: int) -> bool:
+        """Return whether no report is under way, after `timeout_ms` at most."""
+        is_free = self._sending.acquire(timeout=timeout_ms / 1000)
+        if is_free:
+            self._sending.release()
+        return is_free
+
     def seal_and_close(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
         """Report what is left and seal every window; the caller has nothing in flight.
 

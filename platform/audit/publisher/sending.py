@@ -7,8 +7,8 @@ from ...runtime.clock import Clock
 from ...runtime.layout import AUDIT_TOPIC
 from ..model.codec import encode
 from ..model.errors import AuditError
-from ..model.messages import KnownDifference, RangeReport, Report
-from ..model.tiers import PRODUCER
+from ..model.messages import KnownDifference, PublishedHour, RangeReport, Report
+from ..model.tiers import MAIN, PRODUCER
 
 
 class ReportSender(Protocol):
@@ -33,6 +33,7 @@ def send_and_flush(sender: ReportSender, clock: Clock, reports: Sequence[Report]
     try:
         for report in reports:
             tier = report.tier if isinstance(report, RangeReport | KnownDifference) else PRODUCER
+            tier = MAIN if isinstance(report, PublishedHour) else tier
             who = f"{tier} {report.by if isinstance(report, KnownDifference) else report.instance}"
             sender.send(AUDIT_TOPIC, encode(report), key=tier.encode(), timestamp_ms=clock.now_ms())
         arrived = sender.flush(timeout_ms)

@@ -14,10 +14,11 @@ from ...runtime.clock import Clock
 from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ..model.build_facts import held_windows, window_facts
-from ..model.news import News
+from ..model.published import with_main
 from ..model.tier_reports import TierReports
 from ..model.tiers import LIVE
 from ..model.verdict import decide
+from ..model.windows import News
 from .request_time import held
 from .store.audit_log import VerdictChange
 from .store.ledger import Ledger
@@ -161,7 +162,7 @@ class Judge:
                 continue
             self.judged_count += 1
             translated = self._ledger.origins.of_window(facts, window_facts(books, topic, start))
-            verdict = decide(*translated, now_ms=now_ms)
+            verdict = with_main(decide(*translated, now_ms=now_ms), translated[1])
             after = as_json(topic, start, start + window_ms, verdict)
             after["late"] = _late(before, after)
             after["sinks"] = steady(before["sinks"] if before is not None else {}, after["sinks"])

@@ -39,6 +39,8 @@ from .sender import Sender
 log = get_library_logger(__name__)
 
 _lanes = itertools.count()
+JOIN_MS = 200
+"""How long `close` waits for a thread that it gave up: it may be in a request that nobody answers, and ends by itself then."""
 _LONGEST_MS = 1 << 62
 """No timestamp is farther from 1970: a delta of two must fit 64 bits."""
 
@@ -115,6 +117,7 @@ class Producer:
         self._given_up = 0
         self._first_failure: ClientError | None = None
         self._is_closed = False
+        self._is_running = self._has_ended = False
         self._throttle = EventThrottle()
 
     @property
@@ -233,7 +236,10 @@ class Producer:
             raise DeliveryFailed(given_up, first) from first
 
     def close(self, timeout_ms: int = 60_000) -> None:
-        """Flush, then end the thread; give up what is not acknowledged in time. Raises as `flush`. A second call does nothing."""
+        """Flush, then end the thread; give up what is not acknowledged in time. Raises as `flush`. A second call does nothing.
+
+        It takes JOIN_MS longer at most, whatever the brokers do.
+        """
         self._check_not_inside()
         with self._lock:
             if self._is_closed:
@@ -257,16 +263,31 @@ class Producer:
         else:
             self._sender.stop()
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(JOIN_MS / 1000)
+            if not held and thread.is_alive():
+                self._sender.abandon()
         with self._lock:
             given_up = self.accumulator.give_up_all()
+            self._has_ended = True
+            is_over = not self._is_running
         for batch in given_up:
             where = batch.topic if batch.partition < 0 else f"{batch.topic}-{batch.partition}"
             self._done(batch, -1, ProducerClosed(f"{batch.record_count} records for {where} were not acknowledged at close"))
-        self._sender.wake.close()
+        if is_over:
+            self._sender.wake.close()
+
+    def _run(self) -> None:
+        try:
+            self._sender.run()
+        finally:
+            with self._lock:
+                self._is_running = False
+                if self._has_ended:
+                    self._sender.wake.close()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._sender.run, name=f"headrace-{self.cluster.client_id}-sender", daemon=True)
+        self._is_running = True
+        self._thread = threading.Thread(target=self._run, name=f"headrace-{self.cluster.client_id}-sender", daemon=True)
         self._thread.start()
 
     def _check_not_inside(self) -> None:
@@ -305,8 +326,10 @@ class Producer:
 
     def _done(self, batch: PendingBatch, base_offset: int, error: ClientError | None) -> None:
         """Report the end of a batch to `on_delivery`, then free its room in the buffer."""
+        if self._has_ended and threading.current_thread() is self._thread:
+            return  # `close` did not wait for this thread, and has told the end of every batch
         count = batch.record_count
-        if error is not None:
+        if error is not None and not isinstance(error, ProducerClosed):  # `close` raises that
             self._log_given_up(batch, error)
         if self._on_delivery is not None:
             end, numbers = batch.ended(is_acknowledged=error is None)

@@ -102,9 +102,10 @@ class Sender:
         self.wake.set()
 
     def abandon(self) -> None:
-        """End the thread now; the caller keeps the held records."""
+        """End the thread; it begins no request any more. The caller keeps the held records."""
         self._is_abandoned = True
-        self._cluster.close_lane(self._lane)
+        for lane in (self._lane, "control"):  # it may wait for an answer on either
+            self._cluster.close_lane(lane)
         self.wake.set()
 
     def run(self) -> None:
@@ -218,6 +219,8 @@ class Sender:
         in_flight: list[InFlight] = []
         size_bytes = 0
         with self._lock:
+            if self._is_abandoned:
+                return
             for queue in queues:
                 if size_bytes >= MAX_REQUEST_BYTES:
                     break

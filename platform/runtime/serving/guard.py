@@ -15,8 +15,9 @@ from .request_rules import NO_PAGE, POLICY, SAFETY, AllowedHosts, why_refused
 
 MOST_REQUESTS = 512
 """Requests under way at once; beyond it they get 503."""
-_SAFETY = [(name.lower().encode(), value.encode()) for name, value in SAFETY]
+_OF_PAGES = [(name.lower().encode(), value.encode()) for name, value in SAFETY]
 _POLICY = POLICY.lower().encode()
+_OF_OTHERS = [*_OF_PAGES, (_POLICY, NO_PAGE.encode())]
 
 
 class Guarded:
@@ -38,9 +39,9 @@ class Guarded:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = message.setdefault("headers", [])
-                is_page = any(name.lower() == _POLICY for name, _ in headers)
-                message["headers"] = [*headers, *_SAFETY, *([] if is_page else [(_POLICY, NO_PAGE.encode())])]
+                headers = message.get("headers", ())
+                is_page = any(name == _POLICY for name, _ in headers)  # names are in lower case: ASGI
+                message["headers"] = [*headers, *(_OF_PAGES if is_page else _OF_OTHERS)]
             await send(message)
 
         if (refusal := self._refusal(scope)) is not None:

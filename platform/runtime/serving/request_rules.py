@@ -28,6 +28,8 @@ POLICY = "Content-Security-Policy"
 NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 """The policy of what is no page of ours: nothing is loaded for it."""
 
+MOST_REMEMBERED = 256
+
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 _PORT = re.compile(r"(?::[0-9]{0,5})?")
 
@@ -46,10 +48,20 @@ class AllowedHosts:
         """`names`: besides addresses, names without a dot, and those that end like `NOT_PUBLIC`."""
         given = [name.strip().lower().rstrip(".") for name in names]
         self._names = frozenset(name for name in given if name and not name.startswith("."))
+        self._admitted: set[str] = set()
+        """Values of the header that were admitted: looked at once, not with each request."""
         self._ends = (*NOT_PUBLIC, *(name for name in given if len(name) > 1 and name.startswith(".")))
 
     def admit(self, host: str) -> bool:
         """Return whether a `Host` header's value, `name` or `name:port`, names this service."""
+        if host in self._admitted:
+            return True
+        is_ours = self._is_ours(host)
+        if is_ours and len(self._admitted) < MOST_REMEMBERED:
+            self._admitted.add(host)
+        return is_ours
+
+    def _is_ours(self, host: str) -> bool:
         name = _name_in(host)
         if name is None:
             return False

@@ -6,6 +6,7 @@ Looks nothing up: the caller passes the referenced types. Source: the Avro 1.12 
 import json
 import math
 import re
+from collections import Counter
 from typing import Any
 
 from ..errors import InvalidSchema
@@ -60,8 +61,7 @@ def json_of(text: str, *, is_stored: bool = False) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     words = dict(pairs)
     if len(words) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
         raise InvalidSchema(f"the name {twice!r} stands twice in one JSON object: keep one")
     return words
 

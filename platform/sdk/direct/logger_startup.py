@@ -14,14 +14,14 @@ from typing import Any
 from ...audit.model.messages import Hold
 from ...audit.publisher import ProducerReporter, ReportNotSent, see_to_audit_topic
 from ...client.connection.cluster import Cluster
-from ...client.errors import ClientError
+from ...client.errors import BrokerUnreachable, ClientError
 from ...client.producer.event_throttle import EventThrottle
 from ...client.producer.producer import Producer
 from ...errors import HeadraceError
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
 from ...runtime.logs import get_library_logger
-from ...schema_registry.client import RegistryClient
+from ...schema_registry.client import RegistryClient, RegistryUnavailable
 from . import refusals, topic_times
 from .outage import Outages
 
@@ -30,6 +30,8 @@ log = get_library_logger(__name__)
 FAULT_EVERY_MS = 60_000
 STEP_TIMEOUT_MS = 5_000
 """How long one step waits before it counts as failed for now."""
+STOP_MS = 200
+"""What a thread that is not waiting for anybody needs for its end, on a busy machine."""
 MOST_SETTING_ASKS = 3
 """How often the topic's setting is asked for. A broker that does not tell it must not keep the logger from its start."""
 
@@ -77,6 +79,8 @@ class LoggerStartup:
         self._stopping = threading.Event()
         self._woken = threading.Event()
         self._finished = threading.Event()
+        self._has_answer = threading.Event()
+        """Finished; or something does not answer, so that nobody can say when it will be."""
         self._announced_ids: tuple[int, ...] | None = None
         self._setting_asks = 0
         self._is_late = False
@@ -106,6 +110,11 @@ class LoggerStartup:
         self._thread = threading.Thread(target=self._run, name=f"headrace-audit-{self._topic}", daemon=True)
         self._thread.start()
 
+    def await_answer(self, timeout_ms: int) -> bool:
+        """As `await_up`, but wait no longer once cluster or registry was found unreachable."""
+        self._has_answer.wait(timeout_ms / 1000)
+        return self.await_up(0)
+
     def await_up(self, timeout_ms: int) -> bool:
         """Return whether the logger is up, after at most `timeout_ms`. Raises what can never pass (a topic or schema that is
         refused).
@@ -119,12 +128,15 @@ class LoggerStartup:
         if self.refusal is not None:
             raise self.refusal.with_traceback(None) from None
 
-    def stop(self) -> None:
-        """End the thread, from another one."""
+    def stop(self, timeout_ms: int) -> None:
+        """End the thread, from another one, in about `timeout_ms`. In a request that nobody answers it ends by itself, later."""
         self._stopping.set()
         self._woken.set()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(timeout_ms / 1000)
+            if self._thread.is_alive():
+                self._cluster.close_lane("control")  # perhaps it waits for an answer there
+                self._thread.join(STOP_MS / 1000)
 
     def wake(self) -> None:
         """Have the next report said now."""
@@ -140,7 +152,14 @@ class LoggerStartup:
                 if not startup_steps:
                     self._producer.release()
                     self._finished.set()
+                    self._has_answer.set()
                 continue
+            if self._stopping.is_set():
+                return
+            if not self._has_answer.is_set() and isinstance(self.trouble, BrokerUnreachable):
+                self._see_schema()
+            if self.refusal is not None or isinstance(self.trouble, BrokerUnreachable | RegistryUnavailable):
+                self._has_answer.set()
             if self.refusal is not None:
                 self._finished.set()
                 return
@@ -179,7 +198,7 @@ class LoggerStartup:
         self._troubles[what] = error
         if what == self._cluster_name:
             self._on_reported(False)
-        if self._outages.failed(what, self._clock.monotonic_ms()):
+        if self._outages.failed(what, self._clock.monotonic_ms()) and not self._stopping.is_set():
             log.warning("logger_waits", topic=self._topic, waits_for=what, reason=str(error), meanwhile="events are buffered")
 
     def _works(self, what: str) -> None:
@@ -202,6 +221,14 @@ class LoggerStartup:
 
     def _take_schema_id(self) -> None:
         self._on_schema_id(self._registry.register(self._subject, self._schema))
+
+    def _see_schema(self) -> None:
+        """A schema that the registry refuses is refused at once, though the cluster is away."""
+        try:
+            self._registry.register(self._subject, self._schema)
+        except HeadraceError as error:
+            if not error.retriable:
+                self._refuse(error)
 
     def _see_audit_topic(self) -> None:
         see_to_audit_topic(self._cluster, timeout_ms=STEP_TIMEOUT_MS)

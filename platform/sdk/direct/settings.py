@@ -30,4 +30,4 @@ class DirectSettings:
     """Take no event of a window that the audit has not acknowledged as held."""
     schema_cache: Folder = DEFAULT
     """Where ids and schemas are kept for an outage of the registry; None: nowhere."""
-    start_timeout_ms: int = 5_000
+    start_timeout_ms: int = 2_000

@@ -28,9 +28,10 @@ from ...runtime.logs import get_library_logger
 from ...schema_registry.client import RegistryClient
 from ...wire.quarantine_record import QuarantineRecord
 from ...wire.schema_id import frame
-from ..errors import LoggerClosed, NotSealed
+from ..errors import LoggerClosed
 from ..transport import UNCERTAIN, Ledger, LoggerRun
 from . import refusals
+from .closing import Ending
 from .deferred import Deferred, DeferredEvent, DeferredLoss, Item
 from .logger_startup import LoggerStartup
 from .pre_schema_buffer import PreSchemaBuffer
@@ -138,10 +139,10 @@ class DirectTransport:
         settings = self._settings
         self._startup.start()
         try:
-            is_up = self._startup.await_up(settings.start_timeout_ms)
+            has_answer = self._startup.await_answer(settings.start_timeout_ms)
             if not self._startup.is_announced:
                 self._promises.give_up_waiting()
-            if not is_up and self._startup.trouble is None:
+            if not has_answer and self._startup.trouble is None:
                 log.warning(
                     "logger_not_up_yet",
                     topic=self._topic,
@@ -213,34 +214,26 @@ class DirectTransport:
 
     def close(self, timeout_ms: int) -> None:
         """What is not acknowledged in time is counted as `send_failed` before the seal. Raises `NotSealed` when the seal did not
-        reach the audit, else the first failure of the flush.
+        reach the audit, else the first failure of the flush. `closing` says how long it takes.
         """
         self._settle_deferred()
         if not self._early.close():
             return
         self._append = None
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-
-        def left_ms() -> int:
-            return max(1_000, deadline_ms - self._clock.monotonic_ms())
-
-        failures: list[HeadraceError] = []
-        # While events are still held, a late start may let them go: most of the time is theirs, a second is kept for the seal.
-        _attempt(failures, lambda: self.flush(left_ms() - 1_000))
-        _attempt(failures, lambda: self._producer.close(left_ms()))
+        end = Ending(self._clock, timeout_ms)
+        if self._startup.is_announced or self.ledger().under_way:
+            # While events are still held, a late start may let them go.
+            end.attempt(lambda: self.flush(end.left_for_events_ms()))
+        end.attempt(lambda: self._producer.close(end.left_for_events_ms()))
         for timestamp_ms in self._early.give_up():
             self._lose(timestamp_ms, SEND_FAILED)
-        self._startup.stop()
+        self._startup.stop(end.left_for_events_ms())
         self._settle_deferred()
-        _attempt(failures, lambda: self._side.flush(left_ms()))
-        try:
-            self._reporter.seal_and_close(left_ms())
-        except HeadraceError as error:
-            failures.insert(0, NotSealed(f"logger {self._run.instance} of {self._topic!r} ends unsealed: {error}"))
-        _attempt(failures, lambda: self._side.close(1_000))
+        end.attempt(lambda: self._side.flush(end.left_ms()))
+        end.seal(self._reporter, f"logger {self._run.instance} of {self._topic!r}", is_due=self._must_seal())
+        end.attempt(lambda: self._side.close(end.left_ms()))
         self._cluster.close()
-        if failures:
-            raise failures[0]
+        end.check()
 
     def is_inside(self) -> bool:
         return any(is_owned() for is_owned in self._owned)
@@ -368,15 +361,19 @@ class DirectTransport:
     def _end_refused(self) -> None:
         """End what the start began. A run that was announced is sealed: else each window of the topic would wait for it."""
         self._early.close()
-        self._startup.stop()
-        failures: list[HeadraceError] = []
-        if self._startup.is_announced:
-            _attempt(failures, lambda: self._reporter.seal_and_close(_SEAL_REFUSED_MS))
-        _attempt(failures, lambda: self._producer.close(0))
-        _attempt(failures, lambda: self._side.close(0))
+        end = Ending(self._clock, _SEAL_REFUSED_MS)
+        self._startup.stop(end.left_for_events_ms())
+        end.seal(self._reporter, f"refused logger {self._run.instance}", is_due=self._startup.is_announced)
+        end.attempt(lambda: self._producer.close(0))
+        end.attempt(lambda: self._side.close(0))
         self._cluster.close()
-        for error in failures:
+        for error in end.failures:
             log.warning("refused_logger_not_sealed", topic=self._topic, instance=self._run.instance, reason=str(error))
+
+    def _must_seal(self) -> bool:
+        """Return whether the audit knows of this run, or is to learn of its losses."""
+        with self._counting:
+            return self._startup.is_announced or bool(self._dropped)
 
     def _check_usable(self) -> None:
         if self._early.is_closed:
@@ -385,10 +382,3 @@ class DirectTransport:
 
     def _closed(self) -> LoggerClosed:
         return LoggerClosed(f"this EventLogger of {self._topic!r} is closed: make a new one")
-
-
-def _attempt(failures: list[HeadraceError], step: Callable[[], object]) -> None:
-    try:
-        step()
-    except HeadraceError as error:
-        failures.append(error)

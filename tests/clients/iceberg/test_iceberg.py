@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headrace.schema_registry.model.column_names import OF_ICEBERG
 from headrace.spark.publish.verify import verify
-from headrace.spark.source.columns import ICEBERG_NAMES, SYSTEM_COLUMNS
+from headrace.spark.source.columns import SYSTEM_COLUMNS
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.proofs import COMPACTED, Proof
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
@@ -135,7 +136,7 @@ def test_compaction_of_what_readers_see_is_a_proof_of_its_own(engine: IcebergEng
     assert faults(stored) == []
 
 
-@pytest.mark.parametrize("reserved", ICEBERG_NAMES)
+@pytest.mark.parametrize("reserved", OF_ICEBERG)
 def test_names_that_we_refuse_in_events_are_refused_by_iceberg(engine: IcebergEngine, reserved: str) -> None:
     engine.sql(f"CREATE OR REPLACE TABLE warehouse.warehouse.names (a INT, `{reserved}` INT) USING iceberg")
     with pytest.raises(StatementFailed, match="reserved for Iceberg metadata columns"):

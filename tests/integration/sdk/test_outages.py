@@ -81,4 +81,5 @@ def test_a_broker_that_goes_and_comes_is_told_twice_with_address_and_reason(
     application.log("/after")
     application.process.communicate(timeout=60)
     assert application.process.returncode == 0, application.said()
-    assert [line.split()[0] for line in application.said()] == ["logger_waits", "logger_goes_on"]
+    said = [line.split()[0] for line in application.said()]
+    assert said == ["sigterm_ends_loggers_unsealed", "logger_waits", "logger_goes_on"]

@@ -4,7 +4,7 @@ import pickle
 from collections.abc import Mapping
 
 from headrace.audit.model.books import TopicBook, unpack_sent
-from headrace.audit.model.messages import KnownDifference
+from headrace.audit.model.messages import KnownDifference, PublishedHour
 from headrace.audit.model.runs import Run, RunKey
 from headrace.audit.model.tier_log import TierLog
 from headrace.audit.model.tier_reports import LogKey, TierReports
@@ -20,6 +20,7 @@ class MemoryJournal:
         self.sent: list[tuple[RunKey, str, int, bytes, dict[str, int], int]] = []
         self.redelivered: dict[tuple[str, int], int] = {}
         self.known: dict[tuple[str, int, str], KnownDifference] = {}
+        self.published: dict[tuple[str, int], PublishedHour] = {}
         self.runs: dict[RunKey, bytes] = {}
         self.topic_ids: dict[str, str] = {}
 
@@ -45,6 +46,9 @@ class MemoryJournal:
     def put_known(self, known: KnownDifference) -> None:
         self.known[known.topic, known.window_start_ms, known.tier] = known
 
+    def put_published(self, told: PublishedHour, window_start_ms: int) -> None:
+        self.published[told.topic, window_start_ms] = told
+
     def put_run(self, run: Run) -> None:
         self.runs[run.key] = pickle.dumps(run)
 
@@ -61,6 +65,7 @@ class MemoryJournal:
         self.sent = [one for one in self.sent if one[1] != topic]
         self.redelivered = {place: count for place, count in self.redelivered.items() if place[0] != topic}
         self.known = {place: one for place, one in self.known.items() if place[0] != topic}
+        self.published = {place: one for place, one in self.published.items() if place[0] != topic}
 
     def put_topic_id(self, topic: str, topic_id: str) -> None:
         self.topic_ids[topic] = topic_id
@@ -84,6 +89,9 @@ class MemoryJournal:
         for known in self.known.values():
             if known.topic == topic:
                 book.window(known.window_start_ms).known[known.tier] = known
+        for (of_topic, start), told in self.published.items():
+            if of_topic == topic:
+                book.window(start).published = told
         return book
 
     def load(self) -> TierReports:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
@@ -16,9 +17,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headrace.runtime import web_server
+from headrace.runtime.http_access import HttpAccess
 from headrace.runtime.serving import bounded_protocol
 from headrace.runtime.serving.bounded_protocol import HEAD_BYTES, HEAD_LINES, PIECE_BYTES
 from headrace.runtime.web_server import WebServer, bound
+from tests.support.certificates import Authority
 
 ASKED = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SHORT_S = 0.3
@@ -230,3 +233,18 @@ def test_requests_are_bounded_and_health_is_answered_beyond_the_bound(parser: ty
     assert all(b"slow" in answer_to(client, b"") for client in held)
     assert b" 200 " in served.say(b"GET /" + closing)
     served.stop()
+
+
+def test_a_handshake_that_is_never_made_is_ended_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web_server, "REQUEST_S", SHORT_S)
+    certificate, key = Authority(tmp_path).issue("service", hosts=("127.0.0.1",))
+    listener = bound("127.0.0.1", 0)
+    server = WebServer(Starlette(), listener, name="test", access=HttpAccess(certificate=certificate, key=key))
+    server.start()
+    try:
+        with socket.create_connection(listener.getsockname(), timeout=10) as silent:
+            begun = time.monotonic()
+            assert answer_to(silent, b"") == b""
+            assert time.monotonic() - begun < 5, "asyncio's own time for a handshake is a minute"
+    finally:
+        server.stop()

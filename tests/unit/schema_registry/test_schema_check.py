@@ -66,6 +66,17 @@ def test_a_column_that_no_table_can_hold_beside_the_old_one_is_a_fault_under_any
     assert any("table clicks of the warehouse" in fault and "took" in fault for fault in one["faults"])
 
 
+@pytest.mark.parametrize("names", [["_offset"], ["_HOUR", "_hour"], ["user", "User"], ["_FILE"]])
+def test_names_that_no_table_can_have_are_a_fault(repository: Path, names: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Fault: the registry and the logger take the schema, and each load quarantines every event."""
+    put(repository / "new/views.avsc", record(*(field(name, "string") for name in names), name="View", namespace="shop"))
+    put(repository / "new/views-key.avsc", record(*(field(name, "string") for name in names), name="Key", namespace="shop"))
+    assert check(repository, "--json") == 1
+    told = {one["subject"]: one["faults"] for one in json.loads(capsys.readouterr().out)}
+    assert told["views-key"] == []
+    assert any("quarantines every event" in fault and repr(names[-1]) in fault for fault in told["views-value"])
+
+
 def test_new_and_unchanged_files_pass_and_a_file_may_reference_another_one(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.errors import DeliveryFailed, FlushTimedOut
-from headrace.schema_registry.client import IncompatibleSchema
-from headrace.sdk import EventLogger, NotSealed, event_logger
+from headrace.sdk import EventLogger, event_logger
 from tests.support.scripted_broker import ScriptedBroker
 from tests.unit.sdk.logged import SCHEMA, WINDOW_MS, Make
 from tests.unit.sdk.scripted_registry import ScriptedRegistry
@@ -40,14 +38,12 @@ def make(broker: ScriptedBroker, registry: ScriptedRegistry, monkeypatch: pytest
             "server_name": "web-1",
             "report_every_ms": 20,
             "linger_ms": 1,
+            "start_timeout_ms": 10_000,
             **changes,
         }
-        made.append(EventLogger("clicks", SCHEMA, **settings))
+        made.append(EventLogger("clicks", settings.pop("schema", SCHEMA), **settings))
         return made[-1]
 
     yield make
     for logger in made:
-        try:
-            logger.close(timeout_ms=0)
-        except (NotSealed, FlushTimedOut, DeliveryFailed, IncompatibleSchema):
-            pass
+        logger.close(timeout_ms=0)

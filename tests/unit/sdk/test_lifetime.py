@@ -109,7 +109,7 @@ def test_an_end_without_a_cluster_is_bounded_and_names_what_is_lost(registry: Sc
     # The broker may have taken the one for the quarantine before it went.
     quarantined = int(line.partition("quarantined=")[2].split()[0])
     assert sum(told.values()) + quarantined == 101, line
-    assert "logger_not_closed_at_exit" in said
+    assert "ends unsealed" in line
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -1,5 +1,6 @@
 """What other people and other engines do to a table and its files."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,15 +26,32 @@ def run_that_died(warehouse: Warehouse, run: str) -> None:
     warehouse.leases.take(f"run/clicks/{run}").leave()
 
 
-def roll_back(warehouse: Warehouse, snapshot_id: int | None) -> None:
+def roll_back(warehouse: Warehouse, snapshot_id: int | None, branch: str = LOADS) -> None:
     """Set the branch back to an earlier snapshot, as an operator does (in Spark: `CALL fast_forward` or `REPLACE BRANCH`)."""
     assert snapshot_id is not None
     table = warehouse.existing_table("clicks").iceberg
+    if branch != LOADS:
+        table.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
+        return
     with table.manage_snapshots() as change:
         change.remove_branch(LOADS)
     table.refresh()
     with table.manage_snapshots() as change:
         change.create_branch(snapshot_id, LOADS)
+
+
+def add_again(warehouse: Warehouse, branch: str, path: Path) -> None:
+    """Add a data file that stands on the branch once more, as `add_files` of another engine does."""
+    table = warehouse.existing_table("clicks").iceberg
+    table.add_files([f"file://{path}"], branch=branch, check_duplicate_files=False)
+
+
+def rot(path: Path) -> None:
+    """Turn one bit of a file's rows over, and leave its size and its time as they were; twice, and it is right again."""
+    before, content = path.stat(), bytearray(path.read_bytes())
+    content[60] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def compact(warehouse: Warehouse, branch: str, hour: int, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> Path:

@@ -14,6 +14,7 @@ from ..messages import (
     KnownDifference,
     ProducerReport,
     ProducerWindow,
+    PublishedHour,
     RangeReport,
     RangeWindow,
     Renumbered,
@@ -57,9 +58,12 @@ def decode(value: bytes | memoryview | None) -> Report:
             return _read_retirement(reader)
         case "known_difference":
             return _read_known_difference(reader)
+        case "published":
+            return _read_published(reader)
         case other:
             raise MalformedReport(
-                f"the audit message has kind={other[:40]!r}; known are 'producer', 'range', 'retirement' and 'known_difference'"
+                f"the audit message has kind={other[:40]!r}; known are 'producer', 'range', 'retirement', 'known_difference' "
+                "and 'published'"
             )
 
 
@@ -210,4 +214,23 @@ def _read_known_difference(reader: Fields) -> KnownDifference:
         by=reader.text("by"),
         reason=reader.text("reason"),
         digest=reader.optional_text("digest"),
+    )
+
+
+def _read_published(reader: Fields) -> PublishedHour:
+    windows = reader.mapping("windows")
+    if not 0 < len(windows) <= MAX_WINDOWS:
+        raise MalformedReport(f"{reader.where}: {len(windows)} windows in one message; it has one to {MAX_WINDOWS}")
+    counts = Fields(windows, f"{reader.where}.windows")
+    return PublishedHour(
+        topic=reader.text("topic"),
+        instance=reader.text("instance"),
+        at_ms=reader.integer("at_ms"),
+        revision=reader.integer("revision", least=1),
+        verdict=reader.text("verdict"),
+        row_count=reader.count("row_count"),
+        missing=reader.count("missing"),
+        doubled=reader.count("doubled"),
+        reason=reader.text("reason"),
+        windows={whole(start, f"{reader.where}.windows"): counts.count(start) for start in windows},
     )

@@ -8,6 +8,7 @@ from typing import Any
 from ..messages import (
     KnownDifference,
     ProducerReport,
+    PublishedHour,
     RangeReport,
     RangeWindow,
     Report,
@@ -33,6 +34,8 @@ def encode(report: Report) -> bytes:
             words = {"v": VERSION, **asdict(report), "kind": "known_difference", "difference": report.kind}
             if not report.digest:
                 del words["digest"]
+        case PublishedHour():
+            words = {"v": VERSION, "kind": "published", **asdict(report)}
     return json.dumps(words, separators=(",", ":")).encode()
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 
 from ...model.codec import encode
-from ...model.messages import KnownDifference
+from ...model.messages import KnownDifference, PublishedHour
 from ...model.runs import Run, RunKey
 from ...model.tier_log import TierLog
 from ...model.tier_reports import LogKey
+from ...model.tiers import MAIN
 from .database import Database
 
 REWRITTEN = -1
@@ -56,6 +57,10 @@ class BooksJournal:
     def put_known(self, known: KnownDifference) -> None:
         self._mention(known.topic, known.window_start_ms)
         self._database.put("known", (known.topic, known.window_start_ms, known.tier, encode(known)))
+
+    def put_published(self, told: PublishedHour, window_start_ms: int) -> None:
+        self._mention(told.topic, window_start_ms)
+        self._database.put("known", (told.topic, window_start_ms, MAIN, encode(told)))
 
     def put_run(self, run: Run) -> None:
         # Hot: once per report. Without `asdict`, which copies each seal by itself (0.6 ms of a run of three days).

@@ -12,12 +12,12 @@ from ...model.build_facts import topic_facts
 from ...model.codec import decode
 from ...model.errors import MalformedReport
 from ...model.facts import TopicFacts
-from ...model.messages import KnownDifference, ProducerReport, ProducerWindow, RangeReport, Report, Retirement
-from ...model.news import News
+from ...model.messages import KnownDifference, ProducerReport, ProducerWindow, PublishedHour, RangeReport, Report, Retirement
 from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
 from ...model.tier_reports import LogKey, Outcome, TierReports
 from ...model.tiers import LIVE, PRODUCER
+from ...model.windows import News
 from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
 from .journal import widened
@@ -152,6 +152,11 @@ class Ledger(LogBooks):
                     self.book(report.topic)
                     self._books.take_known_difference(report, self._journal)
                     log.warning("difference_known", topic=report.topic, tier=report.tier, by=report.by, reason=report.reason)
+            case PublishedHour():
+                self._see_windows(report.instance, report.windows)
+                windows = self._kept(report.topic, report.windows) if is_audited(report.topic) else {}
+                if windows:
+                    self._books.take_published(replace(report, windows=windows), self._journal)
 
     def _is_kept(self, window: ProducerWindow) -> bool:
         return is_audited(window.topic) and bool(self._kept(window.topic, {window.window_start_ms: None}))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...model.books import Found, TopicBook, WindowBook, Windows, unpack_sent
 from ...model.codec import decode
-from ...model.messages import Hold, KnownDifference
+from ...model.messages import Hold, KnownDifference, PublishedHour
 from ...model.runs import Retired, Run, RunKey
 from ...model.tier_log import TierLog
 from ..errors import StoreError
@@ -144,6 +144,8 @@ class StoredWindows(Windows):
             known = decode(report)
             if isinstance(known, KnownDifference):
                 book.known[known.tier] = known
+            elif isinstance(known, PublishedHour):
+                book.published = known
         self._weigh(self._topic, loaded + ENTRY_BYTES * (1 + len(rows) + len(told)))
         return book
 

@@ -17,8 +17,8 @@ from ....runtime.clock import Clock
 from ....runtime.layout import is_internal, is_scratch
 from ...model.books import TopicBook
 from ...model.messages import ProducerReport
-from ...model.news import News
 from ...model.tier_reports import LogKey, TierReports
+from ...model.windows import News
 from ..errors import StoreError
 from ..hearing.quarantines import Quarantines
 from ..hearing.steady_clock import steady

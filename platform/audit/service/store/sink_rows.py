@@ -155,7 +155,7 @@ def difference_json(one: Difference) -> dict[str, Any]:
     records = [
         {
             name: value
-            for name in ("kind", "first_offset", "count", "producer_id", "producer_epoch", "first_sequence", "instance")
+            for name in ("kind", "first_offset", "count", "producer_id", "producer_epoch", "first_sequence", "instance", "stray")
             if (value := getattr(record, name)) is not None
         }
         for record in one.records

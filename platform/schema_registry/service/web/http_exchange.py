@@ -125,9 +125,10 @@ class Exchange:
             raise InvalidSchema('"schema" is missing or no text: give the schema as a JSON string')
         if listed is not None and not isinstance(listed, list):
             raise InvalidSchema('"references" is no list of {"name", "subject", "version"}')
-        if len(listed or ()) > MOST_REFERENCES:
-            raise InvalidSchema(f"a schema has at most {MOST_REFERENCES} references, not {len(listed)}", error_code=42209)
-        return text, tuple(Reference.of(one) for one in listed or ()), kind or AVRO
+        references = tuple(listed or ())
+        if len(references) > MOST_REFERENCES:
+            raise InvalidSchema(f"a schema has at most {MOST_REFERENCES} references, not {len(references)}", error_code=42209)
+        return text, tuple(map(Reference.of, references)), kind or AVRO
 
     def body_number(self, name: str) -> int | None:
         """Return a whole number of the body, or None if it is absent or null. Raises 400 for anything else."""
@@ -177,7 +178,7 @@ def answered(
                 threads = heavy if is_heavy else writers
                 words = await to_thread.run_sync(act, limiter=None if threads is None else threads.limiter())
         except ClientDisconnect:
-            raise  # the guard knows that it is no fault of ours
+            return Response(status_code=400)  # no fault of ours, and nobody reads it
         except RegistryError as error:
             return refusal(error, media_type)
         except Exception as error:

@@ -17,6 +17,7 @@ from headrace.audit.model.messages import (
     KnownDifference,
     ProducerReport,
     ProducerWindow,
+    PublishedHour,
     RangeReport,
     RangeWindow,
     Renumbered,
@@ -107,6 +108,19 @@ known = st.builds(
     by=names,
     reason=names,
 )
+published = st.builds(
+    PublishedHour,
+    topic=names,
+    instance=names,
+    at_ms=counts,
+    revision=st.integers(1, 1 << 20),
+    verdict=st.sampled_from(["COMPLETE", "REMOVED", "DIFFERS", "WITHDRAWN"]),
+    row_count=counts,
+    missing=counts,
+    doubled=counts,
+    reason=names,
+    windows=st.dictionaries(starts, counts, min_size=1, max_size=6),
+)
 retirements = st.builds(Retirement, instance=names, epoch=st.integers(0, 1 << 45), at_ms=counts, by=names, reason=names)
 
 SENT: dict[str, Any] = {
@@ -146,7 +160,7 @@ RANGE: dict[str, Any] = {
 
 
 @settings(max_examples=100, deadline=None)
-@given(producer_reports | range_reports | known | retirements)
+@given(producer_reports | range_reports | known | published | retirements)
 def test_what_is_written_is_read_back(report: Report) -> None:
     assert decode(encode(report)) == report
 

@@ -204,3 +204,31 @@ def test_common_counts_each_number_that_both_name_once(
 def test_a_sweep_yields_each_stretch_with_the_rows_that_name_it() -> None:
     found = [(start, end, [len(layer) for layer in layers]) for start, end, layers in sweep([(0, 4), (2, 4)], [(5, 9)])]
     assert found == [(0, 2, [1, 0]), (2, 4, [2, 0]), (4, 5, [1, 0]), (5, 6, [1, 1]), (6, 14, [0, 1])]
+
+
+def test_a_part_of_a_batch_is_named_by_its_own_offset() -> None:
+    told = {(7, 0): Claims(acknowledged=[(0, 2, 5), (2, 2, 5)])}
+    twice = compare_sequences(told, [(100, 4, 5, 7, 0, 0), (200, 4, 5, 7, 0, 0)])
+    assert [(one.finding, one.first_offset, one.count) for one in twice] == [
+        (Finding.DOUBLED, 200, 2),
+        (Finding.DOUBLED, 202, 2),
+    ]
+    unreported, altered = compare_sequences(told, [(100, 2, 5, 7, 0, 0), (300, 8, 9, 7, 0, 2)])[::-1]
+    assert (unreported.finding, unreported.first_offset, unreported.count) == (Finding.UNREPORTED, 302, 6)
+    assert (altered.finding, altered.first_offset, altered.count) == (Finding.ALTERED, 300, 2)
+
+
+@pytest.mark.parametrize("first", [0, 100])
+def test_batches_that_overlap_by_less_than_the_second_is_long_do_not_agree(first: int) -> None:
+    told = {(7, 0): Claims(acknowledged=[(first, 2, 5), (first + 1, 5, 5)])}
+    (piece,) = compare_sequences(told, [(100, 2, 5, 7, 0, first), (200, 5, 5, 7, 0, first + 1)])
+    assert (piece.finding, piece.first_offset, piece.count) == (Finding.DOUBLED, 200, 1)
+
+
+def test_behind_the_highest_sequence_number_a_batch_has_the_same_crc() -> None:
+    told = {(7, 0): Claims(acknowledged=[(SEQUENCES - 2, 5, 5)])}
+    pieces = compare_sequences(told, [(100, 5, 9, 7, 0, SEQUENCES - 2)])
+    assert [(one.finding, one.first_offset, one.count) for one in pieces] == [
+        (Finding.ALTERED, 102, 3),
+        (Finding.ALTERED, 100, 2),
+    ]

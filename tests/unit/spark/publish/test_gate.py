@@ -44,6 +44,9 @@ class Readers:
     def loaded_to(self, partition: int) -> int:
         return 20 if partition == 0 else 0
 
+    def stands_apart(self) -> bool:
+        return False
+
 
 def differs(kind: str, first: int, count: int = 1, tier: str = "warehouse", partition: int = 0) -> dict[str, Any]:
     records = [{"kind": kind, "first_offset": first, "count": count}]
@@ -186,6 +189,29 @@ def test_an_erasure_by_somebodys_word_stays_published_and_says_so() -> None:
     decision = the_hour(10, window(0, warehouse=10), is_published=True, removed=2)
     assert (decision.action, decision.is_settled) == ("keep", False)
     assert decision.reason == "2 rows were removed by others: they are not added again"
+
+
+def test_late_rows_of_an_hour_that_lost_others_go_out_and_have_no_verdict_of_the_audit() -> None:
+    """Fault: late is asked before removed: COMPLETE with 5 of 25 rows."""
+    late = the_hour(25, window(0, warehouse=25), is_published=True, late=5, removed=20, after_count=5)
+    assert (late.action, late.verdict, late.is_settled) == ("publish", "REMOVED", False)
+    assert late.reason.endswith("20 of 25 rows were removed by others: they are not added again")
+    erased = the_hour(25, window(0, "ACCEPTED", warehouse=25, erased=20), is_published=True, late=5, removed=20, after_count=5)
+    assert (erased.action, erased.verdict, erased.is_settled) == ("publish", "ERASED", True)
+    whole = the_hour(25, window(0, warehouse=25), is_published=True, late=5, after_count=25)
+    assert (whole.action, whole.verdict, whole.is_settled) == ("publish", "COMPLETE", True)
+
+
+def test_only_rows_that_readers_see_twice_or_that_are_of_no_record_withdraw_an_hour() -> None:
+    """Fault: a file added twice on `loads` withdrew a sound hour of `main`."""
+    twice = differs("doubled", 4)
+    assert the_hour(20, window(0, "DOUBLED", warehouse=20, differences=[twice]), is_published=True).action == "keep"
+    stray = differs("doubled", 4)
+    stray["records"][0]["stray"] = True
+    assert the_hour(11, window(0, "DOUBLED", warehouse=11, differences=[stray]), is_published=True).action == "withdraw"
+    elsewhere = differs("doubled", 5_000)
+    elsewhere["records"][0]["stray"] = True
+    assert the_hour(11, window(0, "DOUBLED", warehouse=11, differences=[elsewhere]), is_published=True).action == "keep"
 
 
 def test_hours_without_a_record_between_two_known_ones_are_empty_once_the_later_is_proven() -> None:

@@ -13,7 +13,7 @@ from headrace.spark.warehouse.topic_table import MAIN
 from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.stored_rows import HOUR_MS, span, store
 
-from ..other_hands import compact, files, rewrite
+from ..other_hands import compact, files, rewrite, roll_back
 from .test_publish_job import BALANCED, ROWS, publish, table
 
 
@@ -61,10 +61,14 @@ def test_a_changed_value_and_a_missing_file_are_named(warehouse: Warehouse) -> N
     assert any("is gone" in fault for fault in found[hour_name(0)].faults)
 
 
-def test_rows_on_main_without_a_proof_are_named_and_a_compaction_until_it_has_one(warehouse: Warehouse) -> None:
-    compact(warehouse, MAIN, 0)
+def test_rows_on_main_without_a_proof_are_named_and_a_compaction_is_not(warehouse: Warehouse) -> None:
+    first = table(warehouse).snapshot_id(MAIN)
+    compact(warehouse, MAIN, 0, lambda rows: rows.set_column(0, "path", pa.array(["/x"] * len(rows))))
     (found,) = faults(warehouse).values()
     assert any("is on main and no proof names it" in fault for fault in found.faults)
+    roll_back(warehouse, first, MAIN)
+    compact(warehouse, MAIN, 0)
+    assert faults(warehouse) == {}
     publish(warehouse, ((0, "COMPLETE", 4), (HOUR_MS, "COMPLETE", 1)))
     assert faults(warehouse) == {}
     for path in files(warehouse):

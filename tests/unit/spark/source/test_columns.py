@@ -6,7 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.spark.source.columns import SchemaRefused, covers, union, writer_columns
+from headrace.schema_registry.model.column_names import OF_THE_RECORD
+from headrace.spark.source.columns import SYSTEM_COLUMNS, SchemaRefused, covers, union, writer_columns
 
 
 def record(*fields: tuple[str, Any], name: str = "Event") -> str:
@@ -107,3 +108,7 @@ def test_iceberg_s_own_names_are_refused(name: str) -> None:
     schema = {"type": "record", "name": "E", "fields": [{"name": name, "type": "int"}]}
     with pytest.raises(SchemaRefused, match=name):
         writer_columns(json.dumps(schema))
+
+
+def test_the_names_that_the_logger_warns_of_are_those_of_the_tables_columns() -> None:
+    assert tuple(SYSTEM_COLUMNS.names) == OF_THE_RECORD

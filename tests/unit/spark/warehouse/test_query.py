@@ -45,6 +45,23 @@ def test_names_may_be_quoted(warehouse: Warehouse) -> None:
     assert list(query(warehouse, 'SELECT _offset FROM "web.clicks-1_all"').rows) == [(7,)]
 
 
+def test_topics_that_differ_only_in_capitals_are_never_taken_for_each_other(warehouse: Warehouse) -> None:
+    """Fault: topics `Qcase` and `qcase`: a query of one answered with the rows of the other."""
+    store(warehouse, "r1", [(0, 1, 5)], [span(0, 0, 100)], topic="Qcase")
+    store(warehouse, "r1", [(0, 2, 5)], [span(0, 0, 100)], topic="qcase")
+    assert list(query(warehouse, "SELECT _offset FROM Qcase_all").rows) == [(1,)]
+    assert list(query(warehouse, 'SELECT "qcase_all"._offset FROM "qcase_all"').rows) == [(2,)]
+    assert list(query(warehouse, "SELECT count(*) FROM qcase").rows) == [(0,)]
+    for sql in ("SELECT * FROM QCASE_all", "SELECT * FROM qcase_all, Qcase_all", "SELECT * FROM qcase, QCASE_all"):
+        with pytest.raises(BadQuery, match="Qcase and qcase differ only in capitals"):
+            query(warehouse, sql)
+
+
+def test_the_view_of_all_rows_hides_no_topic_whatever_its_capitals(warehouse: Warehouse) -> None:
+    store(warehouse, "r1", [(0, 9, 5)], [span(0, 0, 100)], topic="Clicks_ALL")
+    assert list(query(warehouse, "SELECT count(*) FROM Clicks_ALL").rows) == [(0,)]
+
+
 BAD = {
     "SELEC 1": 1,
     "SELECT nope FROM clicks_all": 1,

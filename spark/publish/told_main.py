@@ -1,0 +1,115 @@
+"""Tells the audit what each publish has read back of the branch `main`: a row beside the verdicts of the hour's windows.
+
+`<warehouse>/loads/<topic>/told.json` says up to which publish. What could not be told is told after the next publish.
+"""
+
+import json
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+
+from ...audit.model.messages import PublishedHour
+from ...audit.model.tiers import WAREHOUSE
+from ...audit.publisher import ReportSender
+from ...audit.publisher.sending import send_and_flush
+from ...client.connection.cluster import Cluster
+from ...client.producer.producer import Producer
+from ...errors import HeadraceError
+from ...runtime.clock import Clock, SystemClock
+from ...runtime.layout import Layout
+from ...runtime.logs import get_logger
+from ..warehouse.hours import hour_name
+from ..warehouse.proofs import AUDITED, COMPACTED, EXPIRED, REMOVED, Proof
+from ..warehouse.store import StorePath, replace
+from ..warehouse.topic_table import TopicTable
+from ..warehouse.warehouse import Warehouse
+
+log = get_logger(__name__)
+
+NAME = "told.json"
+VERSION = 1
+SEND_MS = 20_000
+FIRST_HOURS = 14 * 24
+"""So many hours are told of a table of which nothing was told yet: of older ones the audit keeps no windows."""
+
+
+def tell_main(warehouse: Warehouse, table: TopicTable, sender: ReportSender, *, instance: str, clock: Clock) -> int:
+    """Tell of the hours that have another revision since the last time; return how many. Raises ReportNotSent, WarehouseError."""
+    last = table.last_publish
+    hours = _untold(warehouse, table)
+    proofs = warehouse.proofs(table.topic).read(up_to_publish=last, hours=hours, words=True)
+    told = [one for _, history in sorted(proofs.items()) if (one := published(history, instance, clock.now_ms())) is not None]
+    if told:
+        send_and_flush(sender, clock, told, SEND_MS)
+    replace(table.records_folder / NAME, json.dumps({"v": VERSION, "publish": last}).encode())
+    return len(told)
+
+
+def tell_of_main(layout: Layout, warehouse: Warehouse, topic: str) -> None:
+    """Tell the audit of a local platform what the publishes of a topic have read back. What cannot be told now is told later."""
+    table = warehouse.table(topic)
+    if table is None or is_told(table):
+        return
+    try:
+        cluster = Cluster(layout.live_bootstrap, client_id="headrace-publish")
+        producer = Producer(cluster)
+        try:
+            tell_main(warehouse, table, producer, instance=f"{socket.gethostname()}/publish", clock=SystemClock())
+        finally:
+            producer.close(0)
+            cluster.close()
+    except HeadraceError as error:
+        log.warning("main_not_told", topic=topic, reason=str(error))
+
+
+def is_told(table: TopicTable) -> bool:
+    """Return whether the audit knows of every publish."""
+    return _told_publish(table.records_folder) == table.last_publish
+
+
+def _untold(warehouse: Warehouse, table: TopicTable) -> set[int]:
+    told = _told_publish(table.records_folder)
+    hours = warehouse.proofs(table.topic).hours_since(publish=told or 0, up_to_publish=table.last_publish)
+    newest = max(hours, default=0)
+    return {hour for hour in hours if told is not None or hour > newest - FIRST_HOURS}
+
+
+def _told_publish(folder: StorePath) -> int | None:
+    try:
+        words = json.loads((folder / NAME).read_text())
+        return int(words["publish"]) if words["v"] == VERSION else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def published(history: Sequence[Proof], instance: str, at_ms: int) -> PublishedHour | None:
+    """Return what is to be told of an hour; None: nothing, for the audit had no window of it, or retention has dropped it."""
+    last = history[-1]
+    windows = _counted(last)
+    if not windows or last.verdict == EXPIRED:
+        return None
+    verdict = last.verdict
+    if verdict == COMPACTED:
+        verdict = next((one.verdict for one in reversed(history) if one.verdict != COMPACTED), AUDITED[0])
+    return PublishedHour(
+        topic=last.topic,
+        instance=instance,
+        at_ms=at_ms,
+        revision=last.revision,
+        verdict=verdict,
+        row_count=last.row_count,
+        missing=max(0, sum(windows.values()) - last.row_count) if verdict == REMOVED else 0,
+        doubled=0,
+        reason=f"{hour_name(last.hour)}: {last.reason}",
+        windows=windows,
+    )
+
+
+def _counted(proof: Proof) -> dict[int, int]:
+    words: Iterable[Mapping[str, object]] = json.loads(proof.windows)
+    found = {}
+    for window in words:
+        start, tiers = window.get("window_start_ms"), window.get("tiers")
+        count = tiers.get(WAREHOUSE) if isinstance(tiers, dict) else None
+        if isinstance(start, int):
+            found[start] = count if isinstance(count, int) else 0
+    return found
