@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from headrace.audit.service.checkpoints.checkpointer import Checkpointer
+from headrace.audit.service.hearing.other_audits import Position
 from headrace.audit.service.judge import Judge
 from headrace.audit.service.store.database import database_at
 from headrace.audit.service.store.ledger import Ledger
@@ -39,6 +40,12 @@ class TopicInAFile:
 
     def trim(self, audit: Mapping[int, int], checkpoints_before: int) -> None:
         self.start = max(self.start, checkpoints_before)
+
+    def note_position(self, position: Position) -> None:
+        """Nobody else reads this audit topic."""
+
+    def positions(self) -> list[Position]:
+        return []
 
     @property
     def held_bytes(self) -> int:

@@ -31,7 +31,10 @@ def configure(actions: "Actions") -> None:
         )
         one.add_argument("topic", metavar="TOPIC")
         one.add_argument("--window", required=True, metavar="TIME", help="a moment in the window, as for `headrace audit which`")
-        one.add_argument("--tier", help="the tier that differs (default: the first one that does); producer: lost reports")
+        one.add_argument(
+            "--tier",
+            help="the tier that differs (default: the first one that does); producer: lost reports; quarantine: its topic",
+        )
         one.add_argument("--reason", required=True, help="shown with the window")
         one.add_argument("--by", default=login_name(), help="who says so (default: %(default)s)")
         one.add_argument("--live", default=layout.live_bootstrap, help="bootstrap of the live cluster (default %(default)s)")
@@ -40,8 +43,9 @@ def configure(actions: "Actions") -> None:
 
 def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     """Write the word to the audit topic and return once the window's verdict follows from it."""
+    from ..audit.model.checks.digests import digest_of_words
+    from ..audit.model.checks.quarantine import QUARANTINE
     from ..audit.model.codec import decode, encode
-    from ..audit.model.digests import digest_of_words
     from ..audit.model.messages import KnownDifference
     from ..audit.model.tiers import PRODUCER
     from ..audit.publisher.sending import send_and_flush
@@ -54,6 +58,8 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     tier = arguments.tier or window["first_bad_tier"]
     mine = [one for one in window["differences"] if one["tier"] == tier]
     figures = {name: sum(one[name] for one in mine) for name in ("missing", "doubled", "altered")}
+    if tier == QUARANTINE:
+        figures["missing"] = window["quarantined"]
     if tier == PRODUCER:
         figures["missing"] = window.get("unread_reports", 0)
     if not any(figures.values()):

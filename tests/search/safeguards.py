@@ -58,6 +58,7 @@ SAFEGUARDS: dict[str, Off] = {
     "what nobody could read is not missing": (differences, "_may_be_hidden", _no),
     "what nobody could read must be proven by a later tier": (differences, "_unproven", _nothing),
     "damage of what nobody reported is noticed": (differences, "_damaged", _nothing),
+    "what live held once is remembered": (differences, "lost_from_live", _nothing),
     "a range replaces what was said of it": (packed_rows.Rows, "cut", _nothing),
     "a replay waits for its own windows": (runs.Run, "may_touch", _no),
     "a replay leaves other windows alone": (runs.Run, "may_touch", _yes),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .messages import KnownDifference, ProducerWindow, PublishedHour, Stretch
+from .messages import KnownDifference, ProducerWindow, PublishedHour, RangeWindow, Stretch
 from .packed_rows import LIVE_WIDTH, PLAIN, Row, Rows
 from .runs import RunKey
 from .tier_log import TierLog
@@ -33,7 +33,7 @@ class Found:
         self.held = Rows(LIVE_WIDTH if tier == LIVE else PLAIN)
         self.quarantined = Rows()
         self.altered = Rows()
-        """Of live: what stood there once and does not any more (`former.py`)."""
+        """Of live: what stood there once and does not any more (`checks.former`)."""
         self.updated_ms = updated_ms
         """When the audit last learnt something new of it."""
 
@@ -185,6 +185,15 @@ def sent_of(window: ProducerWindow) -> dict[SentKey, Sent]:
         sent.uncertain.add(map(plain, one.uncertain))
         sent.renumbered.add((*plain(it.sent), it.producer_id, it.producer_epoch, it.first_sequence) for it in one.renumbered)
     return told
+
+
+def found_of(tier: str, window: RangeWindow) -> Found:
+    """Return what a tier told of one window in one partition."""
+    entry = Found(tier)
+    entry.held.add(map(plain, window.held))
+    entry.quarantined.add(map(plain, window.quarantined))
+    entry.altered.add(map(plain, window.altered))
+    return entry
 
 
 def pack_sent(told: Mapping[SentKey, Sent]) -> bytes:

@@ -21,6 +21,7 @@ def topic_facts(
     listening_since_ms: int,
     is_made_anew: bool = False,
     unheard: Mapping[int, tuple[int, int]] | None = None,
+    quarantine_gone_ms: int | None = None,
 ) -> TopicFacts:
     """Return what is true of all windows of the topic."""
     mine = reports.runs.of(topic)
@@ -39,6 +40,7 @@ def topic_facts(
         listening_since_ms=listening_since_ms,
         is_made_anew=is_made_anew,
         unheard=unheard or {},
+        quarantine_gone_ms=quarantine_gone_ms,
     )
 
 

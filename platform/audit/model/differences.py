@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from .checks.digests import digest_of
+from .checks.former import beside_former, former_rows, lost_from_live
 from .comparison import Claims, Finding, Numbers, Piece, compare_offsets, compare_sequences, unwrapped
-from .digests import digest_of
 from .facts import Difference, Records, TopicFacts, WindowFacts
-from .former import beside_former, former_rows, lost_from_live
 from .messages import CORRUPT, EXPIRED
 from .packed_rows import PLAIN, Row, joined
 from .runs import Run, RunKey

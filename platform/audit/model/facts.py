@@ -54,8 +54,10 @@ class TopicFacts:
     """Since when the audit has listened without a break: nobody is silent before that."""
     is_made_anew: bool = False
     """The live cluster had another topic of this name before."""
+    quarantine_gone_ms: int | None = None
+    """When it was noticed that the topic's quarantine was deleted. See `checks.quarantine`."""
     unheard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    """Partition → offsets of live where producers began to write whose reports may be lost. See `unheard.py`."""
+    """Partition → offsets of live where producers began to write whose reports may be lost. See `checks.unheard`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

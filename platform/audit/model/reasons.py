@@ -1,51 +1,12 @@
 """Parts of the words that a verdict gives for itself. Pure."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from .facts import Difference, Kind, TopicFacts, WindowFacts
 from .messages import QUARANTINED
 from .tiers import MIRROR, TierRule
 
 MOST_REASONS = 4
-
-
-class Said(NamedTuple):
-    """What was found on the way to a verdict, in words."""
-
-    waiting: Sequence[str]
-    silent: Mapping[str, str]
-    retired: Mapping[str, str]
-    accepted: Sequence[str]
-
-
-def reason_of(
-    kind: Kind, said: Said, differences: Sequence[Difference], first_bad: str | None, accounted: Mapping[str, int]
-) -> str:
-    """Return why the verdict is `kind`."""
-    retired = list(said.retired.values())
-    match kind:
-        case Kind.UNKNOWN:
-            words = some(list(said.silent.values()))
-        case Kind.OPEN:
-            words = some(list(dict.fromkeys(said.waiting)))
-        case Kind.INCOMPLETE | Kind.ALTERED | Kind.DOUBLED:
-            words = f"the first tier that differs from the one before it is {first_bad}"
-        case Kind.COMPLETE:
-            words = "every tier accounts for what the one before it holds"
-        case Kind.ACCOUNTED:
-            lost = ", ".join(f"{count} {name}" for name, count in sorted(accounted.items()))
-            words = f"every tier accounts for what the one before it holds; lost by name: {lost}"
-        case Kind.ACCEPTED:
-            words = "every tier accounts for what the one before it holds, but for what a person has accepted: "
-            words += some([*retired, *said.accepted])
-    if not kind.is_final and differences:
-        found = [f"{sum(getattr(one, name) for one in differences)} {name}" for name in ("missing", "doubled", "altered")]
-        words += f"; so far proven: {', '.join(found)}, first at {first_bad}"
-    if kind is not Kind.ACCEPTED:
-        words += f"; without the last word of {some(retired)}" if retired else ""
-        words += f"; accepted: {some(said.accepted)}" if said.accepted else ""
-    return words
 
 
 def without_address(losses: Mapping[str, int]) -> dict[str, int]:
@@ -78,4 +39,40 @@ def never_reported(topic: TopicFacts, rule: TierRule) -> str:
             " since it was made anew under its name: a mirror never mixes two logs. Once you need nothing of the earlier topic's "
             f"copy, delete it (`headrace topic delete {topic.topic} --cluster offline`): the new one is copied then"
         )
+    return words
+
+
+def reason_of(
+    kind: Kind,
+    *,
+    silent: Sequence[str],
+    waiting: Sequence[str],
+    retired: Sequence[str],
+    known: Sequence[str],
+    first_bad: str | None,
+    accounted: Mapping[str, int],
+    differences: Sequence[Difference],
+) -> str:
+    """Return why the verdict is `kind`. `retired`, `known`: what operators have accepted."""
+    match kind:
+        case Kind.UNKNOWN:
+            words = some(silent)
+        case Kind.OPEN:
+            words = some(waiting)
+        case Kind.INCOMPLETE | Kind.ALTERED | Kind.DOUBLED:
+            words = f"the first tier that differs from the one before it is {first_bad}"
+        case Kind.COMPLETE:
+            words = "every tier accounts for what the one before it holds"
+        case Kind.ACCOUNTED:
+            lost = ", ".join(f"{count} {name}" for name, count in sorted(accounted.items()))
+            words = f"every tier accounts for what the one before it holds; lost by name: {lost}"
+        case Kind.ACCEPTED:
+            words = "every tier accounts for what the one before it holds, but for what a person has accepted: "
+            words += some([*retired, *known])
+    if not kind.is_final and differences:
+        found = [f"{sum(getattr(one, name) for one in differences)} {name}" for name in ("missing", "doubled", "altered")]
+        words += f"; so far proven: {', '.join(found)}, first at {first_bad}"
+    if kind is not Kind.ACCEPTED:
+        words += f"; without the last word of {some(retired)}" if retired else ""
+        words += f"; accepted: {some(known)}" if known else ""
     return words

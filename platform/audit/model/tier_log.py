@@ -42,10 +42,10 @@ class TierLog:
 
     strangers: dict[int, int] = field(default_factory=dict)
     """The live log: producer id → lowest offset of a batch that our builder marked, of ids that nobody had announced when it was
-    read. See `unheard.py`.
+    read. See `checks.unheard`.
     """
     former_below: int = 0
-    """The live log: below this, offsets that were to be read anew may hold something else than they did. See `former.py`."""
+    """The live log: below this, offsets that were to be read anew may hold something else than they did. See `checks.former`."""
     note: str = ""
     """Why the tier stands still, in its own words, if a person has paused it. It says so at intervals: kept in memory alone."""
 

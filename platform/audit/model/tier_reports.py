@@ -10,19 +10,16 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from .books import Found, TopicBook, pack_sent, plain, sent_of
+from .books import Found, TopicBook, found_of, pack_sent, plain, sent_of
+from .checks.former import contradicted
+from .checks.unheard import note_strangers
 from .errors import MalformedReport
-from .former import contradicted
-from .messages import KnownDifference, ProducerReport, PublishedHour, RangeReport, RangeWindow, Retirement, Skipped, Stretch
+from .messages import KnownDifference, ProducerReport, PublishedHour, RangeReport, Retirement, Skipped, Stretch
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
 from .tiers import LIVE, READ_BACK, is_sink
-from .unheard import note_strangers
-from .windows import WINDOW_MS
-
-MOST_SPANS = 100
-"""Spans of event times with news that are remembered one by one; beyond it, every window counts as touched."""
+from .windows import WINDOW_MS, News
 
 
 class LogKey(NamedTuple):
@@ -108,30 +105,6 @@ class Journal(Protocol):
     def drop_topic(self, topic: str) -> None: ...
 
     def put_topic_id(self, topic: str, topic_id: str) -> None: ...
-
-
-@dataclass(slots=True)
-class News:
-    """Which windows of a topic may have another verdict now."""
-
-    windows: set[int] = field(default_factory=set)
-    of_sinks: set[int] = field(default_factory=set)
-    """Windows of which only the rows of sinks may have changed."""
-    spans: list[tuple[int, int] | None] = field(default_factory=list)
-    """Event times of which every window may be touched; None: all there are."""
-
-    def touches(self, window_start_ms: int, window_end_ms: int) -> bool:
-        """Return whether there is news of the window."""
-        return window_start_ms in self.windows or any(
-            span is None or (span[0] < window_end_ms and window_start_ms < span[1]) for span in self.spans
-        )
-
-    def add_span(self, span: tuple[int, int] | None) -> None:
-        """Note that every window of these times may be touched."""
-        if span is None or len(self.spans) >= MOST_SPANS:
-            self.spans = [None]
-        elif self.spans != [None] and span not in self.spans:
-            self.spans.append(span)
 
 
 class TierReports:
@@ -240,7 +213,7 @@ class TierReports:
     def take_range(self, report: RangeReport, now_ms: int, journal: Journal) -> Outcome:
         """Take in a range that a tier told."""
         key = LogKey(report.tier, report.topic, report.partition)
-        told = {start: _entry(report.tier, window) for start, window in report.windows.items()}
+        told = {start: found_of(report.tier, window) for start, window in report.windows.items()}
         redelivered = {start: window.redelivered for start, window in report.windows.items() if window.redelivered}
         outcome = self._replace(key, report.from_offset, report.to_offset, told, report.skipped, redelivered, now_ms, journal)
         if (log := self.log(key)) is not None:
@@ -271,7 +244,7 @@ class TierReports:
         """Forget what `tier` said of the offsets at and above each partition's log start, to be counted again.
 
         What it said of offsets below stays: they were there, and have expired since. A partition without a log start is
-        forgotten altogether. What live held stays known as such (`former.py`) until it is found again.
+        forgotten altogether. What live held stays known as such (`checks.former`) until it is found again.
         """
         book = self.book(topic)
         for partition, log in list(book.logs.get(tier, {}).items()):
@@ -407,17 +380,13 @@ class TierReports:
         log = self.log(key)
         return None if log is None else log.position
 
+    def all_is_news(self, topic: str) -> None:
+        """Note that every window of the topic may have another verdict now."""
+        self._news(topic).add_span(None)
+
     def _news(self, topic: str) -> News:
         self.touched.add(topic)
         return self.news.setdefault(topic, News())
-
-
-def _entry(tier: str, window: RangeWindow) -> Found:
-    entry = Found(tier)
-    entry.held.add(map(plain, window.held))
-    entry.quarantined.add(map(plain, window.quarantined))
-    entry.altered.add(map(plain, window.altered))
-    return entry
 
 
 def _standing(run: Run) -> tuple[object, ...]:

@@ -14,18 +14,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .begun import since_it_began
 from .books import Found
+from .checks import quarantine, unheard
+from .checks.begun import since_it_began
+from .checks.digests import digest_of_tier
+from .checks.former import lost_from_live
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
-from .digests import digest_of_tier
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
-from .former import lost_from_live
 from .messages import QUARANTINED
-from .reasons import Said, accepted_by, never_reported, not_settled, reason_of, without_address
+from .reasons import accepted_by, never_reported, not_settled, reason_of, without_address
 from .runs import Run, Sealing
 from .tier_log import TierLog, accounts_for
 from .tiers import CONSUMER, LIVE, PRODUCER, TierRule, is_sink
-from .unheard import is_accepted, unheard_records, words_of
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
@@ -75,6 +75,8 @@ class _Judgement(Sealing):
             else:
                 self.settled[rule.name] = self._follows(rule)
             tiers[rule.name] = self._count(rule)
+        gone = quarantine.gone_records(self.topic, self.window)
+        self._not_known(quarantine.QUARANTINE, gone, quarantine.words_of(gone))
         return self._sum_up(tiers)
 
     def row_of(self, rule: TierRule, upstream: "_Judgement") -> SinkRow | None:
@@ -100,7 +102,7 @@ class _Judgement(Sealing):
             quarantined=sum(one.quarantined.count for one in self._entries(rule.name)),
             losses={name: lost for name, lost in self.losses.items() if lost},
             silent=tuple(self.silent),
-            reason=self._reason(kind, rule.name, accepted, accounted),
+            reason=self._words(kind, rule.name, accepted, accounted),
             differences=tuple(self.differences),
         )
 
@@ -128,17 +130,17 @@ class _Judgement(Sealing):
             self.waiting.append("the audit topic is not read up to what the live log holds")
             return False
         if rule.before is not None:
-            self._check_unheard()
+            self.unread_reports = unheard.unheard_records(self.topic, self.window)
+            self._not_known(PRODUCER, self.unread_reports, unheard.words_of(self.unread_reports))
         return True
 
-    def _check_unheard(self) -> None:
-        """Make the window unknown where reports of records in it were lost; accepted, where a person has said so."""
-        count = unheard_records(self.topic, self.window)
-        self.unread_reports = count
-        if count and is_accepted(self.window, count):
-            self.retired[PRODUCER] = accepted_by(self.window, PRODUCER)
+    def _not_known(self, who: str, count: int, words: str) -> None:
+        """Make the window unknown for `count` records of it; accepted, where a person has said so of just as many."""
+        known = self.window.known.get(who)
+        if count and known is not None and known.missing == count:
+            self.retired[who] = accepted_by(self.window, who)
         elif count:
-            self.silent.setdefault(PRODUCER, words_of(count))
+            self.silent.setdefault(who, words)
 
     def _has_heard_of_all_writers(self) -> bool:
         """Return whether the audit topic was read up to what the live log holds: a producer announces itself before it writes."""
@@ -288,7 +290,7 @@ class _Judgement(Sealing):
             losses={name: count for name, count in self.losses.items() if count},
             silent=tuple(self.silent),
             retired=tuple(self.retired.values()),
-            reason=self._reason(kind, first_bad, accepted, accounted),
+            reason=self._words(kind, first_bad, accepted, accounted),
             differences=tuple(self.differences),
         )
 
@@ -316,6 +318,14 @@ class _Judgement(Sealing):
             return Kind.ACCOUNTED
         return Kind.ACCEPTED if is_by_a_person else Kind.COMPLETE
 
-    def _reason(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
-        said = Said(self.waiting, self.silent, self.retired, [accepted_by(self.window, tier) for tier in accepted])
-        return reason_of(kind, said, self.differences, first_bad, accounted)
+    def _words(self, kind: Kind, first_bad: str | None, accepted: Sequence[str], accounted: dict[str, int]) -> str:
+        return reason_of(
+            kind,
+            silent=list(self.silent.values()),
+            waiting=list(dict.fromkeys(self.waiting)),
+            retired=list(self.retired.values()),
+            known=[accepted_by(self.window, tier) for tier in accepted],
+            first_bad=first_bad,
+            accounted=accounted,
+            differences=self.differences,
+        )

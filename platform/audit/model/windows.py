@@ -2,11 +2,14 @@
 DESIGN.md section 6.
 """
 
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
 WINDOW_MS = 600_000
 """The default width."""
+MOST_SPANS = 100
+"""Spans of event times with news that are remembered one by one; beyond it, every window counts as touched."""
 
 
 def window_start_ms(timestamp_ms: int, window_ms: int = WINDOW_MS) -> int:
@@ -43,3 +46,27 @@ def dated(own_ms: int | None, *, previous_ms: int | None, clock_ms: int) -> tupl
     if own_ms is not None:
         return own_ms, "record"
     return (clock_ms, "clock") if previous_ms is None else (previous_ms, "previous")
+
+
+@dataclass(slots=True)
+class News:
+    """Which windows of a topic may have another verdict now."""
+
+    windows: set[int] = field(default_factory=set)
+    of_sinks: set[int] = field(default_factory=set)
+    """Windows of which only the rows of sinks may have changed."""
+    spans: list[tuple[int, int] | None] = field(default_factory=list)
+    """Event times of which every window may be touched; None: all there are."""
+
+    def touches(self, window_start_ms: int, window_end_ms: int) -> bool:
+        """Return whether there is news of the window."""
+        return window_start_ms in self.windows or any(
+            span is None or (span[0] < window_end_ms and window_start_ms < span[1]) for span in self.spans
+        )
+
+    def add_span(self, span: tuple[int, int] | None) -> None:
+        """Note that every window of these times may be touched."""
+        if span is None or len(self.spans) >= MOST_SPANS:
+            self.spans = [None]
+        elif self.spans != [None] and span not in self.spans:
+            self.spans.append(span)

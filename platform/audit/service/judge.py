@@ -15,9 +15,10 @@ from ...runtime.lifecycle import StopSignal
 from ...runtime.logs import get_logger
 from ..model.build_facts import held_windows, window_facts
 from ..model.published import with_main
-from ..model.tier_reports import News, TierReports
+from ..model.tier_reports import TierReports
 from ..model.tiers import LIVE
 from ..model.verdict import decide
+from ..model.windows import News
 from .request_time import held
 from .store.audit_log import VerdictChange
 from .store.ledger import Ledger

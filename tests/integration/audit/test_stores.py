@@ -93,6 +93,34 @@ def test_a_lost_store_is_rebuilt_after_live_data_has_expired(live: BrokerProcess
     assert {start: one for start, one in said(service).items() if start in before} == before
 
 
+def test_with_checkpoints_and_older_reports_lost_too_nothing_is_taken_for_unaudited(
+    live: BrokerProcess, audit: Start, cluster: Cluster
+) -> None:
+    """Fault: windows became COMPLETE with their records 'unaudited', once another producer had announced the topic."""
+    service = audit(live.address, settings=OFTEN)
+    log_and_await(live, service, 0)
+    first = set(said(service))
+    eventually(lambda: checkpoints(service) >= 1, what="a checkpoint")
+    service.process.stop()
+    ends = log_offsets(cluster, {AUDIT: LATEST, CHECKPOINTS: LATEST})
+    assert delete_records(cluster, ends) == ends
+    service.lose_store()
+    application = AuditedApplication(live.address, "clicks", instance="host/app/later")
+    application.log([10 * W + at for at in range(100)])
+    application.seal()
+    application.close()
+    service.start()
+
+    def told() -> bool:
+        found = service.windows("clicks")
+        unread = {start: (one["verdict"], one["unaudited"]) for start, one in found.items() if start in first}
+        is_later_complete = found.get(10 * W, {}).get("verdict") == "COMPLETE"
+        return is_later_complete and len(unread) == 10 and set(unread.values()) == {("UNKNOWN", 0)}
+
+    eventually(told, what="the windows of the lost reports UNKNOWN, the later one COMPLETE")
+    assert sum(one["unread_reports"] for one in service.windows("clicks").values()) == 1_000
+
+
 def test_a_store_lost_by_a_kill_is_rebuilt_from_checkpoint_and_rest(live: BrokerProcess, audit: Start, cluster: Cluster) -> None:
     service = audit(live.address, settings=OFTEN)
     log_until_shortened(live, service, cluster)
@@ -113,6 +141,12 @@ def test_checkpoints_that_are_not_needed_are_deleted(live: BrokerProcess, audit:
     service = audit(live.address, settings=OFTEN)
     log_until_shortened(live, service, cluster)
     eventually(lambda: log_offsets(cluster, {CHECKPOINTS: EARLIEST})[CHECKPOINTS] > 0, what="the checkpoint topic shortened")
+    # Other audits of this cluster see how far this one has read.
+    topic = ClusterCheckpoints(live.address, SystemClock())
+    (position,) = topic.positions()
+    topic.close()
+    assert position.audit[0] > 0
+    assert position.at_ms > 0
 
 
 @pytest.mark.needs("postgresql")

@@ -155,6 +155,7 @@ def _rebuilt(world: World) -> None:
     position, heard_ms = world.position, world.heard_all_ms
     kept = world.books, world.journal, [log.told for log in world.live.values()]
     world.books, world.journal, world.position = TierReports(WINDOW_MS), MemoryJournal(WINDOW_MS), {}
+    lost_after_reading, world.lost_after_reading = world.lost_after_reading, []
     for log in world.live.values():
         log.told = []
     for report in world.topic:
@@ -166,6 +167,7 @@ def _rebuilt(world: World) -> None:
     world.heard_all_ms = world.now_ms
     _at_the_end(world, world.books, "rebuilt", hidden=any(log.begins_at for log in world.live.values()))
     world.books, world.journal, told = kept
+    world.lost_after_reading = lost_after_reading
     world.position, world.heard_all_ms = position, heard_ms
     for log, ranges in zip(world.live.values(), told, strict=True):
         log.told = ranges

@@ -67,6 +67,10 @@ class World:
         self.books = TierReports(WINDOW_MS)
         self.heard_all_ms: int | None = None
         self.position: dict[tuple[str, int], int] = {}
+        self._was_read: set[tuple[int, int]] = set()
+        """(partition, offset) of what the audit has read of live."""
+        self.lost_after_reading: list[tuple[int, Entry]] = []
+        """What was damaged on live after the audit had read it: the books remember it."""
         self.unread: list[tuple[int, int, int]] = []
         """(partition, from, to) of the live log that expired before the audit read it."""
 
@@ -234,6 +238,8 @@ class World:
         low, high = min(whole), max(whole) + 1
         while low - 1 in same and low - 1 >= log.begins_at:
             low -= 1
+        damaged = [one for one in log.held if low <= one.offset < high]
+        self.lost_after_reading += [(partition, one) for one in damaged if (partition, one.offset) in self._was_read]
         log.held = [one for one in log.held if not low <= one.offset < high]
         log.skipped.append((low, high, "corrupt"))
         self._forget(LIVE, partition, log.begins_at)
@@ -309,6 +315,7 @@ class World:
         windows: dict[int, list[LiveBatch | Stretch]] = {}
         for one in entries:
             if tier == LIVE:
+                self._was_read.add((partition, one.offset))
                 windows.setdefault(one.window, []).append(
                     LiveBatch(one.offset, 1, one.crc, one.producer_id, one.epoch, one.sequence)
                 )

@@ -1,4 +1,4 @@
-"""Keeps, topic by topic, where in the live log producers may have begun to write whose reports are lost. See `model.unheard`."""
+"""Keeps, topic by topic, where in live producers may have begun to write whose reports are lost. See `model.checks.unheard`."""
 
 import json
 from collections.abc import Mapping

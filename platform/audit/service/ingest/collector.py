@@ -48,11 +48,11 @@ class Collector(ReadingThread):
         self._offsets: dict[TopicPartition, int] = {}
         self._backlog_ends: dict[int, int] = {}
         """Partition → where the audit topic ended when this thread first saw it: what stands below came while nobody listened."""
+        self._cut: dict[int, int] = {}
+        """Partition → where the audit topic begins now, where it was found to end before our position."""
         self._has_heard = False
         """Since this thread began: an outage is one that it has seen begin and end."""
         self._away_since_ms: int | None = None
-        self._cut: dict[int, int] = {}
-        """Partition → where the audit topic begins now, where it was found to end before our position."""
         self.failure = "has not reached the live cluster yet"
 
     def _read_once(self) -> None:

@@ -99,8 +99,11 @@ class LogReader(ReadingThread):
         if self._discover_at_ms is not None and began_ms < self._discover_at_ms:
             return
         asked_ms = self._clock.now_ms()
-        names = [topic for topic in self._cluster.topics() if is_audited(topic)]
+        topics = self._cluster.topics()
+        names = [topic for topic in topics if is_audited(topic)]
         ids = self._cluster.topic_ids()
+        if self.tier == LIVE:
+            self._ledger.see_quarantines({topic: ids.get(topic, "") for topic in topics})
         self._ledger.see_topic_ids(self.tier, {topic: ids[topic] for topic in names if topic in ids}, asked_ms)
         self._known = {TopicPartition(topic, partition) for topic in names for partition in self._cluster.partitions(topic)}
         took_ms = self._clock.monotonic_ms() - began_ms

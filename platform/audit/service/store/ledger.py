@@ -15,8 +15,10 @@ from ...model.facts import TopicFacts
 from ...model.messages import KnownDifference, ProducerReport, ProducerWindow, PublishedHour, RangeReport, Report, Retirement
 from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
-from ...model.tier_reports import LogKey, News, Outcome, TierReports
+from ...model.tier_reports import LogKey, Outcome, TierReports
 from ...model.tiers import LIVE, PRODUCER
+from ...model.windows import News
+from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
 from .journal import widened
 from .log_books import MADE_ANEW, LogBooks
@@ -102,7 +104,7 @@ class Ledger(LogBooks):
                 self._take_reports([], next_offsets)
                 self.notes.note_reports_lost()
                 for topic in note_unheard(self._database, live_ends, heard_to):
-                    self._books.news.setdefault(topic, News()).add_span(None)
+                    self._books.all_is_news(topic)
             self._collected |= next_offsets
 
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
@@ -216,6 +218,7 @@ class Ledger(LogBooks):
                 listening_since_ms=self._listening_since_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self._database, topic),
+                quarantine_gone_ms=gone_ms(self._database, topic),
             )
             return self.origins.of_topic(facts)
 

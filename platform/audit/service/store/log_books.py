@@ -178,6 +178,19 @@ class LogBooks(OpenBooks):
             if tier == LIVE:
                 self._ids_asked_ms = asked_ms
 
+    def see_quarantines(self, ids: Mapping[str, str]) -> None:
+        """Note which quarantine topics the live cluster has. `ids`: every topic and its id (empty: it has none)."""
+        with self._lock:
+            changed = self._quarantines.changes(ids)
+            if not changed:
+                return
+            with self._changing() as now_ms:
+                gone = self._quarantines.note(changed, now_ms)
+                for topic in gone:
+                    self._books.all_is_news(topic)
+        for topic in gone:
+            log.error("quarantine_gone", topic=topic)
+
     def _see_topic_id(self, tier: str, topic: str, topic_id: str, *, is_first: bool) -> None:
         with self._changing() as now_ms:
             self._database.put_fact(f"topic_id:{tier}:{topic}", topic_id)

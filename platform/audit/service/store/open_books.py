@@ -17,8 +17,10 @@ from ....runtime.clock import Clock
 from ....runtime.layout import is_internal, is_scratch
 from ...model.books import TopicBook
 from ...model.messages import ProducerReport
-from ...model.tier_reports import LogKey, News, TierReports
+from ...model.tier_reports import LogKey, TierReports
+from ...model.windows import News
 from ..errors import StoreError
+from ..hearing.quarantines import Quarantines
 from ..hearing.steady_clock import steady
 from ..origins.origins import Origins
 from ..request_time import CURRENT, acquire
@@ -37,10 +39,10 @@ MEMORY_BYTES = 64 << 20
 """What the books in memory may take, by a rough estimate; those of the topic at hand may take more."""
 LATEST_REPORTS = 1_000
 """Reports of producers that are kept in memory until it is known that no topic was made anew before them."""
-GIVE_WAY_MS = 20
 STORE_ID = "store_id"
 NOTED_MS = "noted_ms"
 """The fact when the store was last changed: no moment that it holds is later."""
+GIVE_WAY_MS = 20
 _ALL = (-(1 << 63), (1 << 63) - 1)
 """Every window of a topic, in the table `to_judge`."""
 
@@ -96,6 +98,7 @@ class OpenBooks:
         self.latencies = Latencies()
         self._chunks = Chunks(database)
         self.origins = Origins()
+        self._quarantines = Quarantines(database)
         self._clock = steady(clock)
         self._noted_ms = 0
         """When the store was last changed."""
@@ -143,6 +146,7 @@ class OpenBooks:
         self.verdicts.forget_sinks()
         self._database.reopen_if_lost()
         self._topic_ids = {}
+        self._quarantines.forget()
         # What is known of the logs' ends is only true of the positions that are forgotten here.
         self._caught_up = {}
         self._generation += 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.audit.model.digests import digest_of_tier
+from headrace.audit.model.checks.digests import digest_of_tier
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import KnownDifference, ProducerReport, RangeWindow, Retirement, Stretch
 from headrace.audit.model.tier_reports import LiveBatch, LogKey

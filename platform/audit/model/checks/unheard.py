@@ -9,10 +9,10 @@ written before the audit had last heard everything: its producer had not announc
 
 from collections.abc import Iterable
 
-from .facts import TopicFacts, WindowFacts
-from .packed_rows import PRODUCER_ID
-from .tier_log import OTHERS
-from .tiers import LIVE, PRODUCER
+from ..facts import TopicFacts, WindowFacts
+from ..packed_rows import PRODUCER_ID
+from ..tier_log import OTHERS
+from ..tiers import LIVE
 
 
 def strange_ids(topic: TopicFacts) -> set[int]:
@@ -46,12 +46,6 @@ def _is_strange(producer_id: int, strange: set[int]) -> bool:
 def words_of(count: int) -> str:
     """Return why such a window is not known."""
     return f"the reports of {count} records on live were lost before the audit read them: nobody knows what else was sent"
-
-
-def is_accepted(window: WindowFacts, count: int) -> bool:
-    """Return whether a person has said that so many records' reports are lost, and that it is known."""
-    known = window.known.get(PRODUCER)
-    return known is not None and known.missing == count
 
 
 def note_strangers(strangers: dict[int, int], marked: Iterable[tuple[int, int]], most: int) -> None:

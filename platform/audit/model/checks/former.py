@@ -7,10 +7,10 @@ made of there, keeps them: offset, count and CRC. A reading that finds them agai
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from .comparison import Claims, Finding, Numbers, Piece, sweep
-from .facts import WindowFacts
-from .packed_rows import Row
-from .tiers import LIVE
+from ..comparison import Claims, Finding, Numbers, Piece, sweep
+from ..facts import WindowFacts
+from ..packed_rows import Row
+from ..tiers import LIVE
 
 
 def contradicted(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:

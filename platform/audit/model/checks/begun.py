@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .books import Found
-from .facts import TopicFacts, WindowFacts
-from .tier_log import TierLog
-from .tiers import TierRule
+from ..books import Found
+from ..facts import TopicFacts, WindowFacts
+from ..tier_log import TierLog
+from ..tiers import TierRule
 
 END = 1 << 62
 """Above every offset, also of records that nobody copied (`origins.NOWHERE`)."""
