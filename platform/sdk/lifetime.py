@@ -70,10 +70,11 @@ def watch_child() -> None:
 
 
 def close_all() -> None:
-    """Close every open logger, all of them within the longest `exit_timeout_ms` of one: each has its share of what is left."""
+    """Close every open logger, all of them within the longest `exit_timeout_ms` of one."""
     loggers = list(open_loggers.values())
     deadline = time.monotonic() + max((logger.exit_timeout_ms for logger in loggers), default=0) / 1000
     for at, logger in enumerate(loggers):
+        # Each has its share of what is left, so that one that waits in vain takes no time from the others.
         left_ms = max(0, int((deadline - time.monotonic()) * 1000)) // (len(loggers) - at)
         try:
             logger.close(min(logger.exit_timeout_ms, left_ms))
