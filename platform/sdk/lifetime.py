@@ -96,7 +96,7 @@ def _is_child_of_multiprocessing() -> bool:
 
 
 def close_all() -> None:
-    """Close every open logger, all of them within the longest `exit_timeout_ms` of one: each has its share of what is left."""
+    """Close every open logger, all of them within the longest `exit_timeout_ms` of one."""
     _closing.add(threading.get_ident())
     try:
         _close_each(list(open_loggers.values()))
@@ -107,6 +107,7 @@ def close_all() -> None:
 def _close_each(loggers: list[Living]) -> None:
     deadline = time.monotonic() + max((logger.exit_timeout_ms for logger in loggers), default=0) / 1000
     for at, logger in enumerate(loggers):
+        # Each has its share of what is left, so that one that waits in vain takes no time from the others.
         left_ms = max(0, int((deadline - time.monotonic()) * 1000)) // (len(loggers) - at)
         try:
             logger.close(min(logger.exit_timeout_ms, left_ms))
