@@ -118,7 +118,7 @@ def needs_count(table: TopicTable, rotten: Mapping[str, str] | None = None) -> b
     """Return whether something of the table is not as it was last reported."""
     plan = Plan(table, rotten=rotten)
     is_new = bool(plan.changed or plan.rolled_back or plan.others_changed or plan.others_gone)
-    return is_new or plan.main_changed or plan.rotten != plan.before.rotten
+    return is_new or plan.has_new_on_main(table) or plan.rotten != plan.before.rotten
 
 
 class _RunRows:

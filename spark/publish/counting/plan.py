@@ -35,6 +35,7 @@ class Plan:
         self.main_changed = self.main_snapshot_id != self.before.main_snapshot_id
         own = {path for run in self.runs.values() for path in run.files}
         named = Counter(map(table.path_of, table.files(LOADS)))
+        self._named = {str(path) for path in named}
         self.twice = {str(path): times for path, times in named.items() if times > 1}
         self.others = sorted(path for path in named.elements() if path not in own)
         """Files of no single load: of a compaction, or written by others. One that the branch names twice stands here twice."""
@@ -60,6 +61,11 @@ class Plan:
             for partition, end in sorted(self.before.offsets.items())
             if offsets.get(partition, 0) < end
         ]
+
+    def has_new_on_main(self, table: TopicTable) -> bool:
+        """Return whether `main` alone names a file that was never read."""
+        known = self._named | self.before.main.keys()
+        return self.main_changed and any(str(table.path_of(file)) not in known for file in table.files(MAIN))
 
     def _is_odd(self, path: StorePath) -> bool:
         """Return whether a file that looks unchanged is to be read again all the same."""
