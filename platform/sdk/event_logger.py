@@ -375,11 +375,7 @@ class EventLogger:
             topic=self.topic,
             **failed,
             instance=self.instance,
-            unpromised=ledger.unpromised,
-            taken=ledger.taken,
-            acknowledged=ledger.acknowledged,
-            journaled=ledger.journaled,
-            quarantined=ledger.quarantined,
+            **{name: getattr(ledger, name) for name in ("unpromised", "taken", "acknowledged", "journaled", "quarantined")},
             dropped=dict(sorted(ledger.dropped.items())),
         )
 
