@@ -1,6 +1,7 @@
 """Fixtures that every kind of test may use: a real ZooKeeper, once per session, and a chroot of one's own in it. Leaves out, with
 the reason, the tests that need of the machine what it lacks."""
 
+import logging
 import os
 import signal
 import uuid
@@ -51,6 +52,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:  # the longest file first, so that no worker is left with it at the end
         seconds = times.recorded().files
         items.sort(key=lambda item: -seconds.get(item.path.relative_to(item.config.rootpath).as_posix(), 0))
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_one_test() -> Iterator[None]:
+    """Fault: a command that a test had run left its log handler behind, and a later test's stderr got what it could not write."""
+    before, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.setLevel(level)
+    for handler in logging.root.handlers[:]:
+        if handler not in before and not type(handler).__module__.startswith("_pytest"):
+            logging.root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")

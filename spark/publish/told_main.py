@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...audit.model.messages import PublishedHour
 from ...audit.model.tiers import WAREHOUSE
-from ...audit.publisher import ReportSender
+from ...audit.publisher import ReportSender, see_to_audit_topic
 from ...audit.publisher.sending import send_and_flush
 from ...client.connection.cluster import Cluster
 from ...client.producer.producer import Producer
@@ -49,16 +49,18 @@ def tell_of_main(layout: Layout, warehouse: Warehouse, topic: str) -> None:
     table = warehouse.table(topic)
     if table is None or is_told(table):
         return
+    cluster = Cluster(layout.live_bootstrap, client_id="headrace-publish")
     try:
-        cluster = Cluster(layout.live_bootstrap, client_id="headrace-publish")
+        see_to_audit_topic(cluster, timeout_ms=SEND_MS)  # raises at once where a producer would try for as long as it may
         producer = Producer(cluster)
         try:
             tell_main(warehouse, table, producer, instance=f"{socket.gethostname()}/publish", clock=SystemClock())
         finally:
             producer.close(0)
-            cluster.close()
     except HeadraceError as error:
         log.warning("main_not_told", topic=topic, reason=str(error))
+    finally:
+        cluster.close()
 
 
 def is_told(table: TopicTable) -> bool:

@@ -318,7 +318,7 @@ class TierReports:
             new = told[start] if start in told else Found(key.tier)
             old = [rows.between(from_offset, to_offset) for rows in entry.parts] if was_known else [[], [], []]
             if key.tier == LIVE and any(old):
-                new.altered.add(contradicted((*(row[:PLAIN] for row in old[0]), *old[2]), new.held))
+                new.altered.add(contradicted((*(row[:PLAIN] for row in old[0]), *old[2]), new.held, skipped))
             if was_known and key.tier not in READ_BACK:
                 again[start] = again.get(start, 0) + common([*old[0], *old[1]], [*new.held, *new.quarantined])
             if old == [list(rows) for rows in new.parts]:

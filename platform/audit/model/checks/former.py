@@ -9,14 +9,20 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..comparison import Claims, Finding, Numbers, Piece, sweep
 from ..facts import WindowFacts
+from ..messages import CORRUPT, Skipped
 from ..packed_rows import Row
 from ..tiers import LIVE
 
 
-def contradicted(old: Iterable[Row], new: Iterable[Row]) -> list[Row]:
-    """Return the rows, or parts of them, that a new reading of the same offsets does not find."""
+def contradicted(old: Iterable[Row], new: Iterable[Row], skipped: Iterable[Skipped] = ()) -> list[Row]:
+    """Return the rows, or parts of them, that a new reading of the same offsets does not find. What has expired since, or was
+    deleted, is not contradicted by it.
+    """
     lost: list[Row] = []
-    for start, end, (before, now) in sweep(old, new):
+    gone = [(one.from_offset, one.to_offset - one.from_offset, 0) for one in skipped if one.reason != CORRUPT]
+    for start, end, (before, now, let_go) in sweep(old, new, gone):
+        if let_go:
+            continue
         found = {row[2] for row in now}
         lost += [(start, end - start, crc) for crc in dict.fromkeys(row[2] for row in before) if crc not in found]
     return lost
