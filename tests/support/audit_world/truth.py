@@ -148,9 +148,11 @@ def _at_live(world: World, window: int, partition: int, truth: Truth) -> None:
                 seen = [one for one in known if len(known) == 1 or log.has_told(one.offset) or one.offset in copied]
                 if any(one.content and (end is not None or one.numbers != last) for one in seen):
                     truth.altered["live"] += 1
-    read = {one.offset: one.crc for at, one in world.lost_after_reading if at == partition and one.window == window}
-    copies = [one.crc for one in _damaged(world, window, partition) if one.offset not in read]
-    truth.missing["live"] += sum(crc not in world.said for crc in (*read.values(), *copies))
+    read = {one.offset: one for at, one in world.lost_after_reading if at == partition and one.window == window}
+    stands = {one.record for one in log.held}  # a second copy that is lost is no loss of the record
+    lost = [one.crc for one in read.values() if one.record not in stands]
+    lost += [one.crc for one in _damaged(world, window, partition) if one.offset not in read]
+    truth.missing["live"] += sum(crc not in world.said for crc in lost)
 
 
 def _damaged(world: World, window: int, partition: int) -> list[Entry]:
