@@ -150,11 +150,17 @@ class Tree:
     def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> bool:
         """Make the node and its missing parents, which are persistent. Return False when the node exists."""
         self._fits(path, data)
-        try:
-            self._once("create", path, lambda: self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
-        except NodeExistsError:
-            return False
-        return True
+        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        while True:
+            try:
+                self._once("create", path, lambda: self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
+            except NodeExistsError:
+                return False
+            except NoNodeError as error:  # another client removed the parents before the node was made in them
+                if time.monotonic() > deadline:
+                    raise ConnectionUnsure("create", path, "its parents come and go") from error
+                continue
+            return True
 
     def create_many(self, values: Mapping[str, bytes], *, ephemeral: bool = False) -> dict[str, Node | CoordinationError | None]:
         """Make the nodes and their missing parents, which are persistent. The calls are pipelined, they are no transaction.

@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from kazoo.exceptions import NoNodeError
 
 from headrace.coordination import offset_expiry, paths
 from headrace.coordination.committed_offset import CommittedOffset
@@ -123,6 +124,25 @@ def test_a_commit_between_the_look_and_the_removal_stays(session: Session, monke
     monkeypatch.setattr(type(session.tree), "delete_unchanged", late)
     assert sweep(session, 8).offsets == 1
     assert left(session) == {("clicks", 1)}
+
+
+def test_a_commit_whose_group_is_removed_under_it_makes_it_anew(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault: the parents that the commit had made were removed before its node was, and the commit failed with NoNodeError."""
+    client = session.tree._client
+    create, refused = client.create_async, []
+
+    def create_async(path: str, *words: object, **named: object) -> object:
+        if refused:
+            return create(path, *words, **named)
+        refused.append(path)
+        answer = client.handler.async_result()
+        answer.set_exception(NoNodeError())
+        return answer
+
+    monkeypatch.setattr(client, "create_async", create_async)
+    OffsetRegistry(session).put("g", "clicks", 0, 7)
+    assert len(refused) == 1
+    assert left(session) == {("clicks", 0)}
 
 
 def test_one_call_looks_at_a_bounded_number_of_offsets_and_says_where_to_go_on(
