@@ -62,6 +62,8 @@ def _run(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progre
             os.kill(child.pid, signal.SIGCONT)
             child.kill()
             child.wait()
+    with result.step("loading the event that it held", progress):
+        scratch.load()
     with result.step("waiting until the window is COMPLETE", progress):
         sealed, found = scratch.wait_until(lambda found: _verdict(found, window) == "COMPLETE", TOLD_MS)
     result.facts["verdict_after"] = _verdict(found, window)
