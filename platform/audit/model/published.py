@@ -1,6 +1,6 @@
 """The row of the branch `main` beside a window's verdict: what readers get of its hour, as the publish has read it back. Pure.
 
-No verdict hangs on it, as on no sink's row (`facts.SinkRow`). It is told by the hour; its numbers stand in the first window.
+No verdict hangs on it, as on no sink's row (`facts.SinkRow`). It is reported by the hour; its numbers are in the first window.
 """
 
 from dataclasses import replace

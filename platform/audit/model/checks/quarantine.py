@@ -1,7 +1,7 @@
 """Records that are counted as quarantined, and whose quarantine topic was deleted: nobody can read them any more. Pure.
 
-A record in quarantine balances because it has an address. Whoever deletes the topic takes the address away, and the counts of
-mirror, load and application do not tell.
+A record in quarantine balances because it has an address. If the topic is deleted, the address is gone, and the counts of
+mirror, load and application do not show it.
 """
 
 from ..facts import TopicFacts, WindowFacts

@@ -19,8 +19,8 @@ def unheard_of(database: Database, topic: str) -> dict[int, Range]:
 
 
 def note_unheard(database: Database, ends: Mapping[TopicPartition, int], heard_to: Mapping[TopicPartition, int]) -> set[str]:
-    """Note that reports were lost of whoever began to write to live at or above `heard_to` (without one: from the start on) and
-    below `ends`; return the topics. The caller has begun a transaction.
+    """Note that reports of programs were lost that began to write to live at or above `heard_to` (without one: from the start
+    on) and below `ends`; return the topics. The caller has begun a transaction.
     """
     by_topic: dict[str, dict[int, Range]] = {}
     for name, end in ends.items():

@@ -93,8 +93,8 @@ class Ledger(LogBooks):
             return True
 
     def lose_reports(self, next_offsets: Mapping[int, int], live_ends: Mapping[TopicPartition, int]) -> None:
-        """Go on in the audit topic at `next_offsets`, and note that reports are gone which nobody had read: of whoever began to
-        write to live, which ends at `live_ends` now, since everything was last heard.
+        """Go on in the audit topic at `next_offsets`. Note that reports which nobody had read are gone: those of programs that
+        began to write to live, which ends at `live_ends` now, since everything was last heard.
         """
         with self._lock:
             with self._changing():
