@@ -128,12 +128,13 @@ def pythons() -> dict[str, str]:
     the full version. Looks on the path, and where pyenv installs.
     """
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    is_readable = os.access(pyenv, os.R_OK | os.X_OK)  # in CI the variable names another user's folder
     found: dict[str, str] = {}
     for minor in range(OLDEST[1], NEWEST[1] + 1):
         name = f"python3.{minor}"
         own = [sys.executable] if sys.version_info[1] == minor else []
         on_path = [shutil.which(name) or ""]
-        for program in [*own, *on_path, *map(str, sorted(pyenv.glob(f"3.{minor}.*/bin/python")))]:
+        for program in [*own, *on_path, *map(str, sorted(pyenv.glob(f"3.{minor}.*/bin/python")) if is_readable else [])]:
             version = _version(program) if program else None
             if version is not None and version.startswith(f"3.{minor}."):
                 found[version] = program
