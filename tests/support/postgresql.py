@@ -167,7 +167,7 @@ def _fetched_to(version: int) -> Path:
 
 
 def _unpacked(version: int, to: Path) -> Path:
-    """Unpack what Maven fetched, for one server: whoever runs it may not look into another user's cache."""
+    """Unpack what Maven fetched, for one server: the user who runs it may not read another user's cache."""
     artifact = f"embedded-postgres-binaries-linux-{_MACHINES[platform.machine()]}"
     coordinates = ("io.zonky.test.postgres", artifact, _OF_MAVEN[version])
     try:

@@ -179,7 +179,7 @@ def _between(
             continue
         here, there = came.get(offset, []), went.get(offset, [])
         is_damaged = any(low <= offset < high for low, high, why in before.skipped if why == "corrupt")
-        # What is damaged on live, and of what the mirror has no copy, is known to nobody who did not say so.
+        # If a record is damaged on live and the mirror has no copy, only a tier that reported it knows of it.
         is_unknown = is_damaged and not here and tier == GROUP and offset not in copied
         if not log.has_told(offset) and not is_unknown:
             truth.is_told = False

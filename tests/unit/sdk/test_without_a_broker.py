@@ -96,7 +96,7 @@ def test_neither_cluster_nor_registry_is_waited_for_once_it_is_known_to_be_away(
         )
     with within(0):
         make(registry_url=f"http://127.0.0.1:{free_port()}", start_timeout_ms=60_000)
-    with within(0):  # with nothing to send and nobody who waits for its end, it does not wait for either
+    with within(0):  # nothing is to be sent and no caller waits for the end, so it waits for neither
         logger.close(60_000)
     assert logger.close_error is None
 
