@@ -8,12 +8,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from ..apps.request_rate.decoding import EventDecoder
 from ..apps.tail.expression import ExpressionRefused, compile_expression
 from ..apps.tail.reading import Reading, fields_of, words_of
 from ..client.connection.cluster import Cluster
 from ..client.fetch.fetched import TopicPartition
 from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from ..reader.decoding.event_decoder import EventDecoder
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..schema_registry.client import RegistryClient

@@ -19,6 +19,8 @@ from ...client.errors import LOGIN_REFUSALS, ClientError
 from ...client.fetch.fetched import CorruptRange, TopicPartition
 from ...client.producer.producer import Producer
 from ...errors import HeadraceError
+from ...reader.decoding.event_decoder import EventDecoder, Undecodable
+from ...reader.quarantine import QuarantineLost, UnusableRecords
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.lifecycle import Lifecycle, StopSignal
 from ...runtime.logs import get_logger
@@ -26,10 +28,8 @@ from ...runtime.monitoring.status_pages import StatusPages
 from ...runtime.status import StatusFile
 from ...schema_registry.client import RegistryClient
 from .coordination import coordination_of
-from .decoding import EventDecoder, Undecodable
 from .metrics import metrics
 from .partition import PartitionCounts
-from .quarantine import QuarantineLost, UnusableRecords
 from .settings import RequestRateSettings
 from .state import Overtaken, StateError, StateFolder
 from .takeover import take_over

@@ -1,24 +1,14 @@
 """Takes a partition over: computes where its counts begin, from the group's offset, the state file and the audit positions."""
 
-import time
-from collections.abc import Callable
-from typing import TypeVar
-
 from ...audit.publisher import RangeReporter
 from ...client.consumer.stream_consumer import StreamConsumer
 from ...client.fetch.fetched import TopicPartition
-from ...errors import HeadraceError
-from ...runtime.backoff import Backoff
+from ...reader.patience import patiently
 from ...runtime.logs import get_logger
 from .partition import PartitionCounts
 from .state import PartitionState, StateError, StateFolder
 
 log = get_logger(__name__)
-
-T = TypeVar("T")
-
-PATIENCE_MS = 20_000
-"""How long a takeover waits for a broker or ZooKeeper that is away. Then the process ends, and its supervisor restarts it."""
 
 
 def take_over(
@@ -26,7 +16,7 @@ def take_over(
 ) -> PartitionCounts:
     """Return the partition's counts, and move the consumer to where they begin; `start` is the group's offset.
 
-    Raises an error that lasts longer than `PATIENCE_MS`.
+    Raises an error that lasts longer than the patience of `patiently`.
     """
     state = _state_of(name, consumer, folder)
     begin = start
@@ -66,17 +56,3 @@ def _state_of(name: TopicPartition, consumer: StreamConsumer, folder: StateFolde
     aside = folder.set_aside(*name)
     log.error("state_set_aside", topic=name.topic, partition=name.partition, now_at=str(aside), reason=reason)
     return None
-
-
-def patiently(ask: Callable[[], T]) -> T:
-    """Return the answer; retry for `PATIENCE_MS` while the error is retriable. Raises the last error."""
-    deadline = time.monotonic() + PATIENCE_MS / 1000
-    attempt = 0
-    while True:
-        try:
-            return ask()
-        except HeadraceError as error:
-            if not error.retriable or time.monotonic() > deadline:
-                raise
-            time.sleep(Backoff().wait_ms(attempt) / 1000)
-            attempt += 1

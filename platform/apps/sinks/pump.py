@@ -20,6 +20,9 @@ from ...client.errors import ClientError, UnknownTopic
 from ...client.fetch.fetched import CorruptRange, TopicPartition
 from ...client.producer.producer import Producer
 from ...errors import HeadraceError
+from ...reader.decoding.event_decoder import EventDecoder, Undecodable
+from ...reader.patience import patiently
+from ...reader.quarantine import QuarantineLost, UnusableRecords
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.lifecycle import Lifecycle, StopSignal
@@ -27,9 +30,6 @@ from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
 from ...schema_registry.client import RegistryClient
 from ...wire.schema_id import unframe
-from ..request_rate.decoding import EventDecoder, Undecodable
-from ..request_rate.quarantine import QuarantineLost, UnusableRecords
-from ..request_rate.takeover import patiently
 from .counts import SinkCounts
 from .records import SinkRecord
 from .settings import SinkSettings

@@ -13,11 +13,11 @@ from ...client.fetch.fetched import FetchedPartition, TopicPartition
 from ...client.fetch.fetcher import Fetcher
 from ...client.fetch.log_offsets import LATEST, log_offsets
 from ...errors import HeadraceError
+from ...reader.decoding.event_decoder import EventDecoder, Undecodable
 from ...runtime.backoff import Backoff
 from ...wire.batch.record_batch import Record, iter_records
 from ...wire.errors import CorruptBatch, NotFramed
 from ...wire.schema_id import unframe
-from ..request_rate.decoding import EventDecoder, Undecodable
 from ..sinks.records import json_value
 
 FETCH_BYTES = 4 << 20

@@ -48,7 +48,7 @@ print(json.dumps(sorted(pages)))
 """
 CONSUME = """
 import json, sys
-from headrace.apps.request_rate.decoding import EventDecoder
+from headrace.reader.decoding.event_decoder import EventDecoder
 from headrace.client.connection.cluster import Cluster
 from headrace.client.fetch.fetched import TopicPartition
 from headrace.client.fetch.log_offsets import LATEST, log_offsets

@@ -35,7 +35,7 @@ print("acknowledged", clicks.acknowledged_count)
 """
 READER = """
 import sys
-from headrace.apps.request_rate.decoding import EventDecoder
+from headrace.reader.decoding.event_decoder import EventDecoder
 from headrace.client.consumer.group_consumer import GroupConsumer
 from headrace.schema_registry.client import RegistryClient
 bootstrap, registry, *topics = sys.argv[1:]

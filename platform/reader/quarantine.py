@@ -1,29 +1,29 @@
-"""Quarantines records that the service cannot use. Nothing after such a record is committed before its quarantine record is
+"""Quarantines records that a reader cannot use. Nothing after such a record is committed before its quarantine record is
 acknowledged.
 """
 
-from ...audit.model.windows import window_start_ms
-from ...client.connection.cluster import Cluster
-from ...client.consumer.stream_message import Message
-from ...client.errors import DeliveryFailed
-from ...client.fetch.fetched import CorruptRange, TopicPartition
-from ...client.producer.producer import Producer
-from ...client.quarantine import corrupt_range, send_quarantined
-from ...errors import HeadraceError
-from ...runtime.clock import Clock
-from ...runtime.logs import get_logger
-from ...wire.quarantine_record import LogOrigin, QuarantineRecord, head_of
-from .decoding import Undecodable
+from ..audit.model.windows import window_start_ms
+from ..client.connection.cluster import Cluster
+from ..client.consumer.stream_message import Message
+from ..client.errors import DeliveryFailed
+from ..client.fetch.fetched import CorruptRange, TopicPartition
+from ..client.producer.producer import Producer
+from ..client.quarantine import corrupt_range, send_quarantined
+from ..errors import HeadraceError
+from ..runtime.clock import Clock
+from ..runtime.logs import get_logger
+from ..wire.quarantine_record import LogOrigin, QuarantineRecord, head_of
+from .decoding.event_decoder import Undecodable
 
 log = get_logger(__name__)
 
 
 class QuarantineLost(HeadraceError):
-    """A quarantine record was given up, so nothing after it may be committed. After a restart the service reads it again."""
+    """A quarantine record was given up, so nothing after it may be committed. After a restart the reader meets it again."""
 
 
 class UnusableRecords:
-    """The records and ranges that one process of the service quarantined."""
+    """The records and ranges that one reader quarantined."""
 
     def __init__(self, live: Cluster, *, cluster: str, clock: Clock) -> None:
         """`cluster` is the cluster's name in the origins."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.apps.request_rate import decoding
-from headrace.apps.request_rate.decoding import EventDecoder, Undecodable
+from headrace.reader.decoding import event_decoder as decoding
+from headrace.reader.decoding.event_decoder import EventDecoder, Undecodable
 from headrace.schema_registry.client import RegistryUnavailable, UnknownSchemaId
 from headrace.wire.schema_id import frame
 

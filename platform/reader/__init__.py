@@ -1,0 +1,1 @@
+"""How applications read events: the counterpart of `headrace.sdk`."""

@@ -1,0 +1,1 @@
+"""Payloads become events, decoded with their writers' schemas."""
