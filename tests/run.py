@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tests import times
+from tests import sizes, times
 
 TOP = Path(__file__).resolve().parents[1]
 LINT = {
@@ -157,6 +157,8 @@ def _lint(result: Result) -> None:
     for name, (program, *words) in LINT.items():
         done = subprocess.run([str(Path(sys.executable).with_name(program)), *words], cwd=TOP, check=False)
         result.add(name, "passed" if done.returncode == 0 else "failed")
+    for line in sizes.for_review():
+        print(f"for review: {line}")
 
 
 def _pytest(result: Result, extra: Iterable[str]) -> None:

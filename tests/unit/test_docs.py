@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import sizes
+
 ROOT = Path(__file__).parents[2]
 PATHS = re.compile(r"`((?:platform|spark|dags|tests|docs|bench|deploy)/[A-Za-z0-9_./-]+)`")
 WRITTEN_BY_BENCH = {"docs/BENCHMARKS.md"}
@@ -26,14 +28,13 @@ def test_names_that_the_tour_points_at_are_in_their_files() -> None:
 
 
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-PAGE_LINES = 50
 
 
 @pytest.mark.parametrize("record", DECISIONS, ids=lambda path: path.stem)
 def test_a_decision_is_a_page_of_context_decision_and_consequences(record: Path) -> None:
     lines = record.read_text().splitlines()
     assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequences"]
-    assert len(lines) <= PAGE_LINES
+    assert len("\n".join(lines)) <= sizes.FAR_TOO_MANY_CHARACTERS
 
 
 def test_each_decision_has_a_number_of_its_own_which_its_title_repeats() -> None:

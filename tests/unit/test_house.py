@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import sizes
 from tests.conftest import OF_MAKE
 
 ROOT = Path(__file__).parents[2]
@@ -34,17 +35,10 @@ def test_import_platform_from_the_root_is_the_standard_library_s() -> None:
     assert not (ROOT / "platform" / "__init__.py").exists()
 
 
-MOST_LINES = 400
-MOST_FILES = 16
-MAY_BE_LONG = {"platform/broker/handlers", "platform/broker/log", "platform/cli", "platform/wire", "platform/coordination"}
-"""Folders that are lists by nature: one file an API, a command, a message, a registry."""
-
-
-def test_no_python_file_is_longer_than_a_reader_takes_in() -> None:
-    files = [path for room in ("platform", "spark", "dags", "bench", "tests") for path in (ROOT / room).rglob("*.py")]
-    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in files}
+def test_no_python_file_is_far_too_long() -> None:
+    lengths = sizes.file_lines()
     assert len(lengths) > 500
-    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+    assert {path: lines for path, lines in lengths.items() if lines > sizes.FAR_TOO_MANY_LINES} == {}
 
 
 def test_no_query_takes_the_first_of_rows_in_no_order() -> None:
@@ -55,11 +49,17 @@ def test_no_query_takes_the_first_of_rows_in_no_order() -> None:
     assert [text for text in limited if "ORDER BY" not in text] == []
 
 
-def test_no_folder_holds_more_files_than_a_reader_takes_in() -> None:
-    folders = [path.parent for room in ("platform", "spark") for path in (ROOT / room).rglob("__init__.py")]
-    counts = {str(folder.relative_to(ROOT)): len([*folder.glob("*.py")]) - 1 for folder in folders}
+def test_no_folder_holds_far_too_many_files() -> None:
+    counts = sizes.folder_files()
     assert len(counts) > 40
-    assert {folder: count for folder, count in counts.items() if count > MOST_FILES and folder not in MAY_BE_LONG} == {}
+    assert {folder: count for folder, count in counts.items() if count > sizes.FAR_TOO_MANY_FILES} == {}
+
+
+def test_what_has_grown_is_listed_for_review(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "file_lines", lambda: {"platform/a.py": 401, "platform/b.py": 400, "platform/c.py": 500})
+    monkeypatch.setattr(sizes, "folder_files", lambda: {"platform/d": 17})
+    monkeypatch.setattr(sizes, "decision_characters", dict)
+    assert [line.partition(":")[0] for line in sizes.for_review()] == ["platform/c.py", "platform/a.py", "platform/d"]
 
 
 def test_what_make_exports_reaches_no_test() -> None:

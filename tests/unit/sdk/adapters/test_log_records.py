@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headrace.sdk import LOG_RECORD_SCHEMA, EventHandler
-from headrace.sdk.forms import log_records
-from tests.unit.sdk.forms.kept import KeptEvents
+from headrace.sdk.adapters import log_records
+from tests.unit.sdk.adapters.kept import KeptEvents
 
 
 @pytest.fixture

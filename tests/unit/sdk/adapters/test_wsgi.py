@@ -10,7 +10,7 @@ import pytest
 
 from headrace.runtime.clock import ManualClock
 from headrace.sdk import ACCESS_LOG_SCHEMA, AuditedWsgiRequests
-from tests.unit.sdk.forms.kept import KeptEvents
+from tests.unit.sdk.adapters.kept import KeptEvents
 
 HEADERS = [("Content-Type", "text/plain")]
 

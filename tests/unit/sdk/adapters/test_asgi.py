@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from headrace.runtime.clock import ManualClock
 from headrace.sdk import ACCESS_LOG_SCHEMA, AuditedRequests
-from tests.unit.sdk.forms.kept import KeptEvents
+from tests.unit.sdk.adapters.kept import KeptEvents
 
 
 def _logger(error: Exception | None = None) -> KeptEvents:
