@@ -5,11 +5,11 @@ import json
 import sys
 from dataclasses import asdict
 
-from ..broker.partitions.disk_room import look, why_no_room
 from ..local import control
 from ..local.supervisor.faults import faults
 from ..local.supervisor.state import ProcessState
 from ..runtime.clock import SystemClock
+from ..runtime.disk_room import look, why_no_room
 from ..runtime.layout import Layout
 
 HELP = """List each process with address, pid, uptime, health; exit 1 when one is not ready.

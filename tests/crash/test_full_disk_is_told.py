@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.partitions.disk_room import LEAST_BYTES
 from headrace.local.supervisor import probes
 from headrace.local.supervisor.process_table import Probe
 from headrace.runtime.clock import ManualClock
+from headrace.runtime.disk_room import LEAST_BYTES
 from headrace.runtime.status import StatusFile
 from headrace.wire.errors import ErrorCode
 from tests.crash.small_disk import SmallDisk

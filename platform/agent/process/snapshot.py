@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ...runtime.disk_room import why_full
+from ...runtime.disk_room import look, why_no_room
 from ..shipping.shipper import Shipper
 
 MOST_SOURCES = 500
@@ -73,7 +73,7 @@ _SOURCE_NAMES = tuple(one.name for one in fields(SourceState))
 
 def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
     """Return the shipper's state; call it between turns."""
-    no_room = why_full(Path(shipper.settings.state), "the state's folder")
+    no_room = why_no_room(look(Path(shipper.settings.state)))
     totals = dict(shipper.store.totals())
     shown: list[SourceState] = []
     for one in shipper.intake.open_sources:

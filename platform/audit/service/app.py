@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ...runtime import disk_room
 from ...runtime.clock import SystemClock
 from ...runtime.http_access import HttpAccess
 from ...runtime.lifecycle import Lifecycle, StopSignal
@@ -18,7 +19,6 @@ from ..model.errors import AuditError
 from ..model.tiers import LIVE, OFFLINE
 from .checkpoints.checkpointer import Checkpointer
 from .checkpoints.topic import ClusterCheckpoints
-from .disk import why_no_room
 from .errors import StoreError
 from .hearing.steady_clock import SteadyClock
 from .ingest.collector import Collector
@@ -145,7 +145,7 @@ def _site(
 
     def not_ready() -> list[str]:
         reasons = [] if collector.is_running else ["the collector has not started"]
-        return [*reasons, *(why for why in (ledger.failure, why_no_room(process.store)) if why)]
+        return [*reasons, *(why for why in (ledger.failure, why_store_has_no_room(process.store)) if why)]
 
     def recount(tier: str, topic: str) -> None:
         reader = readers.get(tier)
@@ -154,3 +154,8 @@ def _site(
         ledger.recount(tier, topic, reader.log_starts(topic))
 
     return Site(not_ready=not_ready, faults=faults, recount=recount, live=process.live, offline=process.offline)
+
+
+def why_store_has_no_room(store: str) -> str | None:
+    """Return why the next write to the store may fail; None where there is room, and for a store on a server."""
+    return None if "://" in store else disk_room.why_no_room(disk_room.look(Path(store).absolute().parent))

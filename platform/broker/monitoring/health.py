@@ -6,8 +6,8 @@ still serves its partitions, so it is alive. But clients may not find it, or ano
 import json
 from dataclasses import dataclass
 
+from ...runtime.disk_room import DiskRoom, why_no_room
 from ...runtime.monitoring.http_server import Page
-from ..partitions.disk_room import DiskRoom, why_no_room
 
 STILL_MS = 10_000
 """The loop turns at least once a second. It hangs when it has not turned for this long."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...coordination.standing import SessionState
+from ...runtime import disk_room
 from ...runtime.monitoring.http_server import Page, Pages
 from ...wire.errors import ErrorCode
 from ...wire.messages import produce
 from ..event_loop.loop import Loop, monotonic_ms
 from ..metrics import BrokerMetrics, Durations
-from ..partitions import disk_room
 from ..partitions.partition import PartitionTable
 from ..settings.broker_settings import BrokerSettings
 from . import health, metrics_snapshot

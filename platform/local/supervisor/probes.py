@@ -9,11 +9,11 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from ...broker.partitions.disk_room import look as look_at_disk
-from ...broker.partitions.disk_room import why_no_room
 from ...client.connection.cluster import Cluster
 from ...errors import HeadraceError
 from ...runtime.clock import Clock, SystemClock
+from ...runtime.disk_room import look as look_at_disk
+from ...runtime.disk_room import why_no_room
 from ...runtime.layout import LOOPBACK
 from ...runtime.status import read_status
 from .process_table import Probe

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.audit.service import disk
-from headrace.audit.service.app import AuditProcess, _site
+from headrace.audit.service.app import AuditProcess, _site, why_store_has_no_room
 from headrace.audit.service.checkpoints.checkpointer import Checkpointer
 from headrace.audit.service.errors import StoreError
 from headrace.audit.service.ingest.collector import Collector
@@ -49,10 +48,10 @@ def test_a_store_that_cannot_be_written_makes_the_service_not_ready_until_it_can
 def test_a_disk_without_room_is_told_also_where_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names a fault: with a full disk an idle audit answered `ready` until its next write failed."""
     store = tmp_path / "books.sqlite"
-    assert disk.why_no_room(str(store)) is None
-    assert disk.why_no_room("postgresql://somewhere/else") is None
+    assert why_store_has_no_room(str(store)) is None
+    assert why_store_has_no_room("postgresql://somewhere/else") is None
     monkeypatch.setattr(disk_room, "LEAST_BYTES", 1 << 62)
-    told = disk.why_no_room(str(store))
+    told = why_store_has_no_room(str(store))
     assert told is not None
     assert told.startswith(f"the disk is full: {tmp_path} has ")
-    assert "cannot be looked at: No such file" in str(disk.why_no_room(str(tmp_path / "gone" / "books.sqlite")))
+    assert "cannot be looked at: No such file" in str(why_store_has_no_room(str(tmp_path / "gone" / "books.sqlite")))

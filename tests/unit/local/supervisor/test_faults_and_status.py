@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.partitions.disk_room import DiskRoom
 from headrace.cli import status
 from headrace.cli.main import main
 from headrace.local import control
 from headrace.local.supervisor.faults import ADVICE, fault
 from headrace.local.supervisor.state import PlatformState, ProcessState, State
+from headrace.runtime.disk_room import DiskRoom
 
 
 def process(name: str, state: State, reason: str | None, address: str | None = None) -> ProcessState:

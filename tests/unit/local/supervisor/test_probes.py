@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.partitions.disk_room import DiskRoom
 from headrace.local.supervisor import probes
 from headrace.local.supervisor.process_table import Probe
 from headrace.runtime.clock import ManualClock
+from headrace.runtime.disk_room import DiskRoom
 from headrace.runtime.status import StatusFile
 
 PID = 77

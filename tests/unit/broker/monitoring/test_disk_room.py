@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.monitoring import health
-from headrace.broker.partitions import disk_room
-from headrace.broker.partitions.disk_room import LEAST_BYTES, LEAST_FILES, DiskRoom, why_no_room
+from headrace.runtime import disk_room
+from headrace.runtime.disk_room import LEAST_BYTES, LEAST_FILES, DiskRoom, why_no_room
 from tests.support.processes import eventually
 from tests.support.raw_kafka import batch
 from tests.support.serving_broker import ServingBroker
