@@ -192,13 +192,5 @@ class OriginMap:
             return None
         return self._batches[index]
 
-    def source_position(self, destination_offset: int) -> int:
-        """Return up to where the source is accounted for by all that stands below this offset in the destination."""
-        index = bisect_right(self._bases, destination_offset - 1) - 1
-        if index < 0:
-            return self._batches[0].source_base if self._batches else 0
-        one = self._batches[index]
-        return one.source_offset(destination_offset) if destination_offset < one.destination_next else one.source_next
-
     def __len__(self) -> int:
         return len(self._bases)

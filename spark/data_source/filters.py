@@ -139,10 +139,5 @@ def _micros_of(value: Any) -> int | None:
     return (value - _EPOCH) // timedelta(microseconds=1)
 
 
-def instant_of(timestamp_ms: int) -> datetime:
-    """Return a record's time as Spark has it."""
-    return _EPOCH + timedelta(milliseconds=timestamp_ms)
-
-
 def _least(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else min(one, other)

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log.tools.check import check
-from headrace.wire.batch.batch_placement import recomputed_crc
 from headrace.wire.batch.compression import Codec, compress
 from headrace.wire.batch.record_batch import HEADER_SIZE, iter_batches, iter_records
 from tests.support.broker import BrokerProcess
 from tests.support.raw_kafka import RawClient, batch, fetch_body, frame
+from tests.support.small_logs import recomputed_crc
 
 from . import seeds
 

@@ -1,5 +1,7 @@
 """The Data Source on Apache Kafka, where offsets number records: the same rows, limits, gaps and topics made anew."""
 
+from datetime import UTC, datetime, timedelta
+
 import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
@@ -7,13 +9,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql.datasource import GreaterThanOrEqual
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from headrace.spark.data_source.filters import instant_of
 from headrace.spark.errors import OffsetsLost
 from tests.support.kafka import KafkaProcess
 from tests.support.librdkafka import read_all
 from tests.support.source_reads import Stream, address, all_rows, batch_reader
 
 MAY_2015_MS = 1_431_857_100_000
+
+
+def instant_of(timestamp_ms: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=timestamp_ms)
 
 
 def words(kafka: KafkaProcess, topic: str, **more: object) -> dict[str, object]:

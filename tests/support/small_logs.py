@@ -5,8 +5,9 @@ import random
 import time
 from pathlib import Path
 
+import crc32c
+
 from headrace.broker.log import LogConfig, PartitionLog
-from headrace.wire.batch.batch_placement import recomputed_crc
 from headrace.wire.batch.compression import Codec
 from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, crc_matches, iter_batches, iter_records
 
@@ -47,6 +48,11 @@ def claiming(record_count: int) -> bytearray:
     made[57:61] = record_count.to_bytes(4, "big")
     made[23:27] = (record_count - 1).to_bytes(4, "big")
     return set_crc(made)
+
+
+def recomputed_crc(batch: bytes | bytearray | memoryview) -> int:
+    """Return the CRC that a batch should carry, by the library alone: it covers everything behind the CRC itself."""
+    return crc32c.crc32c(bytes(batch[21:]))
 
 
 def set_crc(made: bytearray) -> bytearray:

@@ -2,13 +2,30 @@
 
 import shutil
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from headrace.local.supervisor import zookeeper
+from headrace.runtime.layout import LOOPBACK
 from tests.support.processes import Process, eventually, free_port
 
 SERVERS = 3
+ENSEMBLE_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+
+
+def _command(number: int, port: int, folder: Path, peers: Sequence[tuple[int, int]]) -> list[str]:
+    """Write the files of server `number` (from 1) into `folder` and return the command that runs it. A peer is its ports for
+    followers and for elections.
+    """
+    words = [*zookeeper.command(port, folder)]
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "myid").write_text(str(number))
+    servers = "".join(f"server.{n}={LOOPBACK}:{follow}:{elect}\n" for n, (follow, elect) in enumerate(peers, start=1))
+    with Path(words[-1]).open("a") as settings:
+        settings.write("initLimit=20\nsyncLimit=4\n" + servers)
+    words[words.index(zookeeper.MAIN_CLASS)] = ENSEMBLE_CLASS
+    return words
 
 
 class ZooKeeperEnsemble:
@@ -20,7 +37,7 @@ class ZooKeeperEnsemble:
         self._ports = [free_port() for _ in range(SERVERS)]
         self.address = ",".join(f"127.0.0.1:{port}" for port in self._ports)
         self._servers = [
-            Process(zookeeper.ensemble_command(number, port, folder / str(number), peers), folder / str(number) / "log")
+            Process(_command(number, port, folder / str(number), peers), folder / str(number) / "log")
             for number, port in enumerate(self._ports, start=1)
         ]
 

@@ -45,9 +45,6 @@ class Store:
         rows = self._db.rows("SELECT value FROM meta WHERE name = ?", (name,))
         return rows[0][0] if rows else None
 
-    def set_meta(self, name: str, value: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
-
     def topics(self) -> set[str]:
         """Return every topic that is enrolled."""
         return {topic for (topic,) in self._db.rows("SELECT topic FROM topics")}

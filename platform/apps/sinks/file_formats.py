@@ -1,7 +1,6 @@
 """How records are written into a file: lines of JSON, or an Avro container."""
 
 import json
-from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
 
 from .records import SinkRecord
@@ -81,8 +80,3 @@ def container_schema(event_schema: dict[str, Any]) -> dict[str, Any]:
 def suffix_of(form: Format, schema_id: int) -> str:
     """Return the end of a file's name."""
     return ".ndjson" if form == "ndjson" else f"-schema{schema_id}.avro"
-
-
-def is_readable_name(path: Path) -> bool:
-    """Return whether it is the name of a finished file."""
-    return path.suffix in (".ndjson", ".avro")

@@ -40,8 +40,6 @@ class Snapshot(NamedTuple):
     output_bytes: int
     groups: list[tuple[str, int]]
     """State and number of members of each consumer group."""
-    loop_ms: int
-    """How long the loop took to begin the reading."""
 
 
 class Connections(Protocol):
@@ -66,11 +64,6 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
     done = threading.Event()
     asked_ms = monotonic_ms()
     readings: list[PartitionReading] = []
-    came_ms: list[int] = []
-
-    def begin() -> None:
-        came_ms.append(monotonic_ms() - asked_ms)
-        go_on(list(table))
 
     def go_on(partitions: list[Partition]) -> None:
         readings.extend(map(_reading, partitions[:PARTITIONS_A_TURN]))
@@ -78,12 +71,10 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
             if monotonic_ms() - asked_ms <= within_ms:  # the caller waits no longer
                 loop.post(lambda: go_on(rest))
             return
-        taken.append(
-            Snapshot(readings, server.connection_count, server.input_bytes, server.output_bytes, list(groups()), came_ms[0])
-        )
+        taken.append(Snapshot(readings, server.connection_count, server.input_bytes, server.output_bytes, list(groups())))
         done.set()
 
-    loop.post(begin)
+    loop.post(lambda: go_on(list(table)))
     return taken[0] if done.wait(within_ms / 1000) else None
 
 

@@ -31,7 +31,6 @@ LOG_FLAGS = (
 MAIN_CLASS = "kafka.Kafka"
 FORMAT_CLASS = "kafka.tools.StorageTool"
 FORMAT_MS = 120_000
-ANY_AGE_MS = (1 << 63) - 1
 
 
 class KafkaError(HeadraceError):

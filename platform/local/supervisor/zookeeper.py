@@ -25,7 +25,6 @@ JARS = (
 )
 FLAGS = ("-Xmx128m", "-Xms16m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=24m", "-Xss512k")
 MAIN_CLASS = "org.apache.zookeeper.server.ZooKeeperServerMain"
-ENSEMBLE_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
 
 class ZooKeeperError(HeadraceError):
@@ -70,31 +69,14 @@ def configuration(port: int, data: Path) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def ensemble_configuration(port: int, data: Path, peers: Sequence[tuple[int, int]]) -> str:
-    """Return the `zoo.cfg` of one server of an ensemble on loopback. A peer is its ports for followers and for elections."""
-    servers = "".join(f"server.{number}={LOOPBACK}:{follow}:{elect}\n" for number, (follow, elect) in enumerate(peers, start=1))
-    return configuration(port, data) + "initLimit=20\nsyncLimit=4\n" + servers
-
-
 def command(port: int, folder: Path, log4j: Path | None = None) -> Sequence[str]:
     """Write `zoo.cfg` into `folder` and return the command that runs the server in the foreground, data beside it."""
     folder.mkdir(parents=True, exist_ok=True)
-    return _command(MAIN_CLASS, folder, configuration(port, folder / "data"), log4j)
-
-
-def ensemble_command(number: int, port: int, folder: Path, peers: Sequence[tuple[int, int]]) -> Sequence[str]:
-    """Write the files of server `number` (from 1) of an ensemble into `folder` and return the command that runs it."""
-    (folder / "data").mkdir(parents=True, exist_ok=True)
-    (folder / "data" / "myid").write_text(str(number))
-    return _command(ENSEMBLE_CLASS, folder, ensemble_configuration(port, folder / "data", peers), None)
-
-
-def _command(main_class: str, folder: Path, text: str, log4j: Path | None) -> list[str]:
     written = folder / "zoo.cfg"
-    written.write_text(text)
+    written.write_text(configuration(port, folder / "data"))
     log4j = log4j or Path(__file__).with_name("log4j2.properties")
     classpath = os.pathsep.join(str(jar) for jar in jars())
-    return [java(), *FLAGS, f"-Dlog4j2.configurationFile={log4j}", "-cp", classpath, main_class, str(written)]
+    return [java(), *FLAGS, f"-Dlog4j2.configurationFile={log4j}", "-cp", classpath, MAIN_CLASS, str(written)]
 
 
 def main() -> None:

@@ -8,8 +8,7 @@ last offset + 1 lands there. Opens no batch. Source: decision 1.
 import struct
 
 from ..errors import CorruptBatch
-from .batch_header import CRC_COVERS_FROM, HEADER_SIZE, LENGTH_PREFIX_SIZE, Buffer, advance_of
-from .crc32c import crc32c
+from .batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, advance_of
 
 _LENGTH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -36,8 +35,3 @@ def place(batch: bytearray | memoryview, position: int, leader_epoch: int = 0) -
     _OFFSET.pack_into(batch, 0, position + advance - count)
     _EPOCH.pack_into(batch, _EPOCH_AT, leader_epoch)
     return advance
-
-
-def recomputed_crc(batch: Buffer) -> int:
-    """Return the CRC that `batch` should carry."""
-    return crc32c(memoryview(batch)[CRC_COVERS_FROM:])

@@ -198,7 +198,7 @@ def test_a_second_agent_on_the_same_state_is_refused(world: World) -> None:
 
 def test_a_state_of_another_version_is_refused(world: World) -> None:
     with world.running() as agent:
-        agent.store.set_meta("version", "99")
+        agent.store._db.execute("UPDATE meta SET value = '99' WHERE name = 'version'", ())
         agent.store.commit()
     with pytest.raises(StateRefused, match="layout 99"):
         world.agent()

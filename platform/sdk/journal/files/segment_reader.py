@@ -18,12 +18,13 @@ _PAGE_BYTES = 4096
 
 
 class Gap(NamedTuple):
-    """Bytes [at, end) that hold no record that counts, though something stands there or behind."""
+    """Bytes [at, end) that hold no record that counts, though something stands there or behind.
+
+    With nothing readable behind it, it may be an append that its writer's death cut short.
+    """
 
     at: int
     end: int
-    is_tail: bool
-    """Nothing readable stands behind it: perhaps an append that its writer's death cut short."""
 
 
 class SegmentReader:
@@ -112,9 +113,9 @@ class SegmentReader:
             if found is None:
                 written = _written_bytes(window) if is_final else 0
                 if written:
-                    yield Gap(at, at + written, True)
+                    yield Gap(at, at + written)
                 return
-            yield Gap(at, at + found, False)
+            yield Gap(at, at + found)
             at += found
 
     def _window(self, at: int, most_bytes: int) -> memoryview:

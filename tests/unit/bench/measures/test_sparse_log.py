@@ -6,9 +6,9 @@ import pytest
 
 from bench.measures import sparse_log
 from bench.peers.disk_bytes import allocated_bytes_of
-from headrace.wire.batch.batch_placement import recomputed_crc
 from headrace.wire.batch.record_batch import read_header
 from tests.support.raw_kafka import batch
+from tests.support.small_logs import recomputed_crc
 
 
 def test_a_sparse_log_is_whole_and_valid_and_takes_little_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ def reading(topic: str, partition: int, messages: int = 1) -> PartitionReading:
 
 
 def snapshot(*partitions: PartitionReading) -> Snapshot:
-    return Snapshot(list(partitions), 3, 11, 12, [("Stable", 2), ("Empty", 0), ("Stable", 1)], 0)
+    return Snapshot(list(partitions), 3, 11, 12, [("Stable", 2), ("Empty", 0), ("Stable", 1)])
 
 
 def source(

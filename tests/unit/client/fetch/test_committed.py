@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from headrace.client.fetch.committed import are_data, data_batches
 from headrace.wire.batch.batch_builder import BatchBuilder
 from headrace.wire.batch.batch_header import BatchHeader, read_header
-from headrace.wire.batch.batch_placement import recomputed_crc
 from headrace.wire.errors import CorruptBatch
+from tests.support.small_logs import recomputed_crc
 
 ABORT, COMMIT = 0, 1
 

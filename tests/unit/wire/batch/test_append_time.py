@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
 from headrace.wire.batch.append_time import stamp
-from headrace.wire.batch.batch_placement import recomputed_crc
 from headrace.wire.batch.compression import Codec
 from headrace.wire.batch.record_batch import crc_matches, iter_records, read_header
+from tests.support.small_logs import recomputed_crc
 from tests.unit.wire.records import RECORDS, Drawn, batch_of, small_batch
 
 
