@@ -2,24 +2,22 @@
 
 Names follow Prometheus' rules: one prefix, base units, `_total` on counters, sums over labels have a meaning. The terms are
 Kafka's (`docs/BROKER.md` lists the JMX names). Bounded: above `metrics.partitions.max` partitions, metrics are per topic; above
-as many topics, the remaining ones are summed under an empty label. The library is imported with the first page, so that a start
-does not wait for it."""
+as many topics, the remaining ones are summed under an empty label."""
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ... import __version__
 from ...runtime.monitoring.http_server import Page
+from ...runtime.monitoring.process_metrics import process_metrics
+from ...runtime.monitoring.text_format import CONTENT_TYPE, Histogram, Metric, text
 from ...wire.errors import ErrorCode
 from ..metrics import BrokerMetrics, Durations
 from .group_lag import LagSnapshot
 from .metrics_snapshot import PartitionReading, Snapshot
-
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
-    from prometheus_client.core import Metric
 
 PREFIX = "headrace_broker_"
 CONNECTION_REASONS = ("accept_failed", "no_descriptors_left", "too_many_connections")
@@ -93,7 +91,7 @@ TABLE: Mapping[str, Family] = {
     "zookeeper_sessions_lost_total": Family("counter", (), "Sessions that ended unexpectedly."),
     "zookeeper_copy_timestamp_seconds": Family("gauge", (), "When the tree was last copied into the data folder."),
 }
-"""Every metric except the library's own for the process (`process_*`), without the prefix."""
+"""Every metric except those that each process has (`process_metrics`), without the prefix."""
 
 
 class Source(NamedTuple):
@@ -127,26 +125,12 @@ class MetricsPage:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._registry: CollectorRegistry | None = None
 
     def __call__(self) -> Page:
-        from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+        return Page(200, CONTENT_TYPE, text([*process_metrics("broker"), *self._families()]).encode())
 
-        if self._registry is None:
-            registry = CollectorRegistry()
-            ProcessCollector(registry=registry)
-            registry.register(self)
-            self._registry = registry
-        return Page(200, CONTENT_TYPE_LATEST, generate_latest(self._registry))
-
-    def describe(self) -> list["Metric"]:
-        """Return an empty list to the library, which calls this at registration and would otherwise make a scrape."""
-        return []
-
-    def collect(self) -> Iterator["Metric"]:
-        """Return the families in the table's order."""
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-
+    def _families(self) -> Iterator[Metric]:
+        """Yield the families in the table's order."""
         source = self._source
         samples = {
             **of_process(source),
@@ -154,20 +138,13 @@ class MetricsPage:
             **of_groups(source.group_lag(), source.partitions_max),
         }
         for name, (kind, labels, doc) in TABLE.items():
-            if name not in samples:
-                continue
-            family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
-            if kind == "histogram":
-                family = HistogramMetricFamily(PREFIX + name, doc, labels=labels)
-                for values, durations in samples[name]:
-                    assert isinstance(durations, Durations)
-                    family.add_metric(values, buckets(durations), durations.sum_ns / 1e9)
-            else:
-                family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(PREFIX + name, doc, labels=labels)
-                for values, value in samples[name]:
-                    assert not isinstance(value, Durations)
-                    family.add_metric(values, value)
-            yield family
+            if name in samples:
+                shown = [(dict(zip(labels, values, strict=True)), _shown(value)) for values, value in samples[name]]
+                yield Metric(PREFIX + name, kind, doc, shown)
+
+
+def _shown(value: float | Durations) -> float | Histogram:
+    return Histogram(buckets(value), value.sum_ns / 1e9) if isinstance(value, Durations) else value
 
 
 def of_process(source: Source) -> Samples:
@@ -273,14 +250,14 @@ def by_partition(partitions: Iterable[PartitionReading]) -> list[tuple[tuple[str
     return [((one.topic, str(one.partition)), [one]) for one in partitions]
 
 
-def buckets(durations: Durations) -> list[tuple[str, float]]:
+def buckets(durations: Durations) -> list[tuple[float, float]]:
     """Return upper bounds in seconds and cumulative counts, as in the exposition format."""
     counts = list(durations.buckets)
     shown, so_far = [], sum(counts[:_FINEST])
     for power in range(_FINEST, _COARSEST + 1):
         so_far += counts[power]
-        shown.append((repr(2**power / 1e9), float(so_far)))
-    return [*shown, ("+Inf", float(so_far + sum(counts[_COARSEST + 1 :])))]
+        shown.append((2**power / 1e9, float(so_far)))
+    return [*shown, (math.inf, float(so_far + sum(counts[_COARSEST + 1 :])))]
 
 
 def error_name(code: int) -> str:

@@ -1,7 +1,7 @@
 """Prometheus' text format, version 0.0.4: families of numbers in, the page's text out. Pure.
 
 Numbers keep every digit: a counter of a billion that is rounded to six digits shows no rate. Source: Prometheus' documentation,
-"Exposition formats". The broker's page is made by Prometheus' own library, because it has histograms; everybody else's here.
+"Exposition formats". Prometheus' own library would be one more package for every application that imports the SDK.
 """
 
 import re
@@ -15,13 +15,22 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
+class Histogram(NamedTuple):
+    """One histogram: (upper bound, values up to it), bounds and counts ascending; the last bound is infinite."""
+
+    buckets: Sequence[tuple[float, float]]
+    total: float
+    """The sum of all values."""
+
+
 class Metric(NamedTuple):
-    """One family: its name with unit and, for a counter, `_total`; `gauge` or `counter`; one line that explains it."""
+    """One family: its name with unit and, for a counter, `_total`; the kind; one line that explains it."""
 
     name: str
     kind: str
+    """`gauge`, `counter` or `histogram`."""
     doc: str
-    samples: Sequence[tuple[Mapping[str, str], float]]
+    samples: Sequence[tuple[Mapping[str, str], float | Histogram]]
 
 
 def one(value: float) -> list[tuple[Mapping[str, str], float]]:
@@ -42,10 +51,15 @@ def text(metrics: Iterable[Metric]) -> str:
     """Return the page. Raises ValueError for a name, a kind or a label that Prometheus would refuse."""
     lines: list[str] = []
     for name, kind, doc, samples in metrics:
-        if not _NAME.fullmatch(name) or kind not in ("gauge", "counter") or (kind == "counter") != name.endswith("_total"):
+        if (
+            not _NAME.fullmatch(name)
+            or kind not in ("gauge", "counter", "histogram")
+            or (kind == "counter") != name.endswith("_total")
+        ):
             raise ValueError(f"{name} is no name of a {kind}")
         lines += [f"# HELP {name} {_escaped(doc, quotes=False)}", f"# TYPE {name} {kind}"]
-        lines += [f"{name}{_labels(labels)} {number(value)}" for labels, value in samples]
+        for labels, value in samples:
+            lines += _of_histogram(name, labels, value) if isinstance(value, Histogram) else [_line(name, labels, value)]
     return "\n".join(lines) + "\n"
 
 
@@ -54,6 +68,15 @@ def number(value: float) -> str:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return {"inf": "+Inf", "-inf": "-Inf"}.get(str(value), "NaN")
     return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _of_histogram(name: str, labels: Mapping[str, str], value: Histogram) -> list[str]:
+    buckets = [_line(f"{name}_bucket", {**labels, "le": number(bound)}, count) for bound, count in value.buckets]
+    return [*buckets, _line(f"{name}_count", labels, value.buckets[-1][1]), _line(f"{name}_sum", labels, value.total)]
+
+
+def _line(name: str, labels: Mapping[str, str], value: float) -> str:
+    return f"{name}{_labels(labels)} {number(value)}"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -71,7 +71,7 @@ def test_a_broker_with_a_full_disk_is_not_ready_until_there_is_room(tmp_path: Pa
         assert "has 0 bytes free" in reasons(pages)[0]
         assert str(broker.settings.data) in reasons(pages)[0]
         assert asked(pages, "/healthz").status == 200
-        assert b"headrace_broker_ready 0.0" in asked(pages, "/metrics").body
+        assert b"headrace_broker_ready 0\n" in asked(pages, "/metrics").body
         monkeypatch.undo()
         assert reasons(pages) == []
 

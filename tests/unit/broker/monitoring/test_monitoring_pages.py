@@ -105,8 +105,8 @@ def test_a_log_that_failed_is_named_and_the_broker_lives(tmp_path: Path, monkeyp
         eventually(lambda: reasons(pages), what="a reason")
         assert "safe-0" in reasons(pages)[0]
         assert asked(pages, "/healthz").status == 200
-        assert b"headrace_broker_logs_failed 1.0" in asked(pages, "/metrics").body
-        assert b"headrace_broker_log_flush_failures_total 1.0" in asked(pages, "/metrics").body
+        assert b"headrace_broker_logs_failed 1\n" in asked(pages, "/metrics").body
+        assert b"headrace_broker_log_flush_failures_total 1\n" in asked(pages, "/metrics").body
         monkeypatch.undo()
 
 
@@ -119,19 +119,19 @@ def test_a_loop_that_hangs_costs_those_who_ask_a_bounded_time(tmp_path: Path, mo
         broker.loop.post(lambda: (held.set(), gate.wait(20)))  # type: ignore[arg-type, return-value]
         assert held.wait(10)
         assert reasons(pages) == ["the loop did not answer within 50 ms"]
-        assert b"headrace_broker_loop_answered 0.0" in asked(pages, "/metrics").body
+        assert b"headrace_broker_loop_answered 0\n" in asked(pages, "/metrics").body
         assert asked(pages, "/healthz").status == 200, "not for so short a time"
         monkeypatch.setattr(observing.health, "STILL_MS", -1)
         assert asked(pages, "/healthz").status == 503
         monkeypatch.setattr(observing.health, "STILL_MS", 10_000)
         gate.set()
         eventually(lambda: reasons(pages) == [], what="ready again")
-        assert b"headrace_broker_loop_answered 1.0" in asked(pages, "/metrics").body
+        assert b"headrace_broker_loop_answered 1\n" in asked(pages, "/metrics").body
 
 
 def test_thousands_of_partitions_are_read_in_several_turns(tmp_path: Path) -> None:
     with ServingBroker(tmp_path, topics={"many": 250}, settings={"metrics.partitions.max": 10}) as broker:
         pages = watched(broker, PlayedSession())
         body = asked(pages, "/metrics").body
-    assert b'headrace_broker_partitions{topic="many"} 250.0' in body
+    assert b'headrace_broker_partitions{topic="many"} 250\n' in body
     assert body.count(b"headrace_broker_log_end_offset{") == 1

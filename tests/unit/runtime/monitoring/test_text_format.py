@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.runtime.monitoring.process_metrics import process_metrics
-from headrace.runtime.monitoring.text_format import Metric, each, number, one, text
+from headrace.runtime.monitoring.text_format import Histogram, Metric, each, number, one, text
 
 NUMBERS = st.one_of(st.integers(-(2**53), 2**53), st.floats())
 LABELS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\r\x00\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e"))
@@ -38,6 +38,23 @@ def test_labels_and_help_of_any_text_are_read_back(value: str, doc: str) -> None
 def test_a_name_that_prometheus_would_refuse_is_refused(name: str, kind: str) -> None:
     with pytest.raises(ValueError, match="no name"):
         text([Metric(name, kind, "", one(1))])
+
+
+@given(st.lists(st.floats(0, 1e6), max_size=30))
+def test_a_histogram_is_read_back_with_its_buckets_count_and_sum(values: list[float]) -> None:
+    bounds = (0.5, 10.0, 1_000.0, math.inf)
+    histogram = Histogram([(bound, sum(one <= bound for one in values)) for bound in bounds], sum(values))
+    (family,) = text_string_to_metric_families(
+        text([Metric("headrace_x_seconds", "histogram", "X.", [({"api": "A"}, histogram)])])
+    )
+    read = {(one.name.removeprefix("headrace_x_seconds"), one.labels.get("le")): one.value for one in family.samples}
+    assert family.type == "histogram"
+    assert read == {
+        **{("_bucket", "+Inf" if bound == math.inf else number(bound)): count for bound, count in histogram.buckets},
+        ("_count", None): len(values),
+        ("_sum", None): sum(values),
+    }
+    assert all(one.labels["api"] == "A" for one in family.samples)
 
 
 def test_of_too_many_labels_the_small_ones_are_summed() -> None:
