@@ -2,16 +2,17 @@
 
 import http.client
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import urlencode
 
 from ..runtime import http_credentials
+from ..runtime.http_call import HttpAddress, HttpAnswer, HttpAnswerTooLong, NoHttpAnswer
 from .model.errors import AuditError
 
 ASK_MS = 30_000
+MOST_ANSWER_BYTES = 256 << 20
+"""A page of windows, each with 100 ranges of differences in many partitions."""
 PAGE = 1_000
 """Windows asked for at a time."""
 
@@ -92,27 +93,26 @@ def _list(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> 
 
 
 def _ask(method: str, url: str, path: str, query: dict[str, str], timeout_ms: int) -> Any:
-    address = url.rstrip("/") + path + (f"?{urlencode(query)}" if query else "")
-    request = urllib.request.Request(address, method=method)
-    for name, value in http_credentials.headers("AUDIT").items():
-        request.add_unredirected_header(name, value)
-    context = http_credentials.tls_context("AUDIT") if address.startswith("https:") else None
+    target = path + (f"?{urlencode(query)}" if query else "")
     try:
-        with urllib.request.urlopen(request, timeout=timeout_ms / 1000, context=context) as answer:
-            return json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            what = f"the audit service refused {method} {address}: {error.code} {_reason(error)}"
-        raise (ServiceRefused if 400 <= error.code < 500 else ServiceUnreachable)(what) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        address = HttpAddress(url)
+        tls = http_credentials.tls_context("AUDIT") if address.is_tls else None
+        answer = address.call(
+            method, target, None, http_credentials.headers("AUDIT"), within_ms=timeout_ms, most_bytes=MOST_ANSWER_BYTES, tls=tls
+        )
+        if answer.is_success:
+            return json.loads(answer.body)
+    except (NoHttpAnswer, HttpAnswerTooLong, ValueError) as error:
         raise ServiceUnreachable(
             f"the audit service does not answer at {url}: {error}; `headrace status` shows whether it runs"
         ) from error
+    what = f"the audit service refused {method} {url.rstrip('/')}{target}: {answer.status} {_reason(answer)}"
+    raise (ServiceRefused if 400 <= answer.status < 500 else ServiceUnreachable)(what)
 
 
-def _reason(error: urllib.error.HTTPError) -> str:
+def _reason(answer: HttpAnswer) -> str:
     """Return the service's own words, or what HTTP calls the status."""
     try:
-        return str(json.loads(error.read(10_000))["error"])
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        return str(error.reason)
+        return str(json.loads(answer.body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return http.client.responses.get(answer.status, "")

@@ -11,9 +11,9 @@ import ssl
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ...client.fetch.fetched import TopicPartition
+from ...runtime.http_call import HttpAddress
 from .records import SinkRecord
 from .sink import RefusedRecord, SinkAway, SinkRefused
 
@@ -37,19 +37,18 @@ class HttpPosts:
         ca_file: Path | None = None,
     ) -> None:
         """`lines`: NDJSON instead of an array. `most_…`: of one request. Raises SinkRefused."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SinkRefused(f"{url!r} is no address of an HTTP server: http://host:port/path")
+        try:
+            self._address = HttpAddress(url)
+        except ValueError as error:
+            raise SinkRefused(str(error)) from None
         self._url = url
-        self._parts = parts
-        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._lines = lines
         self._most_records = most_records
         self._most_bytes = most_bytes
-        self._timeout_s = timeout_ms / 1000
+        self._timeout_ms = timeout_ms
         self._token_file = token_file
         try:
-            self._tls = ssl.create_default_context(cafile=ca_file) if parts.scheme == "https" else None
+            self._tls = ssl.create_default_context(cafile=ca_file) if self._address.is_tls else None
         except OSError as error:
             raise SinkRefused(f"{ca_file} cannot be used: {error}") from error
         self._connection: http.client.HTTPConnection | None = None
@@ -131,8 +130,8 @@ class HttpPosts:
         }
         try:
             if self._connection is None:
-                self._connection = self._connect()
-            self._connection.request("POST", self._target, _body(words, lines=self._lines), headers)
+                self._connection = self._address.connection(within_ms=self._timeout_ms, tls=self._tls)
+            self._connection.request("POST", self._address.target, _body(words, lines=self._lines), headers)
             answer = self._connection.getresponse()
             content = answer.read(MOST_ANSWER_BYTES)
             if answer.will_close or not answer.isclosed():
@@ -141,12 +140,6 @@ class HttpPosts:
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise SinkAway(f"{self._url} does not answer: {error or type(error).__name__}") from error
-
-    def _connect(self) -> http.client.HTTPConnection:
-        host = self._parts.hostname or ""
-        if self._tls is not None:
-            return http.client.HTTPSConnection(host, self._parts.port, timeout=self._timeout_s, context=self._tls)
-        return http.client.HTTPConnection(host, self._parts.port, timeout=self._timeout_s)
 
     def _token(self) -> dict[str, str]:
         if self._token_file is None:

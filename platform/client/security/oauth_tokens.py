@@ -6,16 +6,16 @@ not before a pause that doubles. No redirect is followed: the secret goes to the
 
 import base64
 import binascii
-import http.client
 import json
 import re
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from ...runtime.backoff import Backoff
+from ...runtime.http_call import HttpAddress, HttpAnswerTooLong, NoHttpAnswer
 from ...runtime.logs import get_library_logger
 from ..errors import AuthenticationFailed, ClientError, TokenUnavailable
 from .secret_value import Secret
@@ -109,41 +109,23 @@ class OAuthTokens:
     def _post(self) -> tuple[int, bytes]:
         """Return status and content of the endpoint's answer. Raises `TokenUnavailable`."""
         settings = self._settings
-        url = urlsplit(settings.token_url)
-        assert url.hostname is not None, "checked with the settings"
-        within_s = TIMEOUT_MS / 1000
-        deadline = time.monotonic() + within_s
-        if url.scheme == "https":
-            try:
-                context = authorities_context(settings.ca_file)
-            except BadCertificates as error:
-                raise TokenUnavailable(settings.token_url, f"https.ca.location: {error}") from None
-            made: http.client.HTTPConnection = http.client.HTTPSConnection(
-                url.hostname, url.port, timeout=within_s, context=context
-            )
-        else:
-            made = http.client.HTTPConnection(url.hostname, url.port, timeout=within_s)
+        address = HttpAddress(settings.token_url)
+        try:
+            tls = authorities_context(settings.ca_file) if address.is_tls else None
+        except BadCertificates as error:
+            raise TokenUnavailable(settings.token_url, f"https.ca.location: {error}") from None
         form = {"grant_type": "client_credentials", **({"scope": settings.scope} if settings.scope else {})}
         headers = {
             "Authorization": f"Basic {self._basic()}",
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
         }
+        body = urlencode(form).encode()
         try:
-            made.request("POST", (url.path or "/") + (f"?{url.query}" if url.query else ""), urlencode(form), headers)
-            answer = made.getresponse()
-            content = b""
-            while len(content) <= LARGEST_ANSWER_BYTES and (part := answer.read1(LARGEST_ANSWER_BYTES)):
-                content += part
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"no whole answer within {TIMEOUT_MS} ms")
-            if len(content) > LARGEST_ANSWER_BYTES:
-                raise TokenUnavailable(settings.token_url, f"its answer is larger than {LARGEST_ANSWER_BYTES} bytes")
-            return answer.status, content
-        except (OSError, http.client.HTTPException) as error:
-            raise TokenUnavailable(settings.token_url, str(error) or type(error).__name__) from None
-        finally:
-            made.close()
+            answer = address.call("POST", None, body, headers, within_ms=TIMEOUT_MS, most_bytes=LARGEST_ANSWER_BYTES, tls=tls)
+        except (NoHttpAnswer, HttpAnswerTooLong) as error:
+            raise TokenUnavailable(settings.token_url, str(error)) from None
+        return answer.status, answer.body
 
     def _basic(self) -> str:
         pair = (self._settings.client_id, self._settings.client_secret.reveal())

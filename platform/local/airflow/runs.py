@@ -3,12 +3,9 @@
 Finds its one Airflow through the layout. Starts no process.
 """
 
-import http.client
 import json
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from ...errors import HeadraceError
+from ...runtime.http_call import HttpAddress, HttpAnswerTooLong, NoHttpAnswer
 from ...runtime.layout import Layout
 
 ASK_MS = 60_000
@@ -156,16 +154,16 @@ def _ask(layout: Layout, method: str, path: str, body: Any = None, *, token: str
         headers["Authorization"] = f"Bearer {token or _token(layout)}"
     data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers, method=method), timeout=ASK_MS / 1000) as answer:
-            words: dict[str, Any] = json.load(answer)
+        answer = HttpAddress(layout.airflow_url).call(method, path, data, headers, within_ms=ASK_MS)
+        if answer.is_success:
+            words: dict[str, Any] = json.loads(answer.body)
             return words
-    except urllib.error.HTTPError as error:
-        if error.code == 401 and token == "":
-            _TOKENS.pop(layout.airflow_url, None)
-            return _ask(layout, method, path, body, token=_token(layout))
-        detail = error.read()[:500].decode(errors="replace")
-        raise _Refused(f"Airflow refused {method} {url} with {error.code}: {detail}", error.code) from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except (NoHttpAnswer, HttpAnswerTooLong, ValueError) as error:
         raise AirflowUnreachable(
-            f"Airflow does not answer {method} {url}: {error}; `headrace status` tells its health"
+            f"Airflow does not answer {method} {url}: {error}; `headrace status` shows its health"
         ) from error
+    if answer.status == 401 and token == "":
+        _TOKENS.pop(layout.airflow_url, None)
+        return _ask(layout, method, path, body, token=_token(layout))
+    detail = answer.body[:500].decode(errors="replace")
+    raise _Refused(f"Airflow refused {method} {url} with {answer.status}: {detail}", answer.status)

@@ -2,11 +2,8 @@
 bounded in time.
 """
 
-import http.client
 import json
 import socket
-import urllib.error
-import urllib.request
 from typing import Any
 
 from ...client.connection.cluster import Cluster
@@ -14,6 +11,7 @@ from ...errors import HeadraceError
 from ...runtime.clock import Clock, SystemClock
 from ...runtime.disk_room import look as look_at_disk
 from ...runtime.disk_room import why_no_room
+from ...runtime.http_call import HttpAddress, HttpAnswerTooLong, NoHttpAnswer
 from ...runtime.layout import LOOPBACK
 from ...runtime.status import read_status
 from .process_table import Probe
@@ -22,7 +20,6 @@ LOOK_MS = 2_000
 """The longest time of one check."""
 BEATS = 10
 """A process counts as hung after it missed this many of its own status updates."""
-BODY_BYTES = 64 * 1024
 
 
 def look(probe: Probe, pid: int, clock: Clock | None = None) -> str | None:
@@ -61,13 +58,10 @@ def _kafka(port: int) -> str | None:
 
 def _http(url: str) -> str | None:
     try:
-        with urllib.request.urlopen(url, timeout=LOOK_MS / 1000) as answer:
-            return None if 200 <= answer.status < 300 else f"answers {answer.status} at {url}"
-    except urllib.error.HTTPError as error:
-        with error:
-            return _reasons(error) or f"answers {error.code} at {url}"
-    except (OSError, http.client.HTTPException) as error:
+        answer = HttpAddress(url).call("GET", within_ms=LOOK_MS)
+    except (NoHttpAnswer, HttpAnswerTooLong) as error:
         return f"does not answer at {url}: {error}"
+    return None if answer.is_success else _reasons(answer.body) or f"answers {answer.status} at {url}"
 
 
 def _fault_in(words: dict[str, Any], now_ms: int, no_room: str | None) -> str | None:
@@ -85,11 +79,11 @@ def _fault_in(words: dict[str, Any], now_ms: int, no_room: str | None) -> str | 
             return f"says {state}: {words.get('reason', 'no reason given')}"
 
 
-def _reasons(answer: urllib.error.HTTPError) -> str | None:
+def _reasons(body: bytes) -> str | None:
     """Return the reasons on a health page; None if it gives none."""
     try:
-        words = json.loads(answer.read(BODY_BYTES))
-    except (OSError, http.client.HTTPException, ValueError):
+        words = json.loads(body)
+    except ValueError:
         return None
     reasons = words.get("reasons") if isinstance(words, dict) else None
     if isinstance(reasons, list) and reasons:

@@ -1,30 +1,19 @@
 """Sends a write to the leader as it came, and gives its answer back as it is. Bounded in time; never further than one step."""
 
-import http.client
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from ...runtime import http_credentials
+from ...runtime.http_call import HttpAddress, HttpAnswer, HttpAnswerTooLong, NoHttpAnswer
 from ..errors import RegistryError
 from . import refusals
 from .write_gate import MustForward
 
 FORWARDED = "X-Forwarded-By-Registry"
 """On a request that came from another registry: it is not sent on."""
-ANSWER_LIMIT_BYTES = 16 << 20
 RETRY_EVERY_S = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forwarded:
-    """The leader's answer."""
-
-    status: int
-    body: bytes
-    media_type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +39,7 @@ class Forwarding:
         self._pause = threading.Event()
 
     def answer(self, sent: Sent, act: Callable[[], object]) -> object:
-        """Return what `act` returns, or the leader's `Forwarded` answer. Raises 50003, 50004 when the time is over."""
+        """Return what `act` returns, or the leader's answer, an `HttpAnswer`. Raises 50003, 50004 when the time is over."""
         deadline = time.monotonic() + self._within_ms / 1000
         while True:
             try:
@@ -67,10 +56,10 @@ class Forwarding:
                 self._pause.wait(RETRY_EVERY_S)
                 continue
             try:
-                answer = _sent(url, sent, max(0.1, deadline - time.monotonic()))
-            except (OSError, http.client.HTTPException) as error:
+                answer = _sent(url, sent, max(100, int((deadline - time.monotonic()) * 1000)))
+            except (NoHttpAnswer, HttpAnswerTooLong) as error:
                 # The leader may have written before it died: every write may be asked for again.
-                why = str(error) or type(error).__name__
+                why = str(error)
             else:
                 if answer.status != 500 or (b"50003" not in answer.body[:200] and b"50004" not in answer.body[:200]):
                     self._follow(answer)
@@ -80,7 +69,7 @@ class Forwarding:
                 raise refusals.forwarding_failed(f"{url} did not take it within {self._within_ms} ms: {why}")
             self._pause.wait(RETRY_EVERY_S)
 
-    def _follow(self, answer: Forwarded) -> None:
+    def _follow(self, answer: HttpAnswer) -> None:
         if answer.status >= 300:
             return
         try:
@@ -90,20 +79,9 @@ class Forwarding:
             return
 
 
-def _sent(url: str, sent: Sent, within_s: float) -> Forwarded:
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port
-    if parts.scheme == "https":
-        context = http_credentials.tls_context("REGISTRY")
-        connection: http.client.HTTPConnection = http.client.HTTPSConnection(host, port or 443, timeout=within_s, context=context)
-    else:
-        connection = http.client.HTTPConnection(host, port or 80, timeout=within_s)
-    headers = {FORWARDED: "1", "Accept": sent.accept or "*/*", "Content-Type": sent.content_type, "Connection": "close"}
+def _sent(url: str, sent: Sent, within_ms: int) -> HttpAnswer:
+    headers = {FORWARDED: "1", "Accept": sent.accept or "*/*", "Content-Type": sent.content_type}
     headers |= {"Authorization": sent.authorization} if sent.authorization else http_credentials.headers("REGISTRY")
-    try:
-        connection.request(sent.method, parts.path.rstrip("/") + sent.target, sent.body or None, headers)
-        answer = connection.getresponse()
-        body = answer.read(ANSWER_LIMIT_BYTES)
-        return Forwarded(status=answer.status, body=body, media_type=answer.getheader("Content-Type") or "application/json")
-    finally:
-        connection.close()
+    address = HttpAddress(url)
+    tls = http_credentials.tls_context("REGISTRY") if address.is_tls else None
+    return address.call(sent.method, sent.target, sent.body or None, headers, within_ms=within_ms, tls=tls)

@@ -5,16 +5,14 @@ The judge only puts changes into a bounded queue. A thread posts them in order, 
 they are accepted (any 2xx). Where the queue is full its oldest change is dropped, and the next post says how many were.
 """
 
-import http.client
 import json
 import threading
-import urllib.error
-import urllib.request
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ....runtime.backoff import Backoff
+from ....runtime.http_call import HttpAddress, HttpAnswerTooLong, NoHttpAnswer
 from ....runtime.lifecycle import StopSignal
 from ....runtime.logs import get_logger
 
@@ -94,12 +92,10 @@ class Webhook:
         words: dict[str, Any] = {"changes": [one for one in changes if "sink" not in one], "dropped": dropped}
         of_sinks = [one for one in changes if "sink" in one]
         body = json.dumps(words | ({"sinks": of_sinks} if of_sinks else {})).encode()
-        request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"}, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=POST_MS / 1000):
-                return None
-        except urllib.error.HTTPError as error:
-            with error:
-                return f"{self.url} answers {error.code}"
-        except (OSError, http.client.HTTPException, ValueError) as error:
+            answer = HttpAddress(self.url).call("POST", None, body, {"Content-Type": "application/json"}, within_ms=POST_MS)
+        except HttpAnswerTooLong:
+            return None  # a status came, and nobody reads what else it says
+        except (NoHttpAnswer, ValueError) as error:
             return f"{self.url} does not answer: {error}"
+        return None if answer.is_success else f"{self.url} answers {answer.status}"

@@ -18,13 +18,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from ....runtime.clock import SystemClock
+from ....runtime.http_call import HttpAnswer
 from ....runtime.logs import get_logger
 from ....runtime.rate_limited_log import RateLimitedLog
 from ....runtime.serving.threads import Threads
 from ...errors import InvalidSchema, RegistryError
 from ...model.opaque import AVRO, SCHEMA_TYPES
 from ...model.reference import Reference
-from ..forwarding import FORWARDED, Forwarded, Forwarding, Sent
+from ..forwarding import FORWARDED, Forwarding, Sent
 from ..mode_rules import ID_LIMIT
 
 _faults = RateLimitedLog(get_logger(__name__), SystemClock().monotonic_ms)
@@ -184,8 +185,8 @@ def answered(
         except Exception as error:
             _faults.error("request_failed", method=request.method, path=request.url.path[:200], exc_info=True)
             return _json(500, {"error_code": 50001, "message": f"our own fault: {type(error).__name__}: see the log"}, media_type)
-        if isinstance(words, Forwarded):
-            return Response(words.body, status_code=words.status, media_type=words.media_type)
+        if isinstance(words, HttpAnswer):
+            return Response(words.body, status_code=words.status, media_type=words.media_type or "application/json")
         if isinstance(words, Answer):
             return _json(words.status, words.words, media_type)
         return _json(200, words, media_type)
