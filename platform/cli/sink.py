@@ -6,9 +6,8 @@ import re
 import socket
 from pathlib import Path
 
-from ..apps.sinks.settings import SinkSettings
 from ..apps.sinks.sink import Sink
-from ..audit.model.tiers import GROUP_NAME
+from ..audit.model.tiers import AT_OFFLINE, GROUP_NAME, SINK
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
@@ -84,7 +83,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from ..apps.sinks.pump import Pump
+    from ..reader.loop_settings import LoopSettings
+    from ..reader.reading_loop import ReadingLoop
 
     is_files = arguments.action == "files"
     group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topics)}"
@@ -94,9 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
             f"the group {group[:60]!r}: the audit knows sinks by groups of at most 200 letters (a to z), digits, dots, _ and -: "
             "give another --group, or --no-audit"
         )
-    settings = SinkSettings(
+    settings = LoopSettings(
         topics=tuple(arguments.topics),
         group=group,
+        tier=f"{SINK}{group}{AT_OFFLINE if arguments.cluster == 'offline' else ''}",
         consumer_id=arguments.consumer_id or f"{socket.gethostname()}-{os.getpid()}",
         bootstrap=bootstrap,
         registry=arguments.registry,
@@ -111,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     configure_logs(f"sink-{arguments.action}")
     registry = RegistryClient(arguments.registry, cache_folder=schema_cache_of(arguments))
-    Pump(settings, _sink(arguments, group, registry)).run(StopSignal().install())
+    ReadingLoop(settings, _sink(arguments, group, registry)).run(StopSignal().install())
     return 0
 
 

@@ -19,6 +19,7 @@ from ...client.errors import LOGIN_REFUSALS, ClientError
 from ...client.fetch.fetched import CorruptRange, TopicPartition
 from ...client.producer.producer import Producer
 from ...errors import HeadraceError
+from ...reader.coordination import coordination_of
 from ...reader.decoding.event_decoder import EventDecoder, Undecodable
 from ...reader.quarantine import QuarantineLost, UnusableRecords
 from ...runtime.clock import Clock, SystemClock
@@ -27,7 +28,6 @@ from ...runtime.logs import get_logger
 from ...runtime.monitoring.status_pages import StatusPages
 from ...runtime.status import StatusFile
 from ...schema_registry.client import RegistryClient
-from .coordination import coordination_of
 from .metrics import metrics
 from .partition import PartitionCounts
 from .settings import RequestRateSettings
@@ -62,7 +62,6 @@ class RequestRate:
         self._reporter: RangeReporter | None = None
         self._decoder = EventDecoder(RegistryClient(settings.registry, cache_folder=settings.home / "schemas"))
         self._coordination = coordination_of(
-            settings,
             self._live,
             Callbacks(
                 on_assigned=self._on_assigned,
@@ -70,6 +69,12 @@ class RequestRate:
                 on_lost=self._on_lost,
                 on_corrupt=self._on_corrupt,
             ),
+            bootstrap=settings.bootstrap,
+            zookeeper=settings.zookeeper,
+            group=settings.group,
+            topics=[settings.topic],
+            consumer_id=settings.consumer_id,
+            session_timeout_ms=settings.session_timeout_ms,
         )
         self._consumer = self._coordination.consumer
         self._partitions: dict[TopicPartition, PartitionCounts] = {}

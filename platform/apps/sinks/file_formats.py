@@ -3,7 +3,8 @@
 import json
 from typing import Any, BinaryIO, Literal, Protocol
 
-from .records import SinkRecord
+from ...reader.record import EventRecord
+from .records import words_of
 
 Format = Literal["ndjson", "avro"]
 FORMATS: tuple[Format, ...] = ("ndjson", "avro")
@@ -12,7 +13,7 @@ FORMATS: tuple[Format, ...] = ("ndjson", "avro")
 class RecordFile(Protocol):
     """One file that is being written."""
 
-    def write(self, record: SinkRecord) -> None: ...
+    def write(self, record: EventRecord) -> None: ...
 
     def finish(self) -> None:
         """Write what is buffered; the file stays open."""
@@ -24,8 +25,8 @@ class JsonLinesFile:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
-    def write(self, record: SinkRecord) -> None:
-        self._file.write(json.dumps(record.words(), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+    def write(self, record: EventRecord) -> None:
+        self._file.write(json.dumps(words_of(record), ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
     def finish(self) -> None:
         self._file.flush()
@@ -40,7 +41,7 @@ class AvroFile:
         self._file = file
         self._writer = fastavro.write.Writer(file, container_schema(event_schema), codec="deflate")
 
-    def write(self, record: SinkRecord) -> None:
+    def write(self, record: EventRecord) -> None:
         one = record.message
         self._writer.write(
             {

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from ...client.fetch.fetched import TopicPartition
+from ...reader.processor import ProcessorAway, RefusedRecord
+from ...reader.record import EventRecord
 from ...runtime.http_call import HttpAddress
-from .records import SinkRecord
-from .sink import RefusedRecord, SinkAway, SinkRefused
+from .records import words_of
+from .sink import SinkRefused
 
 THEIR_FAULT = (400, 413, 422)
 MOST_ANSWER_BYTES = 65_536
@@ -52,7 +54,7 @@ class HttpPosts:
         except OSError as error:
             raise SinkRefused(f"{ca_file} cannot be used: {error}") from error
         self._connection: http.client.HTTPConnection | None = None
-        self._held: dict[TopicPartition, list[SinkRecord]] = {}
+        self._held: dict[TopicPartition, list[EventRecord]] = {}
         self._refused: list[RefusedRecord] = []
         """Of batches before one that failed: told with the next flush."""
         self._limits: dict[TopicPartition, int] = {}
@@ -62,8 +64,8 @@ class HttpPosts:
         self.end(list(starts))
         return {}
 
-    def take(self, record: SinkRecord) -> None:
-        self._held.setdefault(record.partition, []).append(record)
+    def take(self, record: EventRecord) -> None:
+        self._held.setdefault(record.of, []).append(record)
 
     @property
     def is_full(self) -> bool:
@@ -77,8 +79,8 @@ class HttpPosts:
                 # What was posted is held no more, so that a failure of the next one does not repeat it.
                 try:
                     done = self._post(name, held)
-                except SinkAway as error:
-                    raise SinkAway(str(error), has_progressed=has_progressed) from error
+                except ProcessorAway as error:
+                    raise ProcessorAway(str(error), has_progressed=has_progressed) from error
                 del held[:done]
                 has_progressed = has_progressed or bool(done)
             del self._held[name]
@@ -89,14 +91,14 @@ class HttpPosts:
         for name in partitions:
             self._held.pop(name, None)
             self._limits.pop(name, None)
-        self._refused = [one for one in self._refused if one.record.partition not in partitions]
+        self._refused = [one for one in self._refused if one.record.of not in partitions]
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
-    def _first_batch(self, held: Sequence[SinkRecord]) -> int:
+    def _first_batch(self, held: Sequence[EventRecord]) -> int:
         size = count = 0
         for one in held[: self._most_records]:
             size += one.size_bytes
@@ -105,7 +107,7 @@ class HttpPosts:
             count += 1
         return count
 
-    def _post(self, name: TopicPartition, held: Sequence[SinkRecord]) -> int:
+    def _post(self, name: TopicPartition, held: Sequence[EventRecord]) -> int:
         """Post the first of what is held; return how many are done with. After a refusal the next batch is half as large."""
         records = held[: min(self._first_batch(held), self._limits.get(name, self._most_records))]
         status, words = self._ask(records)
@@ -115,13 +117,13 @@ class HttpPosts:
             self._limits[name] = min(self._most_records, 2 * self._limits.get(name, self._most_records))
             return len(records)
         if status not in THEIR_FAULT:
-            raise SinkAway(f"{self._url} answered {status}: {words}")
+            raise ProcessorAway(f"{self._url} answered {status}: {words}")
         # Kept over failures: a server that fails now and then must not make the search for the one begin anew.
         self._limits[name] = len(records) // 2
         return 0
 
-    def _ask(self, records: Sequence[SinkRecord]) -> tuple[int, str]:
-        words = [record.words() for record in records]
+    def _ask(self, records: Sequence[EventRecord]) -> tuple[int, str]:
+        words = [words_of(record) for record in records]
         first, last = records[0], records[-1]
         headers = {
             "Content-Type": "application/x-ndjson" if self._lines else "application/json",
@@ -139,7 +141,7 @@ class HttpPosts:
             return answer.status, content[:_SHOWN].decode("utf-8", "backslashreplace").strip()
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise SinkAway(f"{self._url} does not answer: {error or type(error).__name__}") from error
+            raise ProcessorAway(f"{self._url} does not answer: {error or type(error).__name__}") from error
 
     def _token(self) -> dict[str, str]:
         if self._token_file is None:
@@ -147,7 +149,7 @@ class HttpPosts:
         try:
             token = self._token_file.read_text().split("\n", 1)[0].strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise SinkAway(f"the token file {self._token_file} cannot be read: {error}") from error
+            raise ProcessorAway(f"the token file {self._token_file} cannot be read: {error}") from error
         return {"Authorization": f"Bearer {token}"}
 
 

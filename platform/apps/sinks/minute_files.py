@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...client.fetch.fetched import TopicPartition
+from ...reader.processor import ProcessorAway, RefusedRecord
+from ...reader.record import EventRecord
 from .file_formats import AvroFile, Format, JsonLinesFile, RecordFile, suffix_of
 from .file_ledger import FileLedger
-from .records import SinkRecord
-from .sink import RefusedRecord, SinkAway, SinkRefused
+from .sink import SinkRefused
 
 MINUTE_MS = 60_000
 MOST_OPEN_FILES = 128
@@ -74,9 +75,9 @@ class MinuteFiles:
                 later[name] = found
         return later
 
-    def take(self, record: SinkRecord) -> None:
+    def take(self, record: EventRecord) -> None:
         minute = record.message.timestamp_ms // MINUTE_MS
-        files = self._partitions.setdefault(record.partition, _Partition()).files
+        files = self._partitions.setdefault(record.of, _Partition()).files
         key = (minute, record.schema_id if self._form == "avro" else 0)
         try:
             one = files.get(key)
@@ -108,7 +109,7 @@ class MinuteFiles:
                 self._ledger.finish(name, positions[name], one.renames)
                 one.renames.clear()
             except OSError as error:
-                raise SinkAway(f"{self._folder}: {error}") from error
+                raise ProcessorAway(f"{self._folder}: {error}") from error
         return []
 
     def end(self, partitions: Collection[TopicPartition]) -> None:
@@ -125,12 +126,12 @@ class MinuteFiles:
         """Nobody knows how much of the file is written: the next process begins it anew."""
         return SinkRefused(f"{self._folder} cannot be written ({error}): started again, the sink goes on behind what is finished")
 
-    def _opened(self, record: SinkRecord, minute: int) -> _Open:
+    def _opened(self, record: EventRecord, minute: int) -> _Open:
         one = record.message
         at = datetime.fromtimestamp(minute * 60, UTC)
         name = f"{one.topic}-{one.partition}-{one.offset:020d}{suffix_of(self._form, record.schema_id)}"
         final = self._folder / one.topic / at.strftime("%Y-%m-%d") / at.strftime("%H-%M") / name
         schema = json.loads(self._schema(record.schema_id)) if self._form == "avro" else {}
-        path = self._ledger.temporary(record.partition, f"{minute}-{name}")
+        path = self._ledger.temporary(record.of, f"{minute}-{name}")
         file = path.open("wb")
         return _Open(path, final, file, AvroFile(file, schema) if self._form == "avro" else JsonLinesFile(file))

@@ -15,10 +15,11 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from ...client.fetch.fetched import TopicPartition
+from ...reader.processor import ProcessorAway, RefusedRecord
+from ...reader.record import EventRecord
 from ...runtime.logs import get_logger
 from .columns import OTHERS, PLACE, Column, columns_of, takes, values_of
-from .records import SinkRecord
-from .sink import RefusedRecord, SinkAway, SinkRefused
+from .sink import SinkRefused
 
 log = get_logger(__name__)
 
@@ -43,13 +44,13 @@ class PostgresqlTable:
         self._connection: psycopg.Connection[Any] | None = None
         self._columns: dict[int, list[Column]] = {}
         """By schema id: those that the table is known to have, on this connection."""
-        self._held: list[SinkRecord] = []
+        self._held: list[EventRecord] = []
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         self.end(list(starts))
         return {}
 
-    def take(self, record: SinkRecord) -> None:
+    def take(self, record: EventRecord) -> None:
         self._held.append(record)
 
     @property
@@ -57,7 +58,7 @@ class PostgresqlTable:
         return False
 
     def flush(self, positions: Mapping[TopicPartition, int]) -> list[RefusedRecord]:
-        due = [record for record in self._held if record.partition in positions]
+        due = [record for record in self._held if record.of in positions]
         if not due:
             return []
         try:
@@ -66,12 +67,12 @@ class PostgresqlTable:
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError, psycopg.ProgrammingError) as error:
             # A table that somebody drops or locks away is made anew, or waited for.
             self.close()
-            raise SinkAway(f"PostgreSQL, table {'.'.join(self._names)}: {str(error).strip()}") from error
-        self._held = [record for record in self._held if record.partition not in positions]
+            raise ProcessorAway(f"PostgreSQL, table {'.'.join(self._names)}: {str(error).strip()}") from error
+        self._held = [record for record in self._held if record.of not in positions]
         return refused
 
     def end(self, partitions: Collection[TopicPartition]) -> None:
-        self._held = [record for record in self._held if record.partition not in partitions]
+        self._held = [record for record in self._held if record.of not in partitions]
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -79,9 +80,9 @@ class PostgresqlTable:
         if connection is not None:
             connection.close()
 
-    def _write(self, connection: psycopg.Connection[Any], records: Sequence[SinkRecord]) -> list[RefusedRecord]:
+    def _write(self, connection: psycopg.Connection[Any], records: Sequence[EventRecord]) -> list[RefusedRecord]:
         refused: list[RefusedRecord] = []
-        by_schema: dict[int, list[SinkRecord]] = {}
+        by_schema: dict[int, list[EventRecord]] = {}
         for record in records:
             by_schema.setdefault(record.schema_id, []).append(record)
         for schema_id in by_schema:
@@ -93,7 +94,7 @@ class PostgresqlTable:
         return refused
 
     def _insert(
-        self, connection: psycopg.Connection[Any], records: Sequence[SinkRecord], columns: Sequence[Column]
+        self, connection: psycopg.Connection[Any], records: Sequence[EventRecord], columns: Sequence[Column]
     ) -> list[RefusedRecord]:
         """Insert within a savepoint; where a record is refused, halve until it is alone."""
         try:
@@ -157,7 +158,7 @@ class PostgresqlTable:
         return {row[0]: row[1] for row in connection.execute(query, (name,)).fetchall()}
 
 
-def _row(record: SinkRecord, columns: Sequence[Column]) -> list[Any]:
+def _row(record: EventRecord, columns: Sequence[Column]) -> list[Any]:
     one = record.message
     row: list[Any] = [one.topic, one.partition, one.offset, _EPOCH + timedelta(milliseconds=one.timestamp_ms), one.key]
     return [*row, *(Jsonb(value) if is_json else value for value, is_json in values_of(record.event, columns))]

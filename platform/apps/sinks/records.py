@@ -1,51 +1,28 @@
-"""An event as a sink gets it, and as JSON. Pure."""
+"""A record as JSON. Pure."""
 
 import base64
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from ...client.consumer.stream_message import Message
-from ...client.fetch.fetched import TopicPartition
+from ...reader.record import EventRecord
 
 
-@dataclass(frozen=True, slots=True)
-class SinkRecord:
-    """One record and its decoded event."""
-
-    message: Message
-    schema_id: int
-    event: Any
-
-    @property
-    def partition(self) -> TopicPartition:
-        return TopicPartition(self.message.topic, self.message.partition)
-
-    @property
-    def id(self) -> str:
-        """The key for de-duplication: where the record stands. It is the same however often the record is written."""
-        return f"{self.message.topic}-{self.message.partition}-{self.message.offset}"
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.message.value or b"") + len(self.message.key or b"")
-
-    def words(self) -> dict[str, Any]:
-        """Return it as JSON values: id, place, time, key, and the event."""
-        one = self.message
-        return {
-            "id": self.id,
-            "topic": one.topic,
-            "partition": one.partition,
-            "offset": one.offset,
-            "timestamp_ms": one.timestamp_ms,
-            "key": None if one.key is None else one.key.decode("utf-8", "backslashreplace"),
-            "event": json_value(self.event),
-        }
+def words_of(record: EventRecord) -> dict[str, Any]:
+    """Return a record as JSON values: id, place, time, key, and the event."""
+    one = record.message
+    return {
+        "id": record.id,
+        "topic": one.topic,
+        "partition": one.partition,
+        "offset": one.offset,
+        "timestamp_ms": one.timestamp_ms,
+        "key": None if one.key is None else one.key.decode("utf-8", "backslashreplace"),
+        "event": json_value(record.event),
+    }
 
 
 def json_value(value: Any) -> Any:

@@ -18,7 +18,6 @@ import fastavro
 import pytest
 
 from headrace.apps.sinks.minute_files import MinuteFiles
-from headrace.apps.sinks.records import SinkRecord
 from headrace.apps.sinks.sink import SinkRefused
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import RangeReport
@@ -30,6 +29,7 @@ from headrace.client.fetch.fetched import TopicPartition
 from headrace.client.fetch.log_offsets import LATEST, log_offsets
 from headrace.client.fetch.read_range import read_range
 from headrace.client.producer.producer import Producer
+from headrace.reader.record import EventRecord
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.wire.batch.record_batch import iter_records
 from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
@@ -209,7 +209,7 @@ def test_what_files_held_when_the_sink_was_killed_is_told_and_its_poison_put_int
                 if value not in topic.poison:
                     event = fastavro.schemaless_reader(io.BytesIO(value[5:]), fastavro.parse_schema(SCHEMA), None)
                     message = Message(*name, one.offset, one.offset + 1, one.timestamp_ms, None, value, ())
-                    killed.take(SinkRecord(message, topic.schema_id, event))
+                    killed.take(EventRecord(message, topic.schema_id, event))
     assert killed.flush(ends) == []
     sink = SinkProcess(tmp_path, topic, "files", "--folder", str(out), "--roll-ms", "300")
     try:
@@ -327,7 +327,7 @@ def test_a_column_of_another_type_ends_the_sink_with_its_name(topic: Topic, post
         db.execute("CREATE TABLE t (_topic text, _partition int, _offset bigint PRIMARY KEY, number text)")
     sink = PostgresqlTable(url, "t", lambda schema_id: json.dumps(SCHEMA))
     message = Message(topic.name, 0, 0, 1, START_MS, None, b"", ())
-    sink.take(SinkRecord(message, topic.schema_id, {"number": 1, "tags": []}))
+    sink.take(EventRecord(message, topic.schema_id, {"number": 1, "tags": []}))
     with pytest.raises(SinkRefused, match="column number is text, and the events' field is bigint"):
         sink.flush({TopicPartition(topic.name, 0): 1})
     sink.close()

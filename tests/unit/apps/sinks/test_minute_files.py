@@ -14,10 +14,10 @@ from headrace.apps.sinks import file_ledger, minute_files
 from headrace.apps.sinks.file_formats import Format
 from headrace.apps.sinks.file_ledger import FileLedger
 from headrace.apps.sinks.minute_files import MINUTE_MS, MinuteFiles
-from headrace.apps.sinks.records import SinkRecord
 from headrace.apps.sinks.sink import SinkRefused
 from headrace.client.consumer.stream_message import Message
 from headrace.client.fetch.fetched import TopicPartition
+from headrace.reader.record import EventRecord
 
 NAME = TopicPartition("clicks", 0)
 START_MS = 29_833_333 * MINUTE_MS
@@ -32,10 +32,10 @@ class Killed(BaseException):
     """The process ended here."""
 
 
-def record(offset: int, schema_id: int = 7) -> SinkRecord:
+def record(offset: int, schema_id: int = 7) -> EventRecord:
     at_ms = START_MS + offset * 20_000
     event = {"n": offset, "at": datetime.fromtimestamp(at_ms / 1000, UTC)}
-    return SinkRecord(Message("clicks", 0, offset, offset + 1, at_ms, b"k", b"x" * 20, ()), schema_id, event)
+    return EventRecord(Message("clicks", 0, offset, offset + 1, at_ms, b"k", b"x" * 20, ()), schema_id, event)
 
 
 def sink(folder: Path, form: Format = "ndjson", **words: Any) -> MinuteFiles:

@@ -1,8 +1,8 @@
-"""What a sink tells the audit: which records of each window its destination has, and which are in quarantine, by offsets.
+"""What a reader reports to the audit: which records of each window are done, and which are in quarantine, by offsets.
 
-A record is counted when the sink has taken it, and told when the destination, and the quarantine, have it for good; only then is
-the group's offset committed. So a kill repeats reports and leaves none out. What stands below what was told before is not told
-again but counted as redelivered. The tier is `sink:<group>`.
+A record is counted when the processor has taken it, and reported when the processor, and the quarantine, have it for good; only
+then is the group's offset committed. So a kill repeats reports and leaves none out. What stands below what was reported before is
+not reported again but counted as redelivered. The tier is `consumer:<group>`, of a sink `sink:<group>`.
 """
 
 from bisect import bisect_left
@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ...audit.model.messages import CORRUPT, EXPIRED, Skipped, Stretch
-from ...audit.model.windows import window_start_ms
-from ...client.consumer.stream_message import Message
-from ...client.fetch.fetched import CorruptRange, TopicPartition
+from ..audit.model.messages import CORRUPT, EXPIRED, Skipped, Stretch
+from ..audit.model.windows import window_start_ms
+from ..client.consumer.stream_message import Message
+from ..client.fetch.fetched import CorruptRange, TopicPartition
 
 MOST_STRETCHES = 50_000
 """Of records that wait to be told, in all partitions. With more, and telling impossible, reading pauses."""
@@ -53,11 +53,11 @@ class _Partition:
     redelivered: Counter[int] = field(default_factory=Counter)
     skipped: list[Skipped] = field(default_factory=list)
     refused: set[int] = field(default_factory=set)
-    """Offsets among `held` that the destination refused when it was asked."""
+    """Offsets among `held` that the processor refused when it was flushed."""
 
 
-class SinkCounts:
-    """The counts of one sink's partitions. Belongs to the sink's thread."""
+class ReadCounts:
+    """The counts of one member's partitions. Belongs to its thread."""
 
     def __init__(self, reporter: Reporter, *, most_stretches: int = MOST_STRETCHES) -> None:
         self._reporter = reporter
@@ -71,7 +71,7 @@ class SinkCounts:
         return self._stretch_count >= self._most_stretches
 
     def reported(self, name: TopicPartition) -> int | None:
-        """Return up to which offset this sink has told of the partition, ever. Raises the position book's error."""
+        """Return up to which offset this tier has reported of the partition, ever. Raises the position book's error."""
         return self._reporter.reported(*name)
 
     def begin(self, name: TopicPartition, at: int, reported_to: int | None) -> None:
@@ -81,7 +81,7 @@ class SinkCounts:
         self._reporter.begin(*name, told)
 
     def count(self, message: Message, *, is_held: bool) -> None:
-        """Count a record that the destination will have once it is flushed, or else quarantine."""
+        """Count a record that is done once the processor is flushed, or that quarantine will have."""
         one = self._partitions.get(TopicPartition(message.topic, message.partition))
         if one is None or message.offset < one.counted_to:
             return
@@ -93,7 +93,7 @@ class SinkCounts:
         one.counted_to = message.next_offset
 
     def refuse(self, message: Message) -> None:
-        """Take a counted record for one in quarantine: the destination has refused it."""
+        """Take a counted record for one in quarantine: the processor has refused it."""
         one = self._partitions.get(TopicPartition(message.topic, message.partition))
         if one is not None and message.offset >= one.reported_to:
             one.refused.add(message.offset)
@@ -124,6 +124,15 @@ class SinkCounts:
         self._stretch_count = 0
         self._reporter.publish(timeout_ms)
 
+    def give_up(self, positions: Mapping[TopicPartition, int]) -> int:
+        """Forget what could not be reported before `positions`, and begin anew there; return how many stretches that were."""
+        forgotten, self._stretch_count = self._stretch_count, 0
+        for name, at in positions.items():
+            if name in self._partitions:
+                self._reporter.end(*name)
+                self.begin(name, at, None)
+        return forgotten
+
     def end(self, partitions: Collection[TopicPartition]) -> None:
         """Forget partitions that another member has now."""
         for name in partitions:
@@ -139,7 +148,7 @@ class SinkCounts:
 
 
 def _apart(one: _Partition) -> tuple[dict[int, list[Stretch]], dict[int, list[Stretch]]]:
-    """Return what the destination has and what quarantine has, by window."""
+    """Return what is done and what quarantine has, by window."""
     refused = sorted(one.refused)
     held: dict[int, list[Stretch]] = {}
     aside = {start: list(stretches) for start, stretches in one.aside.items()}

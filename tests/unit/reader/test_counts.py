@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.apps.sinks.counts import SinkCounts
 from headrace.audit.model.messages import Skipped
 from headrace.audit.publisher import RangeReporter, ReportNotSent
 from headrace.client.consumer.stream_message import Message
 from headrace.client.fetch.fetched import CorruptRange, TopicPartition
+from headrace.reader.counts import ReadCounts
 from tests.support.audit_topic import AuditTopic, ReportedPositions
 from tests.support.told_by_ranges import ToldByRanges
 
@@ -44,7 +44,7 @@ class World:
 
     def life(self, turns: list[int], dies_at: str | None, *, is_ledgered: bool) -> None:
         """Play one process: it reads so many records a turn, and flushes; it is killed in the last turn before a step."""
-        counts = SinkCounts(RangeReporter(tier=TIER, instance="i", sender=self.topic, positions=self.positions))
+        counts = ReadCounts(RangeReporter(tier=TIER, instance="i", sender=self.topic, positions=self.positions))
         begun = max(self.ledger, self.committed) if is_ledgered else self.committed
         told = counts.reported(NAME)
         at = max(self.committed, min(begun, told or 0))
@@ -106,7 +106,7 @@ def test_killed_between_any_two_steps_it_tells_what_is_there_and_nothing_else(
 def test_records_read_again_are_redelivered_and_ranges_that_cannot_be_read_are_skipped_by_name() -> None:
     world = World(frozenset(), frozenset())
     world.life([10], None, is_ledgered=False)
-    counts = SinkCounts(RangeReporter(tier=TIER, instance="i", sender=world.topic, positions=world.positions))
+    counts = ReadCounts(RangeReporter(tier=TIER, instance="i", sender=world.topic, positions=world.positions))
     counts.begin(NAME, 4, counts.reported(NAME))
     for offset in range(4, 12):
         counts.count(message(offset), is_held=True)
@@ -124,7 +124,7 @@ def test_records_read_again_are_redelivered_and_ranges_that_cannot_be_read_are_s
 def test_while_the_audit_topic_takes_nothing_the_backlog_is_bounded_and_told_later() -> None:
     world = World(frozenset(), frozenset())
     reporter = RangeReporter(tier=TIER, instance="i", sender=world.topic, positions=world.positions)
-    counts = SinkCounts(reporter, most_stretches=3)
+    counts = ReadCounts(reporter, most_stretches=3)
     counts.begin(NAME, 0, None)
     world.topic.refuses = world.topic.loses = True
     offset = 0

@@ -1,0 +1,206 @@
+"""`EventReader`: the front door for applications that read events.
+
+    reader = EventReader("clicks", Click, group="fraud", bootstrap="localhost:9092", registry_url="http://localhost:8081",
+                         application="fraud-service")
+    reader.run(handle)
+
+At least once, in order within a partition. What is done is reported to the audit as tier `consumer:<group>`.
+"""
+
+import os
+import re
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, cast
+
+from ..audit.model.tiers import CONSUMER, GROUP_NAME
+from ..runtime.lifecycle import StopSignal
+from ..schema_registry.client.cache_folder import DEFAULT, Folder
+from .errors import ReaderMisused
+from .handling import HandledRecords, Handler, OnError, Stop
+from .iterating import InHand
+from .loop_settings import LoopSettings
+from .processor import Processor
+from .reading_loop import ReadingLoop
+from .record import EventRecord
+from .statistics import ReaderStatistics, statistics_of
+
+E = TypeVar("E")
+
+MOST_THREADS = 64
+_JOIN_EVERY_S = 0.2
+
+
+class EventReader(Generic[E]):
+    """One process's part of a group. Use it once: `run`, or `with` and iterate."""
+
+    def __init__(
+        self,
+        topics: str | Sequence[str],
+        event_class: type[E] | None = None,
+        *,
+        group: str,
+        bootstrap: str,
+        registry_url: str,
+        application: str | None = None,
+        zookeeper: str | None = None,
+        audit: bool = True,
+        audit_bootstrap: str | None = None,
+        cluster: str = "live",
+        begin_at: str = "earliest",
+        session_timeout_ms: int = 10_000,
+        max_handle_ms: int = 300_000,
+        flush_every_ms: int = 1_000,
+        queue_bytes: int = 16 << 20,
+        schema_cache: Folder = DEFAULT,
+        status_file: Path | None = None,
+    ) -> None:
+        """Only stores its arguments; neither the topics nor a broker need to be there yet.
+
+        `event_class`: events are its instances; without one they are dicts. `zookeeper`: `host:port[/chroot]` for a group of the
+        paper's kind; without it the group is one of Kafka's protocol. `audit=False`: nothing is reported. `audit_bootstrap`:
+        where the audit's topic is, if not on the cluster that is read. `begin_at`: where a partition begins of which the group
+        has no offset, earliest or latest. `max_handle_ms`: a member whose handler takes longer loses the partitions that others
+        wait for. `flush_every_ms`: how often what is done is reported and committed. Raises ReaderMisused.
+        """
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        if not names:
+            raise ReaderMisused(f"group {group!r} reads no topic: name at least one")
+        if begin_at not in ("earliest", "latest"):
+            raise ReaderMisused(f"begin_at={begin_at!r}: give 'earliest' or 'latest'")
+        if audit and not re.fullmatch(GROUP_NAME, group):
+            raise ReaderMisused(
+                f"the group {group[:60]!r}: the audit knows readers by groups of at most 200 letters (a to z), digits, dots, _ "
+                "and -: give another group, or audit=False"
+            )
+        self._settings = LoopSettings(
+            topics=names,
+            group=group,
+            tier=f"{CONSUMER}{group}",
+            consumer_id=f"{application or group}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:6]}",
+            bootstrap=bootstrap,
+            zookeeper=zookeeper,
+            registry=registry_url,
+            cluster=cluster,
+            audit_bootstrap=(audit_bootstrap or bootstrap) if audit else None,
+            cache_folder=schema_cache,
+            event_class=event_class,
+            status_file=status_file,
+            flush_every_ms=flush_every_ms,
+            most_records=1 << 62,  # nothing is held back from a handler
+            most_bytes=1 << 62,
+            session_timeout_ms=session_timeout_ms,
+            max_handle_ms=max_handle_ms,
+            auto_offset_reset={"earliest": "smallest", "latest": "largest"}[begin_at],
+            queue_bytes=queue_bytes,
+            waits_for_audit=False,
+        )
+        self._stop = StopSignal()
+        self._loops: list[ReadingLoop] = []
+        self._in_hand: InHand | None = None
+        self._is_used = False
+
+    # ---- a handler
+
+    def run(self, handle: Handler, *, on_error: OnError = Stop(), threads: int = 1) -> None:  # noqa: B008
+        """Call `handle` with each record until SIGTERM, SIGINT or `stop`; then commit what is done and leave the group.
+
+        A record is done when `handle` returns. `threads`: so many members of the group, each with a thread of its own, share the
+        partitions: `handle` is called by them at the same time. Raises HandlerFailed (on_error=Stop()), QuarantineLost and a
+        broker's permanent refusal; then nothing past the failed record is committed in its partition.
+        """
+        self._work([HandledRecords(handle, on_error, self._stop) for _ in range(self._checked(threads))])
+
+    def _checked(self, threads: int) -> int:
+        if not 1 <= threads <= MOST_THREADS:
+            raise ReaderMisused(f"threads={threads}: 1 to {MOST_THREADS} in one process; start another one for more")
+        return threads
+
+    def _work(self, processors: Sequence[Processor]) -> None:
+        """Run a member for each processor until the stop. Raises the first error of any of them, when all have ended."""
+        self._use()
+        self._loops = [self._loop(processor, number) for number, processor in enumerate(processors)]
+        errors: list[BaseException] = []
+
+        def run(loop: ReadingLoop) -> None:
+            try:
+                loop.run(self._stop)
+            except BaseException as error:
+                errors.append(error)
+                self._stop.set()
+
+        with _Signals(self._stop):
+            if len(self._loops) == 1:
+                run(self._loops[0])
+            else:
+                threads = [threading.Thread(target=run, args=(loop,), daemon=True) for loop in self._loops]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    while thread.is_alive():  # a join without a timeout would keep signals from this thread
+                        thread.join(_JOIN_EVERY_S)
+        if errors:
+            raise errors[0]
+
+    # ---- iterating
+
+    def __enter__(self) -> Self:
+        self._use()
+        self._in_hand = InHand(lambda processor: self._loop(processor, 0), self._stop)
+        self._loops = [self._in_hand.loop]
+        return self
+
+    def __iter__(self) -> Iterator[EventRecord]:
+        """Return the records. A record is done when the next one is asked for, or when `with` is left without an exception.
+
+        It ends at `stop`. Raises as `run` does, except HandlerFailed: an exception in the body of a `for` never reaches it.
+        """
+        if self._in_hand is None:
+            raise ReaderMisused("iterate inside `with reader:`, so that the reader knows when the last record is done")
+        return self._in_hand
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._in_hand is not None
+        self._in_hand.close(is_done=error is None)
+
+    # ---- both
+
+    def stop(self) -> None:
+        """End `run`, or the iteration, from any thread or from a signal handler."""
+        self._stop.set()
+
+    @property
+    def statistics(self) -> ReaderStatistics:
+        """What this process has read so far, over all of its members."""
+        return statistics_of(self._loops)
+
+    def _loop(self, processor: Processor, number: int) -> ReadingLoop:
+        settings = self._settings if number == 0 else self._settings.of_thread(number)
+        return ReadingLoop(settings, processor)
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise ReaderMisused("this reader was used before: make a new one")
+        self._is_used = True
+
+
+class _Signals:
+    """SIGTERM and SIGINT stop the reader while it runs on the main thread; afterwards they are as they were."""
+
+    def __init__(self, stop: StopSignal) -> None:
+        self._stop = stop
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+            self._stop.install()
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, cast(Any, handler))

@@ -1,0 +1,56 @@
+"""What the reading loop asks of whoever has the records done: a handler, a store with positions of its own, a sink."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from ..client.fetch.fetched import TopicPartition
+from ..errors import HeadraceError
+from .record import EventRecord
+
+
+class ProcessorAway(HeadraceError):
+    """Nothing can be taken now. What is held is offered again."""
+
+    retriable = True
+
+    def __init__(self, message: str, *, has_progressed: bool = False) -> None:
+        """`has_progressed`: something was taken before the failure."""
+        self.has_progressed = has_progressed
+        super().__init__(message)
+
+
+class RefusedRecord(NamedTuple):
+    """A record that will never be taken: it goes to quarantine."""
+
+    record: EventRecord
+    reason: str
+    code: str = "refused_by_sink"
+    """The quarantine record's."""
+
+
+class Processor(Protocol):
+    """One member's. Everything is called by one thread."""
+
+    def begin(self, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Take over partitions, to be read from these offsets on; return those at which reading is to go on later than that,
+        because what stands before is done.
+        """
+
+    def take(self, record: EventRecord) -> None:
+        """Process the record, or hold it until `flush`. Raises ProcessorAway: it was not taken."""
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether it must be flushed before it takes more."""
+
+    def flush(self, positions: Mapping[TopicPartition, int]) -> list[RefusedRecord]:
+        """Return once everything that was taken is done for good, with the records that were refused for good.
+
+        `positions`: what was taken stands before these offsets. Raises ProcessorAway, after which what is left is held still and
+        it is called again; any error that is not retriable ends the loop.
+        """
+
+    def end(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget what is held of these partitions: another member has them."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,417 @@
+"""One member of a group: it reads, decodes, and has a processor do the records, in this order: (1) the processor has done them,
+(2) quarantine has the others, (3) the audit knows of both, (4) the group's offsets. A kill between two steps repeats work, and
+loses nothing.
+
+While the processor takes nothing, nothing more is read, so what is held stays bounded.
+"""
+
+import os
+import socket
+from collections import Counter
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from functools import partial
+
+from ..audit.publisher import RangeReporter, see_to_audit_topic
+from ..audit.publisher.range_reporter import PositionBook
+from ..client.connection.cluster import Cluster
+from ..client.consumer.message_stream import Callbacks
+from ..client.consumer.stream_message import Message
+from ..client.consumer.zk_errors import StreamMisused
+from ..client.errors import ClientError, UnknownTopic
+from ..client.fetch.fetched import CorruptRange, TopicPartition
+from ..client.producer.producer import Producer
+from ..errors import HeadraceError
+from ..runtime.backoff import Backoff
+from ..runtime.clock import Clock, SystemClock
+from ..runtime.lifecycle import Lifecycle, StopSignal
+from ..runtime.logs import get_logger
+from ..runtime.status import StatusFile
+from ..schema_registry.client import RegistryClient
+from ..wire.schema_id import unframe
+from .coordination import coordination_of
+from .counts import ReadCounts
+from .decoding.event_decoder import EventDecoder, Undecodable
+from .loop_settings import LoopSettings
+from .patience import patiently
+from .processor import Processor, ProcessorAway
+from .quarantine import QuarantineLost, UnusableRecords
+from .record import EventRecord
+
+log = get_logger(__name__)
+
+SEND_TIMEOUT_MS = 5_000
+STATUS_EVERY_MS = 1_000
+LONGEST_UNREPORTED_MS = 60_000
+"""For so long a member that does not wait for the audit commits nothing that it could not report."""
+
+
+class NotOnLive(HeadraceError):
+    """A topic of the offline cluster has no original of its name."""
+
+    def __init__(self, topic: str, live: str) -> None:
+        super().__init__(
+            f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. "
+            "The audit has nothing to compare the reader with: run it without the audit (of a sink: --no-audit)"
+        )
+
+
+class ReadingLoop:
+    """`run` until stopped. It owns the processor."""
+
+    def __init__(self, settings: LoopSettings, processor: Processor, *, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self._processor = processor
+        self._clock = clock or SystemClock()
+        self._status = StatusFile(settings.status_file, self._clock)
+        self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
+        self._quarantine = UnusableRecords(self._cluster, cluster=settings.cluster, clock=self._clock)
+        self._decoder = EventDecoder(RegistryClient(settings.registry, cache_folder=settings.cache_folder))
+        self._coordination = coordination_of(
+            self._cluster,
+            Callbacks(
+                on_assigned=self._on_assigned,
+                on_revoked=self._on_revoked,
+                on_lost=self._on_lost,
+                on_corrupt=self._on_corrupt,
+            ),
+            bootstrap=settings.bootstrap,
+            zookeeper=settings.zookeeper,
+            group=settings.group,
+            topics=settings.topics,
+            consumer_id=settings.consumer_id,
+            session_timeout_ms=settings.session_timeout_ms,
+            queue_bytes=settings.queue_bytes,
+            handover_ms=settings.max_handle_ms,
+            auto_offset_reset=settings.auto_offset_reset,
+        )
+        self._consumer = self._coordination.consumer
+        self._lifecycle = Lifecycle()
+        self._audit = self._audit_cluster()
+        self._reports = None if self._audit is None else Producer(self._audit, delivery_timeout_ms=SEND_TIMEOUT_MS)
+        self._counts: ReadCounts | None = None
+        self._has_audit_topic = False
+        self._unreported_since_ms: int | None = None
+        self._begun_at: dict[TopicPartition, int] = {}
+        """Owned partitions → records before this offset are done already."""
+        self._committed: dict[TopicPartition, int] = {}
+        self._undecoded: dict[TopicPartition, HeadraceError] = {}
+        """Partitions whose next record waits for the registry, each with its answer."""
+        self._held: Counter[TopicPartition] = Counter()
+        self._held_bytes = 0
+        self._flush_at_ms = 0
+        self._status_at_ms = 0
+        self._stop: StopSignal | None = None
+        self.read = 0
+        """Records that were read, again or for the first time."""
+        self.written = 0
+        """Records that the processor has done."""
+        self.refused = 0
+        """Records that went to quarantine."""
+        self.repeated = 0
+        """Records that the processor had done before this member read them."""
+        self.trouble: HeadraceError | None = None
+        """Why nothing is done now."""
+
+    def _audit_cluster(self) -> Cluster | None:
+        address = self.settings.audit_bootstrap
+        if address is None or address == self.settings.bootstrap:
+            return None if address is None else self._cluster
+        return Cluster(address, client_id=f"{self.settings.group}.{self.settings.consumer_id}-audit")
+
+    def _counts_of(self, reports: Producer, positions: PositionBook) -> ReadCounts:
+        instance = f"{socket.gethostname()}/{self.settings.consumer_id}/{os.getpid()}"
+        return ReadCounts(RangeReporter(tier=self.settings.tier, instance=instance, sender=reports, positions=positions))
+
+    def run(self, stop: StopSignal) -> None:
+        """Serve until `stop`; then flush once more and leave the group. Raises an error that is not retriable."""
+        try:
+            self.start(stop)
+            while not stop.is_set():
+                record = self.next()
+                if record is not None:
+                    self.process(record)
+        finally:
+            self.close()
+
+    def next(self) -> EventRecord | None:
+        """Return the next record that is to be processed, or None after at most about 100 ms. Flushes in between."""
+        assert self._stop is not None
+        if self._is_due():
+            self._flush_until_done(self._stop)
+        self._show()
+        message = self._consumer.poll(100)
+        if message is None:
+            return None
+        record = self._decoded(message)
+        if record is None:
+            return None
+        if message.offset < self._begun_at.get(record.of, 0):
+            self.repeated += 1
+            self._count(message, is_held=True)
+            return None
+        return record
+
+    def process(self, record: EventRecord) -> None:
+        """Have the processor take the record of the last `next`, or put it back where it cannot take it now."""
+        try:
+            self._processor.take(record)
+        except ProcessorAway as error:
+            self._put_back(record.message, error)
+            return
+        except BaseException:
+            self.put_back(record)
+            raise
+        self.taken(record)
+
+    def taken(self, record: EventRecord) -> None:
+        """Count the record as one that the processor has, or has done."""
+        self._count(record.message, is_held=True)
+        self._held[record.of] += 1
+        self._held_bytes += record.size_bytes
+
+    def put_back(self, record: EventRecord) -> None:
+        """Take care that the record is not committed as done, but read again."""
+        self.read -= 1
+        with suppress(StreamMisused):  # another member has the partition, and reads it
+            self._consumer.seek(record.of, record.offset)
+
+    def close(self) -> None:
+        """Flush once more, leave the group and end."""
+        self._status.write("stopping")
+        # The consumer's close gives the partitions back: what is held is flushed then.
+        self._lifecycle.stop()
+        log.info(
+            "reader_stopped",
+            group=self.settings.group,
+            read=self.read,
+            done=self.written,
+            quarantined=self.refused,
+            done_before=self.repeated,
+        )
+
+    def start(self, stop: StopSignal | None = None) -> None:
+        """Join the group. Raises NotOnLive, ZooKeeperUnreachable and a broker's permanent refusal."""
+        self._stop = stop or StopSignal()
+        self._status.write("starting")
+        self._lifecycle.started("cluster", self._cluster.close)
+        if self._audit is not None and self._audit is not self._cluster:
+            self._lifecycle.started("the audit's cluster", self._audit.close)
+        self._lifecycle.started("quarantine", lambda: self._quarantine.close(SEND_TIMEOUT_MS))
+        if (reports := self._reports) is not None:
+            self._lifecycle.started("reports", lambda: reports.close(SEND_TIMEOUT_MS))
+            self._lifecycle.started("positions", self._coordination.close_positions)
+            self._counts = self._counts_of(reports, self._coordination.start_positions())
+        self._lifecycle.started("processor", self._processor.close)
+        self._see_names()
+        self._consumer.start()
+        self._lifecycle.started("consumer", self._consumer.close)
+        log.info("reader_ready", topics=self.settings.topics, group=self.settings.group)
+        self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
+
+    def _see_names(self) -> None:
+        """Raise NotOnLive for a topic that the offline cluster has and the live one has not."""
+        if self._audit is None or not self.settings.is_behind_mirror:
+            return
+        for topic in self.settings.topics:
+            if not patiently(partial(_has, self._audit, topic)) and patiently(partial(_has, self._cluster, topic)):
+                raise NotOnLive(topic, self.settings.audit_bootstrap or "")
+
+    # ---- records
+
+    def _decoded(self, message: Message) -> EventRecord | None:
+        """Return the record; None where it went to quarantine, or cannot be decoded now: it is then delivered again."""
+        name = TopicPartition(message.topic, message.partition)
+        if self._counts is not None and self._counts.is_full:
+            self._consumer.seek(name, message.offset)
+            return None
+        self._quarantine.previous_ms = message.timestamp_ms
+        try:
+            event = self._decoder.decode(message.value)
+        except Undecodable as fault:
+            self.read += 1
+            self.refused += 1
+            self._quarantine.put_record(message, fault)
+            self._undecoded.pop(name, None)
+            self._count(message, is_held=False)
+            return None
+        except HeadraceError as error:
+            if not error.retriable:
+                self._consumer.seek(name, message.offset)
+                raise
+            self._put_back(message, error)
+            return None
+        self.read += 1
+        self._undecoded.pop(name, None)
+        return EventRecord(message, unframe(message.value or b"")[0], event)
+
+    def _put_back(self, message: Message, error: HeadraceError) -> None:
+        """Have the record delivered again, a little later."""
+        assert self._stop is not None
+        name = TopicPartition(message.topic, message.partition)
+        if name not in self._undecoded:
+            log.warning("partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
+        self._undecoded[name] = error
+        self._consumer.seek(name, message.offset)
+        self._stop.wait(200)
+
+    def _count(self, message: Message, *, is_held: bool) -> None:
+        if self._counts is not None:
+            self._counts.count(message, is_held=is_held)
+
+    def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
+        self._quarantine.put_range(name, bad)
+        if self._counts is not None:
+            self._counts.skip(name, bad)
+
+    # ---- partitions
+
+    def _on_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
+        later = self._processor.begin(starts)
+        for name, start in starts.items():
+            begin = later.get(name, start)
+            if begin > start and begin > self._consumer.log_range(name)[1]:
+                log.error(
+                    "reader_ahead_of_log",
+                    topic=name.topic,
+                    partition=name.partition,
+                    at=begin,
+                    then="begins at the group's offset",
+                )
+                begin = start
+            self._begun_at[name] = begin
+            self._committed[name] = start
+            # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
+            reported = self._reported(name)
+            read_from = max(start, min(begin, reported or 0))
+            if read_from > start:
+                self._consumer.seek(name, read_from)
+            if self._counts is not None:
+                self._counts.begin(name, read_from, reported)
+
+    def _reported(self, name: TopicPartition) -> int | None:
+        """Return up to where the audit has this tier's reports of the partition. Raises an error that lasts."""
+        counts = self._counts
+        return None if counts is None else patiently(lambda: counts.reported(name))
+
+    def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        try:
+            self._flush()
+        except QuarantineLost:
+            raise
+        except HeadraceError as error:
+            # Nothing was committed past what is done: the next owner does the rest.
+            log.error("flush_at_handover_failed", error=str(error))
+        self._on_lost(partitions)
+
+    def _on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self._processor.end(partitions)
+        if self._counts is not None:
+            self._counts.end(partitions)
+        for name in partitions:
+            self._held.pop(name, None)
+            self._begun_at.pop(name, None)
+            self._undecoded.pop(name, None)
+            self._committed.pop(name, None)
+
+    # ---- flush
+
+    def _is_due(self) -> bool:
+        if self._counts is not None and self._counts.is_full:
+            return True
+        held = self._held.total()
+        if self._processor.is_full or held >= self.settings.most_records or self._held_bytes >= self.settings.most_bytes:
+            return True
+        return self._clock.monotonic_ms() >= self._flush_at_ms
+
+    def _flush_until_done(self, stop: StopSignal) -> None:
+        backoff, attempt = Backoff(longest_ms=10_000), 0
+        while not stop.is_set():
+            try:
+                self._flush()
+                break
+            except HeadraceError as error:
+                if not error.retriable and not isinstance(error, ClientError):
+                    raise
+                self._wait_because(error)
+                if not isinstance(error, ProcessorAway):
+                    break  # of the group or of quarantine: what the consumer has to say comes first
+                if error.has_progressed:
+                    attempt = 0
+            self._show()
+            stop.wait(backoff.wait_ms(attempt))
+            attempt += 1
+        self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
+
+    def _flush(self) -> None:
+        """Make what is held durable, in the order of the module's docstring. Raises the first failure."""
+        if not self._consumer.may_act:
+            return
+        positions = {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
+        for record, reason, code in self._processor.flush(positions):
+            self.refused += 1
+            self._held[record.of] -= 1
+            self._quarantine.put_record(record.message, Undecodable(code, reason))
+            if self._counts is not None:
+                self._counts.refuse(record.message)
+        self.written += self._held.total()
+        self._held.clear()
+        self._held_bytes = 0
+        self._quarantine.flush(SEND_TIMEOUT_MS)
+        self._report(positions)
+        moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}
+        if moved:
+            self._consumer.commit(moved)
+            self._committed |= moved
+        if self.trouble is not None:
+            log.info("going_on")
+            self.trouble = None
+
+    def _report(self, positions: Mapping[TopicPartition, int]) -> None:
+        if self._counts is None or self._audit is None:
+            return
+        try:
+            if not self._has_audit_topic:
+                see_to_audit_topic(self._audit, timeout_ms=SEND_TIMEOUT_MS)
+                self._has_audit_topic = True
+            self._counts.tell(positions, SEND_TIMEOUT_MS)
+        except HeadraceError as error:
+            now_ms = self._clock.monotonic_ms()
+            self._unreported_since_ms = self._unreported_since_ms or now_ms
+            has_patience = not self._counts.is_full and now_ms - self._unreported_since_ms < LONGEST_UNREPORTED_MS
+            if self.settings.waits_for_audit or has_patience:
+                raise
+            unreported = self._counts.give_up(positions)
+            log.error("records_not_reported", tier=self.settings.tier, stretches=unreported, error=str(error), then="goes on")
+        self._unreported_since_ms = None
+
+    # ---- what is shown
+
+    def _wait_because(self, error: HeadraceError) -> None:
+        if self.trouble is None:  # once for a series of failures
+            log.warning("reader_waits", error=str(error))
+        self.trouble = error
+
+    def _show(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._status_at_ms:
+            return
+        self._status_at_ms = now_ms + STATUS_EVERY_MS
+        trouble = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        self._status.write(
+            "ready" if trouble is None else "stalled",
+            **({} if trouble is None else {"reason": str(trouble)}),
+            group=self.settings.group,
+            consumer_id=self.settings.consumer_id,
+            written=self.written,
+            refused=self.refused,
+            held=self._held.total(),
+            partitions={f"{name.topic}-{name.partition}": at for name, at in sorted(self._committed.items())},
+        )
+
+
+def _has(cluster: Cluster, topic: str) -> bool:
+    try:
+        return bool(cluster.partitions(topic))
+    except UnknownTopic:
+        return False
