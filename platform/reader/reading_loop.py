@@ -52,7 +52,7 @@ class NotOnLive(HeadraceError):
     def __init__(self, topic: str, live: str) -> None:
         super().__init__(
             f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. "
-            "The audit has nothing to compare the reader with: run it without the audit (of a sink: --no-audit)"
+            "The audit has nothing to compare the reader with: run it with --no-audit (in code: audit=False)"
         )
 
 
