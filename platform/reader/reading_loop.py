@@ -66,7 +66,8 @@ class ReadingLoop:
         self._status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._cluster, cluster=settings.cluster, clock=self._clock)
-        self._decoder = EventDecoder(RegistryClient(settings.registry, cache_folder=settings.cache_folder))
+        schemas = RegistryClient(settings.registry, cache_folder=settings.cache_folder)
+        self._decoder = EventDecoder(schemas, settings.event_class)
         self._coordination = coordination_of(
             self._cluster,
             Callbacks(

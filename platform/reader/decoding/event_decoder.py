@@ -14,6 +14,7 @@ from ...errors import HeadraceError
 from ...schema_registry.client import UnknownSchemaId
 from ...wire.errors import NotFramed
 from ...wire.schema_id import unframe
+from .class_form import Build, DoesNotFit, builder_of, check_class
 
 MOST_SCHEMAS = 1_000
 
@@ -35,9 +36,16 @@ class Undecodable(HeadraceError):
 class EventDecoder:
     """Decodes payloads; caches the schemas it has used."""
 
-    def __init__(self, schemas: Schemas) -> None:
+    def __init__(self, schemas: Schemas, event_class: type | None = None) -> None:
+        """With `event_class` (a dataclass or TypedDict) events are its instances, else dicts. Raises SchemaRefused for a class
+        whose types cannot be read.
+        """
+        if event_class is not None:
+            check_class(event_class)
         self._schemas = schemas
-        self._parsed: OrderedDict[int, Any] = OrderedDict()
+        self._event_class = event_class
+        self._used: OrderedDict[int, tuple[Any, Build | None]] = OrderedDict()
+        """Schema id → the parsed schema, and what makes an instance of an event."""
 
     def decode(self, payload: bytes | None) -> Any:
         """Return the event. Raises Undecodable, and the registry client's error when the registry does not answer."""
@@ -47,7 +55,7 @@ class EventDecoder:
             schema_id, body = unframe(payload)
         except NotFramed as error:
             raise Undecodable("not_framed", str(error)) from error
-        schema = self._schema(schema_id)
+        schema, build = self._schema(schema_id)
         source = io.BytesIO(body)
         try:
             event = fastavro.schemaless_reader(source, schema)
@@ -58,22 +66,46 @@ class EventDecoder:
         if source.tell() != len(body):
             rest = len(body) - source.tell()
             raise Undecodable("schema_mismatch", f"{rest} bytes are left over behind the event of schema {schema_id}")
-        return event
+        if build is None:
+            return event
+        try:
+            return build(event)
+        except Exception as error:  # a class may refuse its values in `__post_init__`, by any error
+            said = str(error) if isinstance(error, DoesNotFit) else f"{type(error).__name__}: {error}"
+            raise Undecodable("class_mismatch", f"an event of schema {schema_id} is no {self._class_name}: {said}") from error
 
-    def _schema(self, schema_id: int) -> Any:
-        known = self._parsed.get(schema_id)
+    @property
+    def _class_name(self) -> str:
+        return "dict" if self._event_class is None else self._event_class.__name__
+
+    def _schema(self, schema_id: int) -> tuple[Any, Build | None]:
+        known = self._used.get(schema_id)
         if known is not None:
-            self._parsed.move_to_end(schema_id)
+            self._used.move_to_end(schema_id)
             return known
         try:
             text = self._schemas.schema(schema_id)
         except UnknownSchemaId as error:
             raise Undecodable("unknown_schema_id", str(error)) from error
         try:
-            parsed = fastavro.parse_schema(json.loads(text))
+            words = json.loads(text)
+            parsed = fastavro.parse_schema(words)
         except Exception as error:
             raise Undecodable("unusable_schema", f"schema {schema_id} cannot be used: {type(error).__name__}: {error}") from error
-        self._parsed[schema_id] = parsed
-        while len(self._parsed) > MOST_SCHEMAS:
-            self._parsed.popitem(last=False)
-        return parsed
+        try:
+            build = None if self._event_class is None else builder_of(self._event_class, words)
+        except DoesNotFit as error:
+            build = _refusing(f"no event of its schema is: {error}")
+        self._used[schema_id] = parsed, build
+        while len(self._used) > MOST_SCHEMAS:
+            self._used.popitem(last=False)
+        return parsed, build
+
+
+def _refusing(why: str) -> Build:
+    """Return what refuses each event, so that the schema is compared with the class once."""
+
+    def build(_: Any) -> Any:
+        raise DoesNotFit(why)
+
+    return build

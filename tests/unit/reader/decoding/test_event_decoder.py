@@ -99,4 +99,4 @@ def test_schemas_are_asked_for_once_and_remembered_within_a_bound(monkeypatch: p
     monkeypatch.setattr(decoding, "MOST_SCHEMAS", 10)
     for schema_id in range(1_000, 1_050):
         decoder.decode(frame(schema_id, b"\x02"))
-    assert len(decoder._parsed) == 10
+    assert len(decoder._used) == 10
