@@ -11,11 +11,13 @@ from .handling import Quarantine, Stop
 from .quarantine import QuarantineLost
 from .record import EventRecord
 from .statistics import ReaderStatistics
+from .steering import Lag
 
 __all__ = [
     "EventReader",
     "EventRecord",
     "HandlerFailed",
+    "Lag",
     "Quarantine",
     "QuarantineLost",
     "ReaderError",

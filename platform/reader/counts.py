@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..audit.model.messages import CORRUPT, EXPIRED, Skipped, Stretch
+from ..audit.model.messages import Skipped, Stretch
 from ..audit.model.windows import window_start_ms
 from ..client.consumer.stream_message import Message
-from ..client.fetch.fetched import CorruptRange, TopicPartition
+from ..client.fetch.fetched import TopicPartition
 
 MOST_STRETCHES = 50_000
 """Of records that wait to be told, in all partitions. With more, and telling impossible, reading pauses."""
@@ -98,16 +98,21 @@ class ReadCounts:
         if one is not None and message.offset >= one.reported_to:
             one.refused.add(message.offset)
 
-    def skip(self, name: TopicPartition, bad: CorruptRange) -> None:
-        """Go on behind a range that cannot be read."""
+    def skip(self, name: TopicPartition, from_offset: int, to_offset: int, reason: str) -> None:
+        """Go on behind a range that is not read, for a reason of `Skipped`."""
         one = self._partitions.get(name)
         if one is None:
             return
-        first = max(bad.from_offset, one.counted_to, one.reported_to)
-        if first < bad.to_offset:
-            one.skipped.append(Skipped(first, bad.to_offset, EXPIRED if bad.is_expired else CORRUPT))
+        first = max(from_offset, one.counted_to, one.reported_to)
+        if first < to_offset:
+            one.skipped.append(Skipped(first, to_offset, reason))
             self._stretch_count += 1
-        one.counted_to = max(one.counted_to, bad.to_offset)
+        one.counted_to = max(one.counted_to, to_offset)
+
+    def go_back(self, name: TopicPartition, to_offset: int) -> None:
+        """Count again from `to_offset` on; what was counted was told."""
+        if (one := self._partitions.get(name)) is not None:
+            one.counted_to = to_offset
 
     def tell(self, positions: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         """Tell the audit of everything that was counted; it stands before `positions`. Raises what the reporter raises."""

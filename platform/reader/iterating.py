@@ -9,7 +9,7 @@ from .reading_loop import ReadingLoop
 from .record import EventRecord
 
 
-class _Nothing:
+class HoldsNothing:
     """A `Processor` that holds nothing: the application has done each record before the loop counts it."""
 
     is_full = False
@@ -34,7 +34,7 @@ class InHand:
     """An iterator of one member's records. Belongs to one thread."""
 
     def __init__(self, make: Callable[[Processor], ReadingLoop], stop: StopSignal) -> None:
-        self.loop = make(_Nothing())
+        self.loop = make(HoldsNothing())
         self._stop = stop
         self._record: EventRecord | None = None
         """What the application has in hand."""

@@ -7,17 +7,20 @@ While the processor takes nothing, nothing more is read, so what is held stays b
 
 import os
 import socket
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
+from ..audit.model.messages import CORRUPT, EXPIRED, PASSED_OVER
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..audit.publisher.range_reporter import PositionBook
 from ..client.connection.cluster import Cluster
 from ..client.consumer.message_stream import Callbacks
 from ..client.consumer.stream_message import Message
 from ..client.consumer.zk_errors import StreamMisused
+from ..client.deduplication import Deduplicator
 from ..client.errors import ClientError, UnknownTopic
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
@@ -32,6 +35,9 @@ from ..wire.schema_id import unframe
 from .coordination import coordination_of
 from .counts import ReadCounts
 from .decoding.event_decoder import EventDecoder, Undecodable
+from .handling import FAILED as HANDLER_FAILED
+from .handoff import Handoff
+from .in_flight import InFlight
 from .loop_settings import LoopSettings
 from .patience import patiently
 from .processor import Processor, ProcessorAway
@@ -42,6 +48,8 @@ log = get_logger(__name__)
 
 SEND_TIMEOUT_MS = 5_000
 STATUS_EVERY_MS = 1_000
+MOST_IN_FLIGHT = 10_000
+"""Of records that are done out of order; with more, reading waits for the first of them."""
 LONGEST_UNREPORTED_MS = 60_000
 """For so long a member that does not wait for the audit commits nothing that it could not report."""
 
@@ -59,15 +67,33 @@ class NotOnLive(HeadraceError):
 class ReadingLoop:
     """`run` until stopped. It owns the processor."""
 
-    def __init__(self, settings: LoopSettings, processor: Processor, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: LoopSettings,
+        processor: Processor,
+        *,
+        clock: Clock | None = None,
+        seen: Deduplicator | None = None,
+        is_paused: Callable[[TopicPartition], bool] = lambda _name: False,
+        handoff: Handoff | None = None,
+    ) -> None:
+        """`seen`: records that it knows are left out; for a processor that is done with a record when it has taken it. `handoff`:
+        records are not processed here but done elsewhere, and `read_ahead` is called instead of `next`.
+        """
         self.settings = settings
+        self._seen, self._is_paused, self._handoff = seen, is_paused, handoff
+        self._in_flight = InFlight()
+        self._orders: deque[Callable[[], bool]] = deque()
+        """What other threads want to be done between two records. An order that returns False comes again."""
         self._processor = processor
         self._clock = clock or SystemClock()
         self._status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._cluster, cluster=settings.cluster, clock=self._clock)
         schemas = RegistryClient(settings.registry, cache_folder=settings.cache_folder)
-        self._decoder = EventDecoder(schemas, settings.event_class)
+        classes = {topic: settings.event_classes.get(topic) for topic in settings.topics}
+        decoders = {one: EventDecoder(schemas, one) for one in set(classes.values())}
+        self._decoders = {topic: decoders[one] for topic, one in classes.items()}
         self._coordination = coordination_of(
             self._cluster,
             Callbacks(
@@ -75,6 +101,7 @@ class ReadingLoop:
                 on_revoked=self._on_revoked,
                 on_lost=self._on_lost,
                 on_corrupt=self._on_corrupt,
+                on_stalled=self._on_stalled,
             ),
             bootstrap=settings.bootstrap,
             zookeeper=settings.zookeeper,
@@ -84,6 +111,7 @@ class ReadingLoop:
             session_timeout_ms=settings.session_timeout_ms,
             queue_bytes=settings.queue_bytes,
             handover_ms=settings.max_handle_ms,
+            stall_ms=settings.max_handle_ms if settings.leaves_when_stalled else None,
             auto_offset_reset=settings.auto_offset_reset,
         )
         self._consumer = self._coordination.consumer
@@ -110,7 +138,13 @@ class ReadingLoop:
         self.refused = 0
         """Records that went to quarantine."""
         self.repeated = 0
-        """Records that the processor had done before this member read them."""
+        """Records that were done before this member read them."""
+        self.given_back = 0
+        """Records that were handled, or in hand, when others took their partitions: they are read again there."""
+        self.skipped_offsets = 0
+        """Offsets that were skipped: unreadable, expired, or behind which `seek` was to go on."""
+        self._given: EventRecord | None = None
+        """What `next` returned last, until it is taken or put back."""
         self.trouble: HeadraceError | None = None
         """Why nothing is done now."""
 
@@ -138,11 +172,18 @@ class ReadingLoop:
     def next(self) -> EventRecord | None:
         """Return the next record that is to be processed, or None after at most about 100 ms. Flushes in between."""
         assert self._stop is not None
-        if self._is_due():
-            self._flush_until_done(self._stop)
-        self._show()
+        self._between_records()
+        if self._orders:
+            self._consumer.attend()
+            self._stop.wait(20)
+            return None
         message = self._consumer.poll(100)
         if message is None:
+            return None
+        if self._seen is not None and not self._seen.is_new(message):
+            self.read += 1
+            self.repeated += 1
+            self._count(message, is_held=True)
             return None
         record = self._decoded(message)
         if record is None:
@@ -151,13 +192,54 @@ class ReadingLoop:
             self.repeated += 1
             self._count(message, is_held=True)
             return None
+        self._given = record
         return record
+
+    def read_ahead(self) -> None:
+        """Hand one more record to the event loop, or wait a moment for room. Flushes in between."""
+        handoff = self._handoff
+        assert handoff is not None
+        if not handoff.has_room or self._in_flight.count >= MOST_IN_FLIGHT:
+            self.attend()
+            return
+        record = self.next()
+        if record is not None:
+            self._given = None
+            self._in_flight.add(record.of, record.offset)
+            handoff.put(record)
+
+    def attend(self) -> None:
+        """Do for a moment all that is due, and read nothing."""
+        self._between_records()
+        self._consumer.attend()
+        if self._handoff is not None:
+            self._handoff.wait(50)
+
+    def _between_records(self) -> None:
+        assert self._stop is not None
+        is_overdue = False
+        if (handoff := self._handoff) is not None:
+            self._settle(handoff)
+            is_overdue = handoff.longest_in_hand_ms() >= self.settings.max_handle_ms
+        self._consumer.alive(is_overdue=is_overdue)
+        if self._is_due():
+            self._flush_until_done(self._stop)
+        if self._orders:
+            self._carry_out()
+        self._show()
+
+    @property
+    def in_work(self) -> int:
+        """Records that were handed out or handled, and are not flushed yet."""
+        return self._held.total() + self._in_flight.count + (self._given is not None)
 
     def process(self, record: EventRecord) -> None:
         """Have the processor take the record of the last `next`, or put it back where it cannot take it now."""
         try:
             self._processor.take(record)
         except ProcessorAway as error:
+            self.read -= 1
+            self._given = None
             self._put_back(record.message, error)
             return
         except BaseException:
@@ -167,13 +249,17 @@ class ReadingLoop:
 
     def taken(self, record: EventRecord) -> None:
         """Count the record as one that the processor has, or has done."""
-        self._count(record.message, is_held=True)
+        self._given = None
+        self._count_now(record.message, is_held=True)
         self._held[record.of] += 1
         self._held_bytes += record.size_bytes
+        if self._seen is not None:
+            self._seen.done(record.message)
 
     def put_back(self, record: EventRecord) -> None:
         """Take care that the record is not committed as done, but read again."""
         self.read -= 1
+        self._given = None
         with suppress(StreamMisused):  # another member has the partition, and reads it
             self._consumer.seek(record.of, record.offset)
 
@@ -182,14 +268,6 @@ class ReadingLoop:
         self._status.write("stopping")
         # The consumer's close gives the partitions back: what is held is flushed then.
         self._lifecycle.stop()
-        log.info(
-            "reader_stopped",
-            group=self.settings.group,
-            read=self.read,
-            done=self.written,
-            quarantined=self.refused,
-            done_before=self.repeated,
-        )
 
     def start(self, stop: StopSignal | None = None) -> None:
         """Join the group. Raises NotOnLive, ZooKeeperUnreachable and a broker's permanent refusal."""
@@ -228,7 +306,7 @@ class ReadingLoop:
             return None
         self._quarantine.previous_ms = message.timestamp_ms
         try:
-            event = self._decoder.decode(message.value)
+            event = self._decoders[message.topic].decode(message.value)
         except Undecodable as fault:
             self.read += 1
             self.refused += 1
@@ -257,13 +335,120 @@ class ReadingLoop:
         self._stop.wait(200)
 
     def _count(self, message: Message, *, is_held: bool) -> None:
+        """Count a record when all before it are counted."""
+        if self._in_flight.count:
+            name = TopicPartition(message.topic, message.partition)
+            self._in_flight.behind(name, message.offset, partial(self._count_now, message, is_held=is_held))
+        else:
+            self._count_now(message, is_held=is_held)
+
+    def _count_now(self, message: Message, *, is_held: bool) -> None:
         if self._counts is not None:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
         self._quarantine.put_range(name, bad)
+        reason = EXPIRED if bad.is_expired else CORRUPT
+        self._in_flight.behind(name, bad.from_offset, partial(self._skip, name, bad.from_offset, bad.to_offset, reason))
+
+    def _skip(self, name: TopicPartition, from_offset: int, to_offset: int, reason: str) -> None:
+        self.skipped_offsets += to_offset - from_offset
         if self._counts is not None:
-            self._counts.skip(name, bad)
+            self._counts.skip(name, from_offset, to_offset, reason)
+
+    # ---- records that are done on an event loop
+
+    def _settle(self, handoff: Handoff) -> None:
+        for record, failed in handoff.take_done():
+            act = partial(self.taken, record) if failed is None else partial(self._refuse, record, failed)
+            self._in_flight.done(record.of, record.offset, act)
+
+    def _refuse(self, record: EventRecord, reason: str) -> None:
+        self.refused += 1
+        self._quarantine.put_record(record.message, Undecodable(HANDLER_FAILED, reason))
+        self._count_now(record.message, is_held=False)
+
+    def _take_back(self, names: Collection[TopicPartition]) -> None:
+        """Have what waits for the event loop read again, later."""
+        taken = [] if self._handoff is None else self._handoff.purge(names)
+        for record in reversed(taken):
+            self.read -= 1
+            self._in_flight.drop_from(record.of, record.offset)
+            with suppress(StreamMisused):
+                self._consumer.seek(record.of, record.offset)
+
+    def _await_hands(self, names: Collection[TopicPartition]) -> None:
+        """Wait until the event loop is done with what it has of these partitions, while they are this member's."""
+        self._take_back(names)
+        if (handoff := self._handoff) is not None:
+            while handoff.has_in_hand(names) and self._consumer.may_act:
+                self._settle(handoff)
+                handoff.wait(50)
+            self._settle(handoff)
+
+    # ---- orders of other threads
+
+    def order(self, act: Callable[[], bool]) -> None:
+        """Have this done between two records; any thread. `act` returns whether it is done, or is to be called again."""
+        if self._handoff is not None:
+            self._handoff.hold()
+        self._orders.append(act)
+
+    def owns(self, name: TopicPartition) -> bool:
+        """Return whether the partition is this member's; any thread."""
+        return name in self._begun_at
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the owned partitions and how far each is handed out; any thread."""
+        return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+    def obey_pauses(self) -> bool:
+        """An order: pause and resume as `is_paused` says."""
+        paused = [name for name in self._begun_at if self._is_paused(name)]
+        self._take_back(paused)
+        self._consumer.resume([name for name in self._begun_at if name not in paused])
+        self._consumer.pause(paused)
+        return True
+
+    def seek(self, name: TopicPartition, target: int) -> bool:
+        """An order: go on at `target`. What is done before is reported and committed first."""
+        if name not in self._begun_at:
+            log.warning(
+                "seek_left_out", topic=name.topic, partition=name.partition, to_offset=target, why="the partition is gone"
+            )
+            return True
+        self._take_back([name])
+        if not self._in_flight.is_idle(name) or not self._consumer.may_act:
+            return False
+        self._flush()
+        at = self._consumer.positions()[name]
+        if target > at:
+            self._skip(name, at, target, PASSED_OVER)
+        elif self._counts is not None:
+            self._counts.go_back(name, target)
+        self._begun_at[name] = min(self._begun_at[name], target)
+        self._consumer.seek(name, target)
+        self._committed[name] = -1  # so that the next flush commits it, be it before or behind what was committed
+        self._flush_at_ms = 0
+        log.info("seek", topic=name.topic, partition=name.partition, from_offset=at, to_offset=target)
+        return True
+
+    def _carry_out(self) -> None:
+        try:
+            while self._orders and self._orders[0]():
+                self._orders.popleft()
+                if self._handoff is not None:
+                    self._handoff.release()
+        except HeadraceError as error:
+            if not error.retriable and not isinstance(error, ClientError):
+                raise
+            self._wait_because(error)
+            assert self._stop is not None
+            self._stop.wait(200)
 
     # ---- partitions
 
@@ -289,6 +474,7 @@ class ReadingLoop:
                 self._consumer.seek(name, read_from)
             if self._counts is not None:
                 self._counts.begin(name, read_from, reported)
+        self._consumer.pause([name for name in starts if self._is_paused(name)])
 
     def _reported(self, name: TopicPartition) -> int | None:
         """Return up to where the audit has this tier's reports of the partition. Raises an error that lasts."""
@@ -296,6 +482,7 @@ class ReadingLoop:
         return None if counts is None else patiently(lambda: counts.reported(name))
 
     def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._await_hands(partitions)
         try:
             self._flush()
         except QuarantineLost:
@@ -306,11 +493,13 @@ class ReadingLoop:
         self._on_lost(partitions)
 
     def _on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self._take_back(partitions)
+        self.given_back += self._in_flight.drop(partitions)
         self._processor.end(partitions)
         if self._counts is not None:
             self._counts.end(partitions)
         for name in partitions:
-            self._held.pop(name, None)
+            self.given_back += self._held.pop(name, 0)
             self._begun_at.pop(name, None)
             self._undecoded.pop(name, None)
             self._committed.pop(name, None)
@@ -340,6 +529,7 @@ class ReadingLoop:
                 if error.has_progressed:
                     attempt = 0
             self._show()
+            self._consumer.alive()
             stop.wait(backoff.wait_ms(attempt))
             attempt += 1
         self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
@@ -348,7 +538,10 @@ class ReadingLoop:
         """Make what is held durable, in the order of the module's docstring. Raises the first failure."""
         if not self._consumer.may_act:
             return
-        positions = {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
+        positions = self.positions()
+        for name in positions:
+            if (first := self._in_flight.first(name)) is not None:
+                positions[name] = first
         for record, reason, code in self._processor.flush(positions):
             self.refused += 1
             self._held[record.of] -= 1
@@ -392,6 +585,14 @@ class ReadingLoop:
         if self.trouble is None:  # once for a series of failures
             log.warning("reader_waits", error=str(error))
         self.trouble = error
+
+    def _on_stalled(self, after_ms: int) -> None:
+        """On the membership's thread, while this one waits for the application."""
+        given = self._given
+        at: dict[str, Any] = {} if given is None else {"topic": given.topic, "partition": given.partition, "offset": given.offset}
+        log.error("handler_stalled", group=self.settings.group, after_ms=after_ms, **at)
+        why = f"the handler has not come back for {after_ms} ms: this member has left its group until it does"
+        self._status.write("stalled", reason=why, group=self.settings.group, consumer_id=self.settings.consumer_id, **at)
 
     def _show(self) -> None:
         now_ms = self._clock.monotonic_ms()

@@ -55,7 +55,7 @@ class Topic:
             registry_url=self.live.registry_url,
             schema_cache=None,
             flush_every_ms=200,
-            session_timeout_ms=2_000,
+            session_timeout_ms=10_000,  # nothing is killed here: a busy machine is not to be taken for a dead one
             **settings,  # type: ignore[arg-type]
         )
 
