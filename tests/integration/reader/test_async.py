@@ -148,10 +148,15 @@ def test_what_always_fails_goes_to_quarantine_and_stop_ends_it(live: LiveSide) -
         if record.event["number"] in (3, 8):
             raise RuntimeError("not this one")
         done.add(record.event["number"])
-        if len(done) == 28:
-            reader.stop()
 
-    asyncio.run(asyncio.wait_for(reader.run_async(handle, concurrency=5, on_error=Quarantine(after=2)), 30))
+    async def main() -> None:
+        task = asyncio.create_task(reader.run_async(handle, concurrency=5, on_error=Quarantine(after=2)))
+        while len(done) < 28 or reader.statistics.quarantined < 2:
+            await asyncio.sleep(0.02)
+        reader.stop()
+        await task
+
+    asyncio.run(asyncio.wait_for(main(), 60))
     assert [code for _, _, code in topic.quarantined()] == ["handler_failed"] * 2
     assert topic.committed() == topic.ends()
     found = reader.statistics
@@ -173,7 +178,6 @@ def test_members_share_the_partitions_and_a_handover_hands_out_nothing_twice(liv
         second = asyncio.create_task(two.run_async(handle, concurrency=3))
         while two.statistics.read == 0:
             await asyncio.sleep(0.05)
-            await asyncio.to_thread(topic.send, range(100 + len(seen) * 0, 100))
             if len(seen) >= 100:
                 await asyncio.to_thread(topic.send, range(1_000, 1_004))
         one.stop()

@@ -19,6 +19,11 @@ W = 600_000
 SCHEMA = {"type": "record", "name": "Click", "fields": [{"name": "number", "type": "int"}]}
 
 
+def make_topic(live: LiveSide, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": live.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+
+
 class Topic:
     """A topic of its own for one test."""
 
@@ -28,8 +33,7 @@ class Topic:
         self.group = f"group-{self.name}"
         self._schema_id = live.registry.register(f"{self.name}-value", SCHEMA)[1]["id"]
         self._producer = confluent_kafka.Producer({"bootstrap.servers": live.bootstrap, "linger.ms": 5})
-        admin = AdminClient({"bootstrap.servers": live.bootstrap})
-        admin.create_topics([NewTopic(self.name, partitions, 1)])[self.name].result(20)
+        make_topic(live, self.name, partitions)
 
     def send(self, numbers: Iterable[int], *, window: int = 0) -> "Topic":
         for number in numbers:
