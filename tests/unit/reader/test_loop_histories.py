@@ -246,6 +246,8 @@ def test_the_audit_counts_what_a_seek_back_hands_out_again_as_redelivered() -> N
     with pytest.MonkeyPatch.context() as patch:
         played = Played(patch, frozenset(), frozenset())
         played.consumer.assign()
-        for step in [("read", 9), ("flush",), ("seek", 2)]:
+        for step in [("read", 9), ("flush",)]:
             played.step(*step)
-        assert played.end().redelivered == 6
+        read = played.loop.read
+        played.step("seek", 2)
+        assert played.end().redelivered == read - 2
