@@ -31,7 +31,6 @@ from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from ..schema_registry.client import RegistryClient
-from ..wire.schema_id import unframe
 from .coordination import coordination_of
 from .counts import ReadCounts
 from .decoding.event_decoder import EventDecoder, Undecodable
@@ -48,6 +47,7 @@ log = get_logger(__name__)
 
 SEND_TIMEOUT_MS = 5_000
 STATUS_EVERY_MS = 1_000
+LOOK_EVERY_MS = 20
 MOST_IN_FLIGHT = 10_000
 """Of records that are done out of order; with more, reading waits for the first of them."""
 LONGEST_UNREPORTED_MS = 60_000
@@ -127,9 +127,9 @@ class ReadingLoop:
         self._undecoded: dict[TopicPartition, HeadraceError] = {}
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
-        self._held_bytes = 0
-        self._flush_at_ms = 0
-        self._status_at_ms = 0
+        self._held_count = self._held_bytes = 0
+        self._flush_at_ms = self._look_at_ms = 0
+        self._status_at_ms = self._look_at_ms = 0
         self._stop: StopSignal | None = None
         self.read = 0
         """Records that were read, again or for the first time."""
@@ -216,7 +216,11 @@ class ReadingLoop:
             self._handoff.wait(50)
 
     def _between_records(self) -> None:
+        """Do what is due. Hot: once per record. What goes by the clock alone is looked at every 20 ms."""
         assert self._stop is not None
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._look_at_ms and not self._orders and self._handoff is None and not self._is_full():
+            return
         is_overdue = False
         if (handoff := self._handoff) is not None:
             self._settle(handoff)
@@ -227,6 +231,7 @@ class ReadingLoop:
         if self._orders:
             self._carry_out()
         self._show()
+        self._look_at_ms = min(self._flush_at_ms, self._status_at_ms, now_ms + LOOK_EVERY_MS)
 
     @property
     def in_work(self) -> int:
@@ -252,6 +257,7 @@ class ReadingLoop:
         self._given = None
         self._count_now(record.message, is_held=True)
         self._held[record.of] += 1
+        self._held_count += 1
         self._held_bytes += record.size_bytes
         if self._seen is not None:
             self._seen.done(record.message)
@@ -306,7 +312,7 @@ class ReadingLoop:
             return None
         self._quarantine.previous_ms = message.timestamp_ms
         try:
-            event = self._decoders[message.topic].decode(message.value)
+            schema_id, event = self._decoders[message.topic].decode_framed(message.value)
         except Undecodable as fault:
             self.read += 1
             self.refused += 1
@@ -322,7 +328,7 @@ class ReadingLoop:
             return None
         self.read += 1
         self._undecoded.pop(name, None)
-        return EventRecord(message, unframe(message.value or b"")[0], event)
+        return EventRecord(message, schema_id, event)
 
     def _put_back(self, message: Message, error: HeadraceError) -> None:
         """Have the record delivered again, a little later."""
@@ -433,7 +439,7 @@ class ReadingLoop:
         self._begun_at[name] = min(self._begun_at[name], target)
         self._consumer.seek(name, target)
         self._committed[name] = -1  # so that the next flush commits it, be it before or behind what was committed
-        self._flush_at_ms = 0
+        self._flush_at_ms = self._look_at_ms = 0
         log.info("seek", topic=name.topic, partition=name.partition, from_offset=at, to_offset=target)
         return True
 
@@ -499,7 +505,9 @@ class ReadingLoop:
         if self._counts is not None:
             self._counts.end(partitions)
         for name in partitions:
-            self.given_back += self._held.pop(name, 0)
+            given_back = self._held.pop(name, 0)
+            self.given_back += given_back
+            self._held_count -= given_back
             self._begun_at.pop(name, None)
             self._undecoded.pop(name, None)
             self._committed.pop(name, None)
@@ -507,12 +515,13 @@ class ReadingLoop:
     # ---- flush
 
     def _is_due(self) -> bool:
+        return self._is_full() or self._clock.monotonic_ms() >= self._flush_at_ms
+
+    def _is_full(self) -> bool:
         if self._counts is not None and self._counts.is_full:
             return True
-        held = self._held.total()
-        if self._processor.is_full or held >= self.settings.most_records or self._held_bytes >= self.settings.most_bytes:
-            return True
-        return self._clock.monotonic_ms() >= self._flush_at_ms
+        settings = self.settings
+        return self._processor.is_full or self._held_count >= settings.most_records or self._held_bytes >= settings.most_bytes
 
     def _flush_until_done(self, stop: StopSignal) -> None:
         backoff, attempt = Backoff(longest_ms=10_000), 0
@@ -550,7 +559,7 @@ class ReadingLoop:
                 self._counts.refuse(record.message)
         self.written += self._held.total()
         self._held.clear()
-        self._held_bytes = 0
+        self._held_count = self._held_bytes = 0
         self._quarantine.flush(SEND_TIMEOUT_MS)
         self._report(positions)
         moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}

@@ -98,7 +98,7 @@ class Played:
                 for _ in range(words[0]):
                     self.read()
             case "flush":
-                loop._flush_at_ms = 0
+                loop._flush_at_ms = loop._look_at_ms = 0
                 self.read()
                 loop._flush_at_ms = 1 << 60
             case "assign":
