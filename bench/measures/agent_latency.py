@@ -1,7 +1,7 @@
 """How long an event takes from a journal to a consumer, at 1,000 a second: application, agent and broker on this machine.
 
-An event carries the moment before `log`; librdkafka reads it. The disk's flushes are part of it: the agent commits its plan before
-it sends. One small flush alone is measured beside it.
+An event carries the moment before `log`; librdkafka reads it. The flushes of the disk are part of it: the agent commits its plan
+before it sends. One small flush alone is measured beside it.
 """
 
 import os
