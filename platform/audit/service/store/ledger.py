@@ -107,6 +107,12 @@ class Ledger(LogBooks):
                     self._books.all_is_news(topic)
             self._collected |= next_offsets
 
+    def lost_until(self, live_ends: Mapping[TopicPartition, int], since: Mapping[TopicPartition, int]) -> None:
+        """Note that reports may be lost, too, of programs that began to write to live between the ends `since` and `live_ends`."""
+        with self._changing():
+            for topic in note_unheard(self._database, live_ends, since):
+                self._books.all_is_news(topic)
+
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
         return all(self._collected.get(partition, offset) == offset for partition, offset in offsets.items())
 
