@@ -226,7 +226,19 @@ def _who_began_midway(world: World) -> None:
     for window in world.windows:
         verdict = world.judge(window, later_ms=LATER_MS)
         row = None if verdict is None else verdict.sinks.get(late.name)
-        if row is None or verdict is None or not row.kind.is_final or truth_of(world, window).is_hidden:
+        if row is None or verdict is None or truth_of(world, window).is_hidden:
+            continue
+        if not row.kind.is_final:
+            behind = {
+                (partition, one.offset)
+                for partition, log in late.logs.items()
+                for one in (*world.live[partition].held, *log.held)
+                if one.window == window and one.offset >= late.begins[partition]
+            }
+            if verdict.kind.is_final and all(late.logs[partition].has_told(offset) for partition, offset in behind):
+                _fail(
+                    world, window, "at the end", f"all is told of a sink, and its row is {row}", verdict, truth_of(world, window)
+                )
             continue
         missing = doubled = 0
         for partition, log in late.logs.items():

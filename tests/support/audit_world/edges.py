@@ -42,7 +42,10 @@ class Edges:
         self.other_logs = {partition: Log() for partition in world.partitions}
         if "crossing" in self.faults:
             self.runs.append(Run(world, "host/orders", world.now_ms - 3_000, 770, topic=OTHER_TOPIC))
-        self.quarantine = QuarantineTopic(world, self.random) if "quarantine" in self.faults else None
+        self.quarantine = None
+        if "quarantine" in self.faults:
+            world.faults.add("quarantine")
+            self.quarantine = QuarantineTopic(world, self.random)
         self.late = Tier(world, LATE_SINK, world.live, has_batches=False)
         self.second_heard: list[int] = []
         """What of the audit topic a second audit, with a store of its own, has read."""
@@ -225,6 +228,10 @@ class Edges:
                     log.held.remove(self.random.choice(sound))
                     log.held.append(self.random.choice(back))
                     self._told_again(partition)
+
+    def is_lost_at(self, tier: Tier) -> bool:
+        """Return whether the sink that began midway loses the record at hand."""
+        return tier is self.late and self.random.random() < 0.1
 
     # -- who begins midway -----------------------------------------------------------------------------------------------
 

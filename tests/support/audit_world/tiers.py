@@ -60,7 +60,7 @@ class Tier:
                 log.altered.add(batch[0].offset)
             batch = [one._replace(content=content, crc=crc) if one in changed else one for one in batch]
         for one in batch:
-            if world.happens("loss", 0.1):
+            if world.happens("loss", 0.1) or world.edges.is_lost_at(self):
                 continue
             if world.happens("quarantine", 0.1) and self.name == "warehouse":
                 log.aside.append(sound[one.offset])  # as it was read

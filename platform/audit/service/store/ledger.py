@@ -108,7 +108,7 @@ class Ledger(LogBooks):
             self._collected |= next_offsets
 
     def lost_until(self, live_ends: Mapping[TopicPartition, int], since: Mapping[TopicPartition, int]) -> None:
-        """Note that reports may be lost, too, of programs that began to write to live between the ends `since` and `live_ends`."""
+        """Note that reports may be lost, too, of programs that began to write to live between `since` and `live_ends`."""
         with self._changing():
             for topic in note_unheard(self._database, live_ends, since):
                 self._books.all_is_news(topic)
@@ -225,7 +225,7 @@ class Ledger(LogBooks):
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self._database, topic),
                 quarantine_gone_ms=gone_ms(self._database, topic),
-                quarantines_seen_ms=self._quarantines_seen_ms,
+                quarantines_seen_ms=self._quarantines_seen(topic),
             )
             return self.origins.of_topic(facts)
 

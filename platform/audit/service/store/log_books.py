@@ -166,6 +166,16 @@ class LogBooks(OpenBooks):
             self._generation += 1
         log.info("recount", tier=tier, topic=name.topic, partition=name.partition)
 
+    def await_quarantines(self) -> None:
+        """Learn that quarantine topics are read back, and that nobody has looked yet which there are."""
+        with self._lock:
+            self._quarantines_seen_ms = 0
+
+    def _quarantines_seen(self, topic: str) -> int | None:
+        """Return as of when it is known that the topic has no quarantine on live; 0: it has one. None: nobody looks."""
+        seen_ms = self._quarantines_seen_ms
+        return 0 if seen_ms is not None and self._quarantines.is_known(topic) else seen_ms
+
     def quarantine_begins(self, starts: Mapping[TopicPartition, int]) -> None:
         """Note where each partition of quarantine topics begins now, by the topic that it is the quarantine of."""
         if starts:
