@@ -107,6 +107,12 @@ class Ledger(LogBooks):
                     self._books.all_is_news(topic)
             self._collected |= next_offsets
 
+    def lost_until(self, live_ends: Mapping[TopicPartition, int], since: Mapping[TopicPartition, int]) -> None:
+        """Note that reports may be lost, too, of programs that began to write to live between `since` and `live_ends`."""
+        with self._changing():
+            for topic in note_unheard(self._database, live_ends, since):
+                self._books.all_is_news(topic)
+
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
         return all(self._collected.get(partition, offset) == offset for partition, offset in offsets.items())
 
@@ -219,6 +225,7 @@ class Ledger(LogBooks):
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self._database, topic),
                 quarantine_gone_ms=gone_ms(self._database, topic),
+                quarantines_seen_ms=self._quarantines_seen(topic),
             )
             return self.origins.of_topic(facts)
 
