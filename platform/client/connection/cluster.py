@@ -146,6 +146,14 @@ class Cluster:
             asked = list(self._topics) if topics is None else list(topics)
         self._ask(asked, may_create=may_create)
 
+    def learn(self, topics: Iterable[str]) -> None:
+        """Request, at once, the metadata of those topics of which it is missing or too old. Raises `BrokerUnreachable`."""
+        oldest_ms = self._clock.monotonic_ms() - METADATA_MAX_AGE_MS
+        with self._lock:
+            missing = [topic for topic in topics if topic not in self._topics or self._topics[topic][1] <= oldest_ms]
+        if missing:
+            self._ask(missing, may_create=False)
+
     def forget(self, topic: str) -> None:
         """Drop the topic's metadata, because a broker has contradicted it."""
         with self._lock:
