@@ -171,6 +171,11 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
     return _skipping(copy, ends.source_start) if copy.fetch_offset < ends.source_start else copy
 
 
+def ends_read(copy: PartitionCopy, ends: Ends) -> PartitionCopy:
+    """Return the copy with the positions of both ends, where copying must not go on."""
+    return replace(copy, copied_to=ends.destination_end, source_end=ends.source_end)
+
+
 def out_of_range(copy: PartitionCopy, log_start_offset: int, now_ms: int) -> PartitionCopy:
     """Return the copy after the source reported that it does not hold the fetch offset."""
     if log_start_offset > copy.fetch_offset:
