@@ -6,6 +6,7 @@ Decides nothing. All but `snapshot` belongs to the forwarder's thread.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..client.fetch.fetched import TopicPartition
+from ..client.fetch.wanted import Wanted
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
@@ -21,15 +22,17 @@ class Copies:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._states: dict[TopicPartition, PartitionCopy] = {}
-        self.wanted: dict[TopicPartition, int] = {}
-        """Where each partition that may be fetched goes on. Those that were served longest ago come first: where all have
-        something, not all fit into one fetch.
-        """
+        self.wanted = Wanted()
+        """Where each partition that may be fetched goes on."""
+        self._ahead: list[TopicPartition] = []
+        """Those that are wanted from further on than their copy has come (`due_to_fetch`)."""
         self._to_resume: dict[TopicPartition, None] = {}
         """Resuming, or stopped with an error."""
         self._to_skip: dict[TopicPartition, None] = {}
         self._delayed: dict[TopicPartition, None] = {}
         """Copying, but not before a moment that is still to come."""
+        self.mending: dict[TopicPartition, None] = {}
+        """Copying again after a failure; the next fetch says whether that is over."""
         self.changes = 0
         """How often a state has changed."""
         self.progress: dict[TopicPartition, int] = {}
@@ -61,7 +64,8 @@ class Copies:
     def remove(self, name: TopicPartition) -> None:
         del self._states[name]
         self.changes += 1
-        for index in (self.wanted, self._to_resume, self._to_skip, self._delayed, self.progress):
+        self.wanted.drop(name)
+        for index in (self._to_resume, self._to_skip, self._delayed, self.mending, self.progress):
             index.pop(name, None)
 
     def move(self, name: TopicPartition, after: PartitionCopy) -> None:
@@ -90,13 +94,6 @@ class Copies:
         """Move a partition to an error state."""
         self.move(name, partition_copy.in_error(self._states[name], phase, why, self._clock.monotonic_ms()))
 
-    def served(self, names: Iterable[TopicPartition]) -> None:
-        """Put these partitions behind the others in `wanted`."""
-        for name in names:
-            offset = self.wanted.pop(name, None)
-            if offset is not None:
-                self.wanted[name] = offset
-
     def due_to_resume(self, most: int) -> list[TopicPartition]:
         """Return at most so many partitions of which both logs' ends are to be read now."""
         now_ms = self._clock.monotonic_ms()
@@ -111,13 +108,24 @@ class Copies:
     def due_to_skip(self) -> Sequence[TopicPartition]:
         return list(self._to_skip)
 
-    def due_to_fetch(self) -> Mapping[TopicPartition, int]:
-        """Return `wanted`, with those whose delay is over. Copy it before a state changes."""
+    def due_to_fetch(self, follows: Mapping[TopicPartition, int]) -> Wanted:
+        """Return what is to be fetched now: where each copy goes on, and of those in `follows` what comes behind a fetch that is
+        not placed yet.
+        """
+        ahead, self._ahead = self._ahead, []
+        for name in ahead:
+            # What was fetched may not have been placed.
+            if name in self._states and name in self.wanted.offsets:
+                self.wanted.move(name, self._states[name].fetch_offset)
         if self._delayed:
             now_ms = self._clock.monotonic_ms()
             for name in [name for name in self._delayed if self._states[name].not_before_ms <= now_ms]:
                 del self._delayed[name]
-                self.wanted[name] = self._states[name].fetch_offset
+                self.wanted.move(name, self._states[name].fetch_offset)
+        for name, offset in follows.items():
+            if name in self.wanted.offsets:
+                self.wanted.move(name, offset)
+                self._ahead.append(name)
         return self.wanted
 
     def take_progress(self) -> Mapping[TopicPartition, int]:
@@ -139,17 +147,21 @@ class Copies:
     def _put(self, name: TopicPartition, after: PartitionCopy) -> None:
         self._states[name] = after
         self.changes += 1
+        if after.phase is Phase.COPYING and after.trouble is not None:
+            self.mending[name] = None
+        else:
+            self.mending.pop(name, None)
         if after.phase is Phase.COPYING:
             self._to_resume.pop(name, None)
             self._to_skip.pop(name, None)
             if after.not_before_ms and after.not_before_ms > self._clock.monotonic_ms():
                 self._delayed[name] = None
-                self.wanted.pop(name, None)
-            elif self.wanted.get(name) != after.fetch_offset:
+                self.wanted.drop(name)
+            else:
                 self._delayed.pop(name, None)
-                self.wanted[name] = after.fetch_offset
+                self.wanted.move(name, after.fetch_offset)
             return
-        self.wanted.pop(name, None)
+        self.wanted.drop(name)
         self._delayed.pop(name, None)
         if after.phase is Phase.SKIPPING:
             self._to_resume.pop(name, None)

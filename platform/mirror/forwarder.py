@@ -83,7 +83,7 @@ class Forwarder:
         """Return the partitions that are fetched now; none if the last turn lasts too long. From any thread."""
         if self._clock.monotonic_ms() - self._turned_at_ms > LONG_TURN_MS:
             return ()
-        return self._fetching.wanted
+        return self._fetching.names
 
     def turn(self) -> bool:
         """Do what is due now. Return whether anything was asked for, so that the next turn should follow at once.
@@ -258,13 +258,12 @@ class Forwarder:
 
     def _ask(self, follows: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
         """Ask for every partition that is due: from where `follows` says, else from where its copy goes on."""
-        due = dict(self._states.due_to_fetch())
-        due.update({name: offset for name, offset in follows.items() if name in due})
+        wanted = self._states.due_to_fetch(follows)
         self._resumed.clear()
         try:
-            self._fetching.ask(due, max_wait_ms)
+            self._fetching.ask(wanted, max_wait_ms)
         except HeadraceError as error:
-            self._states.trouble(list(due), error)
+            self._states.trouble(list(wanted.offsets), error)
 
     def _receive(self) -> list[FetchedPartition]:
         try:
@@ -276,30 +275,25 @@ class Forwarder:
                 self._states.move(name, partition_copy.out_of_range(before, error.log_start_offset, now_ms))
             return []
         except HeadraceError as error:
-            self._states.trouble(
-                [name for name, offset in self._fetching.wanted.items() if self._is_awaited(name, offset)], error
-            )
+            self._states.trouble([name for name in self._states.wanted.offsets if name not in self._resumed], error)
             return []
         # What was on its way when a pause was ordered is fetched again later.
         orders = self.governor.orders
         found = []
+        silent = {name for name in self._states.mending if name in self._fetching.names and name not in self._resumed}
         for one in fetched:
             name = TopicPartition(one.topic, one.partition)
+            silent.discard(name)
             if not self._is_awaited(name, one.requested_offset):
                 continue
             if one.error is not None:
                 self._states.trouble([name], one.error)
-            elif not one.batches and self._is_known(name, one):
-                continue
             elif orders.pause_of(one.topic) is None:
                 found.append(one)
-        self._states.served(TopicPartition(one.topic, one.partition) for one in found if one.batches)
+        for name in silent:
+            # Nothing was said of it: it has come to the end of the source.
+            self._states.move(name, partition_copy.caught_up(self._states[name]))
         return found
-
-    def _is_known(self, name: TopicPartition, one: FetchedPartition) -> bool:
-        """Return whether an answer without batches says nothing that the state does not: at rest nearly all do."""
-        copy = self._states[name]
-        return copy.source_end == one.high_watermark == copy.sent_to == copy.copied_to and copy.trouble is None
 
     def _is_awaited(self, name: TopicPartition, requested_offset: int) -> bool:
         """Return whether the partition still goes on there. It does not if an append has failed since the fetch was asked for."""

@@ -140,6 +140,8 @@ class Maintenance:
         except (LogError, OSError) as error:
             log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
             return
+        if deleted:
+            partition.start_moved()
         for segment in deleted:
             log.info(
                 "segment_expired",

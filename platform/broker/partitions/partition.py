@@ -24,7 +24,7 @@ class Waiter(Protocol):
     """Something that waits for more records (a parked fetch)."""
 
     def shown(self, bytes_more: int) -> None:
-        """So many more bytes may be read now."""
+        """So many more bytes may be read now; 0: the log's start has moved."""
         ...
 
     def gone(self) -> None:
@@ -156,6 +156,11 @@ class Partition:
 
     def wait_no_more(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
+
+    def start_moved(self) -> None:
+        """The log begins at a later offset now: notify waiters."""
+        for waiter in tuple(self._waiters):
+            waiter.shown(0)
 
     def leave(self) -> None:
         """Mark the partition as no longer kept here; notify everything that waits."""

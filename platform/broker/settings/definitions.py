@@ -73,7 +73,14 @@ NUMBERS: Mapping[str, Number] = {
         "parked_partitions_max",
         500_000,
         0,
-        doc="Maximum number of partitions in all waiting fetches together, 0.4 KB each. Further fetches do not wait.",
+        doc="Maximum number of partitions in all waiting fetches together, 0.4 KB each. Further fetches do not wait. The same"
+        " number is the maximum of all fetch sessions together.",
+    ),
+    "max.incremental.fetch.session.cache.slots": _number(
+        "fetch_session_slots",
+        1_000,
+        0,
+        doc="Maximum number of fetch sessions. A client without one names all its partitions in each fetch. 0: none.",
     ),
     "fetch.max.bytes": _number("fetch_max_bytes", 55 * _MIB, 1_024, doc="Upper limit for the max_bytes of a Fetch request."),
     "fetch.max.wait.ms": _number("fetch_max_wait_ms", 300_000, 0, doc="Upper limit for the max_wait_ms of a Fetch request."),

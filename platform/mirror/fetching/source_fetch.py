@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ...client.connection.cluster import Cluster
 from ...client.fetch.fetched import FetchedPartition, TopicPartition
 from ...client.fetch.fetcher import Fetcher, PendingFetch
+from ...client.fetch.wanted import Wanted
 from ...runtime.clock import Clock
 from ..control.governor import Governor
 from . import fetch_size
@@ -34,9 +35,9 @@ class SourceFetch:
         self, source: Cluster, governor: Governor, clock: Clock, limits: Limits | None = None, *, is_read_committed: bool = False
     ) -> None:
         limits = limits or Limits()
-        self.fetcher = Fetcher(source, is_read_committed=is_read_committed)
-        self.wanted: Mapping[TopicPartition, int] = {}
-        """Of the last fetch: partition → offset."""
+        self.fetcher = Fetcher(source, is_read_committed=is_read_committed, leaves_out_idle=True)
+        self.names: Mapping[TopicPartition, int] = {}
+        """The partitions of the last fetch, for any thread that asks whether one is among them."""
         self._size = FetchSize(limits.least_partition_bytes, limits.most_partition_bytes, limits.fetch_bytes)
         self._governor = governor
         self._clock = clock
@@ -47,16 +48,18 @@ class SourceFetch:
         """Return whether a fetch is on its way; `receive` returns what it brings."""
         return self._pending is not None
 
-    def ask(self, due: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
-        """Ask for those of the partitions that the governor admits, in their order. Raises ClientError."""
+    def ask(self, due: Wanted, max_wait_ms: int) -> None:
+        """Ask for those of the partitions that the governor admits. Costs as much as has changed, unless something is paused or
+        throttled. Raises ClientError.
+        """
         self._pending = None
-        wanted = self.wanted = self._governor.admitted(due, self._clock.monotonic_ms())
+        wanted = self.names = self._governor.admitted(due.offsets, self._clock.monotonic_ms())
         if not wanted:
             return
         self.fetcher.max_bytes = self._governor.fetch_bytes(wanted, self._size.bytes_of_all)
         self.fetcher.partition_max_bytes = min(self.fetcher.max_bytes, self._size.bytes)
         self.fetcher.max_wait_ms = max_wait_ms
-        self._pending = self.fetcher.begin(self.wanted)
+        self._pending = self.fetcher.begin(due if wanted is due.offsets else wanted)
 
     def receive(self) -> list[FetchedPartition]:
         """Wait for what was asked for, and return it. Raises as `Fetcher.fetch`."""

@@ -8,7 +8,7 @@ from headrace.audit.model.messages import Skipped, Stretch
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
 from headrace.client.connection.cluster import Cluster
-from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
+from headrace.client.fetch.fetched import TopicPartition
 from headrace.mirror.control.governor import Governor
 from headrace.mirror.copies import Copies
 from headrace.mirror.counting import Counting
@@ -83,43 +83,6 @@ def test_more_batches_than_may_wait_are_reported_before_reading_goes_on() -> Non
     assert positions.noted["mirror", "clicks", 0] == offset
     told = [stretch for report in topic.ranges for window in report.windows.values() for stretch in window.held]
     assert told == [Stretch(header.base_offset, 1, header.crc) for header, _ in batches]
-
-
-def test_where_not_all_partitions_fit_into_a_fetch_each_is_served_in_turn() -> None:
-    """Fault: brokers serve a fetch in its order, and the order was always the same: the last of many full partitions waited until
-    the first ones had nothing left.
-    """
-    reporter = RangeReporter(tier="mirror", instance="m", sender=AuditTopic(), positions=ReportedPositions())
-    forwarder = forwarder_of(reporter)
-    names = [TopicPartition("clicks", number) for number in range(3)]
-    for name in names:
-        begin(forwarder, name, PartitionCopy(phase=Phase.COPYING))
-    first: list[TopicPartition] = []
-
-    class ServesTheFirst:
-        """A fetch in which only the first partition fits."""
-
-        def begin(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-            first.append(next(iter(wanted)))
-            return wanted
-
-        def finish(self, wanted: dict[TopicPartition, int]) -> list[FetchedPartition]:
-            return [
-                FetchedPartition(
-                    topic=name.topic,
-                    partition=name.partition,
-                    requested_offset=offset,
-                    high_watermark=1_000_000,
-                    log_start_offset=0,
-                    batches=[batch_at(0, 1)] if name == first[-1] else [],
-                )
-                for name, offset in wanted.items()
-            ]
-
-    forwarder._fetching.fetcher = ServesTheFirst()  # type: ignore[assignment]
-    for _ in range(6):
-        forwarder._fetch()
-    assert first[:6] == 2 * names
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from headrace.audit.publisher import RangeReporter
 from headrace.audit.publisher.range_reporter import UnreportedBacklog
 from headrace.client.errors import BrokerUnreachable
 from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
+from headrace.client.fetch.wanted import Wanted
 from headrace.mirror.destination import Append, Appended
 from headrace.mirror.forwarder import FETCH_WAIT_MS, Forwarder
 from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase, TailComparison
@@ -31,10 +32,10 @@ class OneBatchAtATime:
         self.max_wait_ms = -1
         self.waits: list[int] = []
 
-    def begin(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        self.happened.append(f"asked {wanted[NAME]}")
+    def begin(self, wanted: Wanted) -> dict[TopicPartition, int]:
+        self.happened.append(f"asked {wanted.offsets[NAME]}")
         self.waits.append(self.max_wait_ms)
-        return dict(wanted)
+        return dict(wanted.offsets)
 
     def finish(self, wanted: dict[TopicPartition, int]) -> list[FetchedPartition]:
         offset = wanted[NAME]
