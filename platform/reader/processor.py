@@ -19,6 +19,16 @@ class ProcessorAway(HeadraceError):
         super().__init__(message)
 
 
+class PartitionsTaken(ProcessorAway):
+    """Other members have taken these partitions over: what this member held of them was not stored, and is forgotten. The other
+    partitions are held still.
+    """
+
+    def __init__(self, partitions: Collection[TopicPartition], message: str) -> None:
+        self.partitions = tuple(partitions)
+        super().__init__(message)
+
+
 class RefusedRecord(NamedTuple):
     """A record that will never be taken: it goes to quarantine."""
 
@@ -32,8 +42,8 @@ class Processor(Protocol):
     """One member's. Everything is called by one thread."""
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Take over partitions, to be read from these offsets on; return those at which reading is to go on later than that,
-        because what stands before is done.
+        """Take over partitions, to be read from these offsets on; return those at which reading is to go on instead, because what
+        stands before is done, and nothing behind it.
         """
 
     def take(self, record: EventRecord) -> None:

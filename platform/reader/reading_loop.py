@@ -8,9 +8,10 @@ While the processor takes nothing, nothing more is read, so what is held stays b
 import os
 import socket
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..audit.publisher.range_reporter import PositionBook
@@ -18,7 +19,7 @@ from ..client.connection.cluster import Cluster
 from ..client.consumer.message_stream import Callbacks
 from ..client.consumer.stream_message import Message
 from ..client.consumer.zk_errors import StreamMisused
-from ..client.errors import ClientError, UnknownTopic
+from ..client.errors import LOGIN_REFUSALS, ClientError, UnknownTopic
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
 from ..errors import HeadraceError
@@ -34,7 +35,7 @@ from .counts import ReadCounts
 from .decoding.event_decoder import EventDecoder, Undecodable
 from .loop_settings import LoopSettings
 from .patience import patiently
-from .processor import Processor, ProcessorAway
+from .processor import PartitionsTaken, Processor, ProcessorAway
 from .quarantine import QuarantineLost, UnusableRecords
 from .record import EventRecord
 
@@ -59,11 +60,20 @@ class NotOnLive(HeadraceError):
 class ReadingLoop:
     """`run` until stopped. It owns the processor."""
 
-    def __init__(self, settings: LoopSettings, processor: Processor, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: LoopSettings,
+        processor: Processor,
+        *,
+        clock: Clock | None = None,
+        facts: "Callable[[ReadingLoop], Mapping[str, Any]] | None" = None,
+    ) -> None:
+        """`facts`: what the status file has beside state, group and member; None: what is done, held and committed."""
         self.settings = settings
         self._processor = processor
         self._clock = clock or SystemClock()
-        self._status = StatusFile(settings.status_file, self._clock)
+        self._facts = facts or _facts_of
+        self.status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._cluster, cluster=settings.cluster, clock=self._clock)
         schemas = RegistryClient(settings.registry, cache_folder=settings.cache_folder)
@@ -95,7 +105,8 @@ class ReadingLoop:
         self._unreported_since_ms: int | None = None
         self._begun_at: dict[TopicPartition, int] = {}
         """Owned partitions → records before this offset are done already."""
-        self._committed: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        """Owned partitions → the group's offset."""
         self._undecoded: dict[TopicPartition, HeadraceError] = {}
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
@@ -113,6 +124,7 @@ class ReadingLoop:
         """Records that the processor had done before this member read them."""
         self.trouble: HeadraceError | None = None
         """Why nothing is done now."""
+        self._trouble_since_ms: int | None = None
 
     def _audit_cluster(self) -> Cluster | None:
         address = self.settings.audit_bootstrap
@@ -179,7 +191,7 @@ class ReadingLoop:
 
     def close(self) -> None:
         """Flush once more, leave the group and end."""
-        self._status.write("stopping")
+        self.status.write("stopping")
         # The consumer's close gives the partitions back: what is held is flushed then.
         self._lifecycle.stop()
         log.info(
@@ -194,7 +206,7 @@ class ReadingLoop:
     def start(self, stop: StopSignal | None = None) -> None:
         """Join the group. Raises NotOnLive, ZooKeeperUnreachable and a broker's permanent refusal."""
         self._stop = stop or StopSignal()
-        self._status.write("starting")
+        self.status.write("starting")
         self._lifecycle.started("cluster", self._cluster.close)
         if self._audit is not None and self._audit is not self._cluster:
             self._lifecycle.started("the audit's cluster", self._audit.close)
@@ -231,8 +243,11 @@ class ReadingLoop:
             event = self._decoder.decode(message.value)
         except Undecodable as fault:
             self.read += 1
-            self.refused += 1
-            self._quarantine.put_record(message, fault)
+            if self._has_told(name, message.offset):
+                self.repeated += 1
+            else:
+                self.refused += 1
+                self._quarantine.put_record(message, fault)
             self._undecoded.pop(name, None)
             self._count(message, is_held=False)
             return None
@@ -240,37 +255,41 @@ class ReadingLoop:
             if not error.retriable:
                 self._consumer.seek(name, message.offset)
                 raise
-            self._put_back(message, error)
+            self._put_back(message, error, "registry_silent")
             return None
         self.read += 1
         self._undecoded.pop(name, None)
         return EventRecord(message, unframe(message.value or b"")[0], event)
 
-    def _put_back(self, message: Message, error: HeadraceError) -> None:
+    def _put_back(self, message: Message, error: HeadraceError, event: str = "partition_waits") -> None:
         """Have the record delivered again, a little later."""
         assert self._stop is not None
         name = TopicPartition(message.topic, message.partition)
         if name not in self._undecoded:
-            log.warning("partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
+            log.warning(event, topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
         self._undecoded[name] = error
         self._consumer.seek(name, message.offset)
         self._stop.wait(200)
+
+    def _has_told(self, name: TopicPartition, offset: int) -> bool:
+        return self._counts is not None and self._counts.has_told(name, offset)
 
     def _count(self, message: Message, *, is_held: bool) -> None:
         if self._counts is not None:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
-        self._quarantine.put_range(name, bad)
+        if not self._has_told(name, bad.to_offset - 1):
+            self._quarantine.put_range(name, bad)
         if self._counts is not None:
             self._counts.skip(name, bad)
 
     # ---- partitions
 
     def _on_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
-        later = self._processor.begin(starts)
+        done_before = self._processor.begin(starts)
         for name, start in starts.items():
-            begin = later.get(name, start)
+            begin = done_before.get(name, start)
             if begin > start and begin > self._consumer.log_range(name)[1]:
                 log.error(
                     "reader_ahead_of_log",
@@ -281,11 +300,11 @@ class ReadingLoop:
                 )
                 begin = start
             self._begun_at[name] = begin
-            self._committed[name] = start
+            self.committed[name] = start
             # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
             reported = self._reported(name)
-            read_from = max(start, min(begin, reported or 0))
-            if read_from > start:
+            read_from = begin if begin < start else max(start, min(begin, reported or 0))
+            if read_from != start:
                 self._consumer.seek(name, read_from)
             if self._counts is not None:
                 self._counts.begin(name, read_from, reported)
@@ -313,7 +332,7 @@ class ReadingLoop:
             self._held.pop(name, None)
             self._begun_at.pop(name, None)
             self._undecoded.pop(name, None)
-            self._committed.pop(name, None)
+            self.committed.pop(name, None)
 
     # ---- flush
 
@@ -348,8 +367,14 @@ class ReadingLoop:
         """Make what is held durable, in the order of the module's docstring. Raises the first failure."""
         if not self._consumer.may_act:
             return
-        positions = {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
-        for record, reason, code in self._processor.flush(positions):
+        positions = self.positions()
+        try:
+            refused = self._processor.flush(positions)
+        except PartitionsTaken as error:
+            log.error("partitions_let_go", partitions=sorted(map(str, error.partitions)), reason=str(error))
+            self._on_lost(error.partitions)
+            raise
+        for record, reason, code in refused:
             self.refused += 1
             self._held[record.of] -= 1
             self._quarantine.put_record(record.message, Undecodable(code, reason))
@@ -360,13 +385,17 @@ class ReadingLoop:
         self._held_bytes = 0
         self._quarantine.flush(SEND_TIMEOUT_MS)
         self._report(positions)
-        moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}
+        moved = {name: at for name, at in positions.items() if at > self.committed.get(name, -1)}
         if moved:
             self._consumer.commit(moved)
-            self._committed |= moved
+            self.committed |= moved
         if self.trouble is not None:
             log.info("going_on")
             self.trouble = None
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the owned partitions and how far each is read."""
+        return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
 
     def _report(self, positions: Mapping[TopicPartition, int]) -> None:
         if self._counts is None or self._audit is None:
@@ -398,17 +427,43 @@ class ReadingLoop:
         if now_ms < self._status_at_ms:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
-        trouble = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
-        self._status.write(
+        trouble = self._shown_trouble(now_ms)
+        self.status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),
             group=self.settings.group,
             consumer_id=self.settings.consumer_id,
-            written=self.written,
-            refused=self.refused,
-            held=self._held.total(),
-            partitions={f"{name.topic}-{name.partition}": at for name, at in sorted(self._committed.items())},
+            **self._facts(self),
         )
+
+    def _shown_trouble(self, now_ms: int) -> HeadraceError | None:
+        """Return what it waits for, once that lasts."""
+        found = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        if found is None:
+            self._trouble_since_ms = None
+            return None
+        self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
+        lasts = now_ms - self._trouble_since_ms >= self.settings.stalled_after_ms
+        return found if lasts or isinstance(found, LOGIN_REFUSALS) else None
+
+    @property
+    def held(self) -> int:
+        """Records that the processor took and was not flushed with."""
+        return self._held.total()
+
+    @property
+    def unreported(self) -> int:
+        """Runs of records that wait to be reported to the audit."""
+        return 0 if self._counts is None else self._counts.stretch_count
+
+
+def _facts_of(loop: ReadingLoop) -> dict[str, Any]:
+    return {
+        "written": loop.written,
+        "refused": loop.refused,
+        "held": loop.held,
+        "partitions": {f"{name.topic}-{name.partition}": at for name, at in sorted(loop.committed.items())},
+    }
 
 
 def _has(cluster: Cluster, topic: str) -> bool:

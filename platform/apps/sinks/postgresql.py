@@ -29,7 +29,7 @@ STATEMENT_TIMEOUT_MS = 60_000
 
 
 class PostgresqlTable:
-    """A `Sink`."""
+    """A `Processor`."""
 
     def __init__(self, dsn: str, table: str, schema: Callable[[int], str], *, connect_timeout_s: int = 10) -> None:
         """`table`: `name` or `schema.name`. `schema` returns an Avro schema's text by its id. Raises SinkRefused."""
