@@ -43,6 +43,7 @@ log = get_logger(__name__)
 
 SEND_TIMEOUT_MS = 5_000
 STATUS_EVERY_MS = 1_000
+BEGIN_BACKOFF = Backoff(first_ms=100, longest_ms=5_000)
 LONGEST_UNREPORTED_MS = 60_000
 """For so long a member that does not wait for the audit commits nothing that it could not report."""
 
@@ -71,9 +72,9 @@ class ReadingLoop:
         """`facts`: what the status file has beside state, group and member; None: what is done, held and committed."""
         self.settings = settings
         self._processor = processor
-        self._clock = clock or SystemClock()
         self._facts = facts or _facts_of
-        self.status = StatusFile(settings.status_file, self._clock)
+        self._clock = clock or SystemClock()
+        self._status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._cluster, cluster=settings.cluster, clock=self._clock)
         schemas = RegistryClient(settings.registry, cache_folder=settings.cache_folder)
@@ -105,8 +106,14 @@ class ReadingLoop:
         self._unreported_since_ms: int | None = None
         self._begun_at: dict[TopicPartition, int] = {}
         """Owned partitions → records before this offset are done already."""
-        self.committed: dict[TopicPartition, int] = {}
-        """Owned partitions → the group's offset."""
+        self._committed: dict[TopicPartition, int] = {}
+        self._to_begin: dict[TopicPartition, int] = {}
+        """Assigned partitions that the processor could not take over yet → the group's offset."""
+        self._begin_trouble: ProcessorAway | None = None
+        self._begin_attempts = 0
+        self._begin_at_ms = 0
+        self._is_refusal_open = False
+        """Whether the processor refused records of which quarantine has acknowledged nothing yet."""
         self._undecoded: dict[TopicPartition, HeadraceError] = {}
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
@@ -152,17 +159,25 @@ class ReadingLoop:
         assert self._stop is not None
         if self._is_due():
             self._flush_until_done(self._stop)
+        if self._to_begin and self._clock.monotonic_ms() >= self._begin_at_ms and self._consumer.may_act:
+            self._begin()
         self._show()
-        message = self._consumer.poll(100)
+        message = self._consumer.poll(self.settings.poll_ms)
         if message is None:
+            return None
+        if self._to_begin and TopicPartition(message.topic, message.partition) in self._to_begin:
+            self._put_back(message, self._begin_trouble or ProcessorAway("its positions are not loaded yet"))
             return None
         record = self._decoded(message)
         if record is None:
             return None
-        if message.offset < self._begun_at.get(record.of, 0):
+        begun_at = self._begun_at.get(record.of, 0)
+        if message.offset < begun_at:
             self.repeated += 1
             self._count(message, is_held=True)
             return None
+        if begun_at:
+            self._begun_at[record.of] = 0  # a log that begins anew holds other records below it
         return record
 
     def process(self, record: EventRecord) -> None:
@@ -191,7 +206,7 @@ class ReadingLoop:
 
     def close(self) -> None:
         """Flush once more, leave the group and end."""
-        self.status.write("stopping")
+        self._status.write("stopping")
         # The consumer's close gives the partitions back: what is held is flushed then.
         self._lifecycle.stop()
         log.info(
@@ -206,7 +221,7 @@ class ReadingLoop:
     def start(self, stop: StopSignal | None = None) -> None:
         """Join the group. Raises NotOnLive, ZooKeeperUnreachable and a broker's permanent refusal."""
         self._stop = stop or StopSignal()
-        self.status.write("starting")
+        self._status.write("starting")
         self._lifecycle.started("cluster", self._cluster.close)
         if self._audit is not None and self._audit is not self._cluster:
             self._lifecycle.started("the audit's cluster", self._audit.close)
@@ -287,27 +302,43 @@ class ReadingLoop:
     # ---- partitions
 
     def _on_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
-        done_before = self._processor.begin(starts)
+        self._to_begin |= starts
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have the processor take over the partitions that wait for it. Where it cannot, they wait on."""
+        try:
+            done_before = self._processor.begin(self._to_begin)
+        except ProcessorAway as error:
+            if self._begin_trouble is None:
+                log.warning("partitions_wait", partitions=len(self._to_begin), error=str(error))
+            self._begin_trouble = error
+            self._begin_at_ms = self._clock.monotonic_ms() + BEGIN_BACKOFF.wait_ms(self._begin_attempts)
+            self._begin_attempts += 1
+            return
+        starts, self._to_begin = self._to_begin, {}
+        self._begin_trouble, self._begin_attempts = None, 0
         for name, start in starts.items():
-            begin = done_before.get(name, start)
-            if begin > start and begin > self._consumer.log_range(name)[1]:
-                log.error(
-                    "reader_ahead_of_log",
-                    topic=name.topic,
-                    partition=name.partition,
-                    at=begin,
-                    then="begins at the group's offset",
-                )
-                begin = start
-            self._begun_at[name] = begin
-            self.committed[name] = start
-            # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
-            reported = self._reported(name)
-            read_from = begin if begin < start else max(start, min(begin, reported or 0))
-            if read_from != start:
-                self._consumer.seek(name, read_from)
-            if self._counts is not None:
-                self._counts.begin(name, read_from, reported)
+            with suppress(StreamMisused):  # lost meanwhile: `_on_lost` comes next
+                self._begin_partition(name, start, done_before.get(name))
+
+    def _begin_partition(self, name: TopicPartition, start: int, done_before: int | None) -> None:
+        """`start`: the group's offset. `done_before`: the processor's, which is right where they differ."""
+        begin = start if done_before is None else done_before
+        if done_before is not None and begin > patiently(lambda: self._consumer.log_range(name))[1]:
+            log.error(
+                "reader_ahead_of_log", topic=name.topic, partition=name.partition, at=begin, then="begins at the group's offset"
+            )
+            begin = start
+        # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
+        reported = self._reported(name)
+        read_from = begin if begin < start else max(start, min(begin, reported or 0))
+        if read_from != self._consumer.position(name):
+            self._consumer.seek(name, read_from)
+        self._begun_at[name] = begin if read_from < begin else 0
+        self._committed[name] = start
+        if self._counts is not None:
+            self._counts.begin(name, read_from, reported)
 
     def _reported(self, name: TopicPartition) -> int | None:
         """Return up to where the audit has this tier's reports of the partition. Raises an error that lasts."""
@@ -331,8 +362,19 @@ class ReadingLoop:
         for name in partitions:
             self._held.pop(name, None)
             self._begun_at.pop(name, None)
+            self._to_begin.pop(name, None)
             self._undecoded.pop(name, None)
-            self.committed.pop(name, None)
+            self._committed.pop(name, None)
+
+    def _let_go(self, error: PartitionsTaken) -> None:
+        """Do nothing more of partitions that other members took over. If the group still counts them as this member's, they are
+        begun anew.
+        """
+        starts = {name: self._committed[name] for name in error.partitions if name in self._committed}
+        log.error("partitions_let_go", partitions=sorted(map(str, error.partitions)), reason=str(error))
+        self._on_lost(error.partitions)
+        self._to_begin |= starts
+        self._begin_at_ms = self._clock.monotonic_ms() + BEGIN_BACKOFF.wait_ms(0)
 
     # ---- flush
 
@@ -368,30 +410,40 @@ class ReadingLoop:
         if not self._consumer.may_act:
             return
         positions = self.positions()
-        try:
-            refused = self._processor.flush(positions)
-        except PartitionsTaken as error:
-            log.error("partitions_let_go", partitions=sorted(map(str, error.partitions)), reason=str(error))
-            self._on_lost(error.partitions)
-            raise
+        while True:
+            try:
+                if not self._process_held(positions):
+                    break
+            except PartitionsTaken as error:
+                self._let_go(error)
+                positions = {name: at for name, at in positions.items() if name in self._begun_at}
+        self.written += self._held.total()
+        self._held.clear()
+        self._held_bytes = 0
+        self._quarantine.flush(SEND_TIMEOUT_MS)
+        self._report(positions)
+        moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}
+        if moved:
+            self._consumer.commit(moved)
+            self._committed |= moved
+        if self.trouble is not None:
+            log.info("going_on")
+            self.trouble = None
+
+    def _process_held(self, positions: Mapping[TopicPartition, int]) -> bool:
+        """Return whether the processor refused records, which quarantine has now."""
+        if self._is_refusal_open:
+            self._quarantine.flush(SEND_TIMEOUT_MS)
+            self._is_refusal_open = False
+        refused = self._processor.flush(positions)
         for record, reason, code in refused:
             self.refused += 1
             self._held[record.of] -= 1
             self._quarantine.put_record(record.message, Undecodable(code, reason))
             if self._counts is not None:
                 self._counts.refuse(record.message)
-        self.written += self._held.total()
-        self._held.clear()
-        self._held_bytes = 0
-        self._quarantine.flush(SEND_TIMEOUT_MS)
-        self._report(positions)
-        moved = {name: at for name, at in positions.items() if at > self.committed.get(name, -1)}
-        if moved:
-            self._consumer.commit(moved)
-            self.committed |= moved
-        if self.trouble is not None:
-            log.info("going_on")
-            self.trouble = None
+        self._is_refusal_open = bool(refused)
+        return self._is_refusal_open
 
     def positions(self) -> dict[TopicPartition, int]:
         """Return the owned partitions and how far each is read."""
@@ -428,7 +480,7 @@ class ReadingLoop:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
         trouble = self._shown_trouble(now_ms)
-        self.status.write(
+        self._status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),
             group=self.settings.group,
@@ -438,13 +490,22 @@ class ReadingLoop:
 
     def _shown_trouble(self, now_ms: int) -> HeadraceError | None:
         """Return what it waits for, once that lasts."""
-        found = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        found = self.trouble or self._begin_trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
         if found is None:
             self._trouble_since_ms = None
             return None
         self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
         lasts = now_ms - self._trouble_since_ms >= self.settings.stalled_after_ms
         return found if lasts or isinstance(found, LOGIN_REFUSALS) else None
+
+    @property
+    def status(self) -> StatusFile:
+        return self._status
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """The owned partitions, and the group's offset in each."""
+        return self._committed
 
     @property
     def held(self) -> int:
