@@ -42,6 +42,8 @@ class LoopSettings:
     never reported: their row stays UNKNOWN.
     """
     queue_bytes: int = 16 << 20
+    poll_ms: int = 100
+    """Without records it looks this often whether the processor is to be flushed."""
 
     @property
     def is_behind_mirror(self) -> bool:
