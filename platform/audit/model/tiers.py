@@ -16,7 +16,9 @@ WAREHOUSE = "warehouse"
 MAIN = "main"
 """The branch of the table that readers get: no tier of the chain, but a row beside the verdict, told by the publish."""
 CHAIN = (PRODUCER, LIVE, MIRROR, OFFLINE, WAREHOUSE)
-READ_BACK = (LIVE, OFFLINE)
+QUARANTINE = "quarantine"
+"""The topic's quarantine on the live cluster: no tier of the chain. Addresses of quarantined records are looked up in it."""
+READ_BACK = (LIVE, OFFLINE, QUARANTINE)
 """Counted by the audit itself, from the logs; every other tier reports."""
 CONSUMER = "consumer:"
 SINK = "sink:"

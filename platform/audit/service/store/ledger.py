@@ -239,6 +239,7 @@ class Ledger(LogBooks):
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self._database, topic),
                 quarantine_gone_ms=gone_ms(self._database, topic),
+                quarantines_seen_ms=self._quarantines_seen_ms,
             )
             return self.origins.of_topic(facts)
 

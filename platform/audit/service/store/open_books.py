@@ -115,6 +115,7 @@ class OpenBooks:
         self._caught_up: dict[LogKey, int] = {}
         self._topic_ids: dict[str, dict[str, str]] = {}
         self._ids_asked_ms: int | None = None
+        self._quarantines_seen_ms: int | None = None
         self._latest_reports: deque[tuple[int, ProducerReport]] = deque(maxlen=LATEST_REPORTS)
         self._generation = 0
         self._is_changing = False
@@ -168,7 +169,9 @@ class OpenBooks:
         for run in load_runs(self._database):
             self._books.restore_run(run)
         self._positions = {}
-        rows = self._database.rows("SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline')")
+        rows = self._database.rows(
+            "SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline', 'quarantine')"
+        )
         for topic, tier, partition, position in rows:
             self._positions.setdefault(tier, {})[TopicPartition(topic, partition)] = position
         self._topics = {topic for run in self._books.runs.values() for topic in run.topics}
