@@ -196,7 +196,7 @@ def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_begin
 
     layout = platform.layout
     words = ["sink", "files", "--topic", topic.name, "--group", group, "--folder", str(tmp_path / "out"), "--roll-ms", "200"]
-    words += ["--bootstrap", layout.live_bootstrap, "--registry", layout.registry_url, "--session-timeout-ms", "1500"]
+    words += ["--bootstrap", layout.live_bootstrap, "--registry", layout.registry_url]
     begin_at(offsets[8])
     first = sink()
     try:
