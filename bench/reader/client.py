@@ -93,7 +93,7 @@ def confluent(words: dict[str, Any]) -> float:
     while not is_over:
         for message in consumer.consume(1_000, timeout=1.0):
             if message.error() is None:
-                meter.take(deserialize(message.value(), SerializationContext(message.topic(), MessageField.VALUE)))
+                meter.take(deserialize(message.value(), SerializationContext(words["topic"], MessageField.VALUE)))
     consumer.close()
     return meter.cpu_s
 

@@ -11,8 +11,8 @@ from ..runtime.lifecycle import StopSignal
 from .errors import HandlerFailed
 from .handling import PAUSE, OnError, Stop, reason_of
 from .handoff import Handoff
-from .reading_loop import ReadingLoop
 from .record import EventRecord
+from .steered_loop import SteeredLoop
 
 AsyncHandler = Callable[[EventRecord], Awaitable[object]]
 
@@ -20,7 +20,7 @@ AsyncHandler = Callable[[EventRecord], Awaitable[object]]
 class AsyncReading:
     """One member and its thread. Everything public belongs to the event loop."""
 
-    def __init__(self, loop: ReadingLoop, handoff: Handoff, stop: StopSignal) -> None:
+    def __init__(self, loop: SteeredLoop, handoff: Handoff, stop: StopSignal) -> None:
         self.loop, self.handoff, self._stop = loop, handoff, stop
         self._record: EventRecord | None = None
         """What an iteration has in hand."""

@@ -14,31 +14,39 @@ import socket
 import threading
 import uuid
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from ..audit.model.tiers import CONSUMER, GROUP_NAME
-from ..client.deduplication import Deduplicator
+from ..client.connection.cluster import Cluster
 from ..client.fetch.fetched import TopicPartition
 from ..runtime.lifecycle import StopSignal
 from ..schema_registry.client.cache_folder import DEFAULT, Folder
 from .async_reading import AsyncHandler, AsyncReading
+from .batches import BatchedRecords, OwnPositions, Store
 from .errors import ReaderMisused
 from .handling import HandledRecords, Handler, OnError, Stop
 from .handoff import Handoff
 from .iterating import HoldsNothing, InHand
 from .loop_settings import LoopSettings
+from .positions.protocol import Positions
 from .processor import Processor
-from .reading_loop import ReadingLoop
 from .record import EventRecord
 from .statistics import ReaderStatistics, log_end, statistics_of
+from .steered_loop import SteeredLoop
 from .steering import Lag, Steering
+
+if TYPE_CHECKING:
+    from ..client.deduplication import Deduplicator
 
 E = TypeVar("E")
 
 MOST_THREADS = 64
 MOST_CONCURRENT = 1_000
+MOST_RECORDS = 100_000
+"""In one batch."""
 _JOIN_EVERY_S = 0.2
 
 
@@ -61,7 +69,7 @@ class EventReader(Generic[E]):
         begin_at: str = "earliest",
         session_timeout_ms: int = 10_000,
         max_handle_ms: int = 300_000,
-        deduplicate: Deduplicator | None = None,
+        deduplicate: "Deduplicator | None" = None,
         flush_every_ms: int = 1_000,
         queue_bytes: int = 16 << 20,
         schema_cache: Folder = DEFAULT,
@@ -134,6 +142,49 @@ class EventReader(Generic[E]):
         """
         self._work([HandledRecords(handle, on_error, self._stop) for _ in range(self._checked(threads))])
 
+    # ---- a store
+
+    def run_batches(
+        self,
+        store: Store,
+        *,
+        positions: Positions | None = None,
+        max_records: int = 1_000,
+        max_wait_ms: int = 200,
+        on_error: OnError = Stop(),  # noqa: B008
+        threads: int = 1,
+    ) -> None:
+        """Call `store(batch)` with lists of records, as `run` calls a handler: at least once for each record.
+
+        With `positions` (`SqlitePositions`, `PostgresPositions`) call `store(batch, cursor)` in a transaction of that database,
+        move the partitions' positions in it and commit it: what `store` writes through the cursor is there exactly once. A member
+        whose partition another one has taken over cannot commit. The positions count, not the group's offsets.
+
+        A batch is stored when it has `max_records` records or `queue_bytes` bytes, or `max_wait_ms` after its first one. If
+        `store` raises: Stop ends the reader with BatchFailed, and Quarantine calls it again, at last record by record, so that
+        only those that fail by themselves go to quarantine. A database that is away is waited for. Raises as `run`, and
+        TransactionEnded (`store` must not commit) and LogBeganAnew.
+        """
+        if not 1 <= max_records <= MOST_RECORDS:
+            raise ReaderMisused(f"max_records={max_records}: 1 to {MOST_RECORDS}, all of which are held in memory")
+        if max_wait_ms < 1:
+            raise ReaderMisused(f"max_wait_ms={max_wait_ms}: at least 1; a batch of one record is max_records=1")
+        if self._deduplicate is not None:
+            raise ReaderMisused("deduplicate= is for run and for iterating; positions= stores a batch exactly once")
+        self._steering.may_seek = positions is None
+        one = self._settings
+        self._settings = replace(one, most_bytes=one.queue_bytes, poll_ms=min(one.poll_ms, max_wait_ms))
+
+        def own() -> OwnPositions | None:
+            return None if positions is None else OwnPositions(positions, one.group, Cluster(one.bootstrap))
+
+        self._work(
+            [
+                BatchedRecords(store, on_error, self._stop, max_records=max_records, max_wait_ms=max_wait_ms, positions=own())
+                for _ in range(self._checked(threads))
+            ]
+        )
+
     def _checked(self, threads: int) -> int:
         if not 1 <= threads <= MOST_THREADS:
             raise ReaderMisused(f"threads={threads}: 1 to {MOST_THREADS} in one process; start another one for more")
@@ -145,7 +196,7 @@ class EventReader(Generic[E]):
         loops = self._steering.loops = [self._loop(processor, number) for number, processor in enumerate(processors)]
         errors: list[BaseException] = []
 
-        def run(loop: ReadingLoop) -> None:
+        def run(loop: SteeredLoop) -> None:
             try:
                 loop.run(self._stop)
             except BaseException as error:
@@ -256,7 +307,7 @@ class EventReader(Generic[E]):
         """Go on at `offset`, when what is in work is done, reported and committed. The new position is committed, too.
 
         Forward: the audit is told that what lies between was passed over. Backward: those records are handled again, unless
-        `deduplicate` knows them. Raises ReaderMisused if no member of this process has the partition.
+        `deduplicate` knows them. Raises ReaderMisused if no member of this process has the partition, and with `positions=`.
         """
         self._steering.seek(TopicPartition(topic, partition), offset)
 
@@ -283,9 +334,9 @@ class EventReader(Generic[E]):
         """What this process has read so far, over all of its members."""
         return statistics_of(self._steering.loops)
 
-    def _loop(self, processor: Processor, number: int, handoff: Handoff | None = None) -> ReadingLoop:
+    def _loop(self, processor: Processor, number: int, handoff: Handoff | None = None) -> SteeredLoop:
         settings = self._settings if number == 0 else self._settings.of_thread(number)
-        return ReadingLoop(settings, processor, seen=self._deduplicate, is_paused=self._steering.is_paused, handoff=handoff)
+        return SteeredLoop(settings, processor, seen=self._deduplicate, is_paused=self._steering.is_paused, handoff=handoff)
 
     def _log_end(self) -> None:
         log_end(self._steering.loops, self._settings.group)

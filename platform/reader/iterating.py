@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from ..client.fetch.fetched import TopicPartition
 from ..runtime.lifecycle import StopSignal
 from .processor import Processor, RefusedRecord
-from .reading_loop import ReadingLoop
 from .record import EventRecord
+from .steered_loop import SteeredLoop
 
 
 class HoldsNothing:
@@ -33,7 +33,7 @@ class HoldsNothing:
 class InHand:
     """An iterator of one member's records. Belongs to one thread."""
 
-    def __init__(self, make: Callable[[Processor], ReadingLoop], stop: StopSignal) -> None:
+    def __init__(self, make: Callable[[Processor], SteeredLoop], stop: StopSignal) -> None:
         self.loop = make(HoldsNothing())
         self._stop = stop
         self._record: EventRecord | None = None

@@ -7,21 +7,20 @@ While the processor takes nothing, nothing more is read, so what is held stays b
 
 import os
 import socket
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..audit.model.messages import CORRUPT, EXPIRED, PASSED_OVER
+from ..audit.model.messages import CORRUPT, EXPIRED
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..audit.publisher.range_reporter import PositionBook
 from ..client.connection.cluster import Cluster
 from ..client.consumer.message_stream import Callbacks
 from ..client.consumer.stream_message import Message
 from ..client.consumer.zk_errors import StreamMisused
-from ..client.deduplication import Deduplicator
-from ..client.errors import ClientError, UnknownTopic
+from ..client.errors import LOGIN_REFUSALS, ClientError
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
 from ..errors import HeadraceError
@@ -34,14 +33,16 @@ from ..schema_registry.client import RegistryClient
 from .coordination import coordination_of
 from .counts import ReadCounts
 from .decoding.event_decoder import EventDecoder, Undecodable
-from .handling import FAILED as HANDLER_FAILED
-from .handoff import Handoff
 from .in_flight import InFlight
 from .loop_settings import LoopSettings
+from .names_on_live import see_names
 from .patience import patiently
-from .processor import Processor, ProcessorAway
+from .processor import PartitionsTaken, Processor, ProcessorAway
 from .quarantine import QuarantineLost, UnusableRecords
 from .record import EventRecord
+
+if TYPE_CHECKING:
+    from ..client.deduplication import Deduplicator
 
 log = get_logger(__name__)
 
@@ -50,18 +51,9 @@ STATUS_EVERY_MS = 1_000
 LOOK_EVERY_MS = 20
 MOST_IN_FLIGHT = 10_000
 """Of records that are done out of order; with more, reading waits for the first of them."""
+BEGIN_BACKOFF = Backoff(first_ms=100, longest_ms=5_000)
 LONGEST_UNREPORTED_MS = 60_000
 """For so long a member that does not wait for the audit commits nothing that it could not report."""
-
-
-class NotOnLive(HeadraceError):
-    """A topic of the offline cluster has no original of its name."""
-
-    def __init__(self, topic: str, live: str) -> None:
-        super().__init__(
-            f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. "
-            "The audit has nothing to compare the reader with: run it with --no-audit (in code: audit=False)"
-        )
 
 
 class ReadingLoop:
@@ -73,19 +65,19 @@ class ReadingLoop:
         processor: Processor,
         *,
         clock: Clock | None = None,
-        seen: Deduplicator | None = None,
-        is_paused: Callable[[TopicPartition], bool] = lambda _name: False,
-        handoff: Handoff | None = None,
+        facts: "Callable[[ReadingLoop], Mapping[str, Any]] | None" = None,
+        seen: "Deduplicator | None" = None,
     ) -> None:
-        """`seen`: records that it knows are left out; for a processor that is done with a record when it has taken it. `handoff`:
-        records are not processed here but done elsewhere, and `read_ahead` is called instead of `next`.
+        """`facts`: what the status file has beside state, group and member; None: what is done, held and committed. `seen`:
+        records that it knows are left out; the processor is to be done with a record when it has taken it.
         """
         self.settings = settings
-        self._seen, self._is_paused, self._handoff = seen, is_paused, handoff
+        self._seen = seen
         self._in_flight = InFlight()
-        self._orders: deque[Callable[[], bool]] = deque()
-        """What other threads want to be done between two records. An order that returns False comes again."""
+        self._is_overdue = False
+        """A record is done elsewhere, and takes too long."""
         self._processor = processor
+        self._facts = facts or _facts_of
         self._clock = clock or SystemClock()
         self._status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
@@ -124,6 +116,13 @@ class ReadingLoop:
         self._begun_at: dict[TopicPartition, int] = {}
         """Owned partitions → records before this offset are done already."""
         self._committed: dict[TopicPartition, int] = {}
+        self._to_begin: dict[TopicPartition, int] = {}
+        """Assigned partitions that the processor could not take over yet → the group's offset."""
+        self._begin_trouble: ProcessorAway | None = None
+        self._begin_attempts = 0
+        self._begin_at_ms = 0
+        self._is_refusal_open = False
+        """Whether the processor refused records of which quarantine has acknowledged nothing yet."""
         self._undecoded: dict[TopicPartition, HeadraceError] = {}
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
@@ -147,6 +146,7 @@ class ReadingLoop:
         """What `next` returned last, until it is taken or put back."""
         self.trouble: HeadraceError | None = None
         """Why nothing is done now."""
+        self._trouble_since_ms: int | None = None
 
     def _audit_cluster(self) -> Cluster | None:
         address = self.settings.audit_bootstrap
@@ -173,12 +173,15 @@ class ReadingLoop:
         """Return the next record that is to be processed, or None after at most about 100 ms. Flushes in between."""
         assert self._stop is not None
         self._between_records()
-        if self._orders:
+        if self._is_ordered:
             self._consumer.attend()
             self._stop.wait(20)
             return None
-        message = self._consumer.poll(100)
+        message = self._consumer.poll(self.settings.poll_ms)
         if message is None:
+            return None
+        if self._to_begin and TopicPartition(message.topic, message.partition) in self._to_begin:
+            self._put_back(message, self._begin_trouble or ProcessorAway("its positions are not loaded yet"))
             return None
         if self._seen is not None and not self._seen.is_new(message):
             self.read += 1
@@ -188,48 +191,28 @@ class ReadingLoop:
         record = self._decoded(message)
         if record is None:
             return None
-        if message.offset < self._begun_at.get(record.of, 0):
+        begun_at = self._begun_at.get(record.of, 0)
+        if message.offset < begun_at:
             self.repeated += 1
             self._count(message, is_held=True)
             return None
+        if begun_at:
+            self._begun_at[record.of] = 0  # a log that begins anew holds other records below it
         self._given = record
         return record
-
-    def read_ahead(self) -> None:
-        """Hand one more record to the event loop, or wait a moment for room. Flushes in between."""
-        handoff = self._handoff
-        assert handoff is not None
-        if not handoff.has_room or self._in_flight.count >= MOST_IN_FLIGHT:
-            self.attend()
-            return
-        record = self.next()
-        if record is not None:
-            self._given = None
-            self._in_flight.add(record.of, record.offset)
-            handoff.put(record)
-
-    def attend(self) -> None:
-        """Do for a moment all that is due, and read nothing."""
-        self._between_records()
-        self._consumer.attend()
-        if self._handoff is not None:
-            self._handoff.wait(50)
 
     def _between_records(self) -> None:
         """Do what is due. Hot: once per record. What goes by the clock alone is looked at every 20 ms."""
         assert self._stop is not None
         now_ms = self._clock.monotonic_ms()
-        if now_ms < self._look_at_ms and not self._orders and self._handoff is None and not self._is_full():
+        if now_ms < self._look_at_ms and not self._is_ordered and not self._is_full():
             return
-        is_overdue = False
-        if (handoff := self._handoff) is not None:
-            self._settle(handoff)
-            is_overdue = handoff.longest_in_hand_ms() >= self.settings.max_handle_ms
-        self._consumer.alive(is_overdue=is_overdue)
+        self._consumer.alive(is_overdue=self._is_overdue)
         if self._is_due():
             self._flush_until_done(self._stop)
-        if self._orders:
-            self._carry_out()
+        if self._to_begin and self._clock.monotonic_ms() >= self._begin_at_ms and self._consumer.may_act:
+            self._begin()
+        self._settle()
         self._show()
         self._look_at_ms = min(self._flush_at_ms, self._status_at_ms, now_ms + LOOK_EVERY_MS)
 
@@ -288,19 +271,12 @@ class ReadingLoop:
             self._lifecycle.started("positions", self._coordination.close_positions)
             self._counts = self._counts_of(reports, self._coordination.start_positions())
         self._lifecycle.started("processor", self._processor.close)
-        self._see_names()
+        if self._audit is not None and self.settings.is_behind_mirror:
+            see_names(self._audit, self._cluster, self.settings)
         self._consumer.start()
         self._lifecycle.started("consumer", self._consumer.close)
         log.info("reader_ready", topics=self.settings.topics, group=self.settings.group)
         self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
-
-    def _see_names(self) -> None:
-        """Raise NotOnLive for a topic that the offline cluster has and the live one has not."""
-        if self._audit is None or not self.settings.is_behind_mirror:
-            return
-        for topic in self.settings.topics:
-            if not patiently(partial(_has, self._audit, topic)) and patiently(partial(_has, self._cluster, topic)):
-                raise NotOnLive(topic, self.settings.audit_bootstrap or "")
 
     # ---- records
 
@@ -315,8 +291,11 @@ class ReadingLoop:
             schema_id, event = self._decoders[message.topic].decode_framed(message.value)
         except Undecodable as fault:
             self.read += 1
-            self.refused += 1
-            self._quarantine.put_record(message, fault)
+            if self._has_told(name, message.offset):
+                self.repeated += 1
+            else:
+                self.refused += 1
+                self._quarantine.put_record(message, fault)
             self._undecoded.pop(name, None)
             self._count(message, is_held=False)
             return None
@@ -324,21 +303,24 @@ class ReadingLoop:
             if not error.retriable:
                 self._consumer.seek(name, message.offset)
                 raise
-            self._put_back(message, error)
+            self._put_back(message, error, "registry_silent")
             return None
         self.read += 1
         self._undecoded.pop(name, None)
         return EventRecord(message, schema_id, event)
 
-    def _put_back(self, message: Message, error: HeadraceError) -> None:
+    def _put_back(self, message: Message, error: HeadraceError, event: str = "partition_waits") -> None:
         """Have the record delivered again, a little later."""
         assert self._stop is not None
         name = TopicPartition(message.topic, message.partition)
         if name not in self._undecoded:
-            log.warning("partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
+            log.warning(event, topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
         self._undecoded[name] = error
         self._consumer.seek(name, message.offset)
         self._stop.wait(200)
+
+    def _has_told(self, name: TopicPartition, offset: int) -> bool:
+        return self._counts is not None and self._counts.has_told(name, offset)
 
     def _count(self, message: Message, *, is_held: bool) -> None:
         """Count a record when all before it are counted."""
@@ -353,7 +335,8 @@ class ReadingLoop:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
-        self._quarantine.put_range(name, bad)
+        if not self._has_told(name, bad.to_offset - 1):
+            self._quarantine.put_range(name, bad)
         reason = EXPIRED if bad.is_expired else CORRUPT
         self._in_flight.behind(name, bad.from_offset, partial(self._skip, name, bad.from_offset, bad.to_offset, reason))
 
@@ -362,125 +345,61 @@ class ReadingLoop:
         if self._counts is not None:
             self._counts.skip(name, from_offset, to_offset, reason)
 
-    # ---- records that are done on an event loop
+    _is_ordered = False
+    """An order of another thread waits: nothing is read before it is done."""
 
-    def _settle(self, handoff: Handoff) -> None:
-        for record, failed in handoff.take_done():
-            act = partial(self.taken, record) if failed is None else partial(self._refuse, record, failed)
-            self._in_flight.done(record.of, record.offset, act)
-
-    def _refuse(self, record: EventRecord, reason: str) -> None:
-        self.refused += 1
-        self._quarantine.put_record(record.message, Undecodable(HANDLER_FAILED, reason))
-        self._count_now(record.message, is_held=False)
+    def _settle(self) -> None:
+        """Hear what is done elsewhere, and do what other threads want to be done between two records."""
 
     def _take_back(self, names: Collection[TopicPartition]) -> None:
-        """Have what waits for the event loop read again, later."""
-        taken = [] if self._handoff is None else self._handoff.purge(names)
-        for record in reversed(taken):
-            self.read -= 1
-            self._in_flight.drop_from(record.of, record.offset)
-            with suppress(StreamMisused):
-                self._consumer.seek(record.of, record.offset)
+        """Have what waits elsewhere read again, later."""
 
     def _await_hands(self, names: Collection[TopicPartition]) -> None:
-        """Wait until the event loop is done with what it has of these partitions, while they are this member's."""
-        self._take_back(names)
-        if (handoff := self._handoff) is not None:
-            while handoff.has_in_hand(names) and self._consumer.may_act:
-                self._settle(handoff)
-                handoff.wait(50)
-            self._settle(handoff)
+        """Wait until what is done elsewhere is done, of these partitions."""
 
-    # ---- orders of other threads
-
-    def order(self, act: Callable[[], bool]) -> None:
-        """Have this done between two records; any thread. `act` returns whether it is done, or is to be called again."""
-        if self._handoff is not None:
-            self._handoff.hold()
-        self._orders.append(act)
-
-    def owns(self, name: TopicPartition) -> bool:
-        """Return whether the partition is this member's; any thread."""
-        return name in self._begun_at
-
-    def positions(self) -> dict[TopicPartition, int]:
-        """Return the owned partitions and how far each is handed out; any thread."""
-        return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
-
-    @property
-    def cluster(self) -> Cluster:
-        return self._cluster
-
-    def obey_pauses(self) -> bool:
-        """An order: pause and resume as `is_paused` says."""
-        paused = [name for name in self._begun_at if self._is_paused(name)]
-        self._take_back(paused)
-        self._consumer.resume([name for name in self._begun_at if name not in paused])
-        self._consumer.pause(paused)
-        return True
-
-    def seek(self, name: TopicPartition, target: int) -> bool:
-        """An order: go on at `target`. What is done before is reported and committed first."""
-        if name not in self._begun_at:
-            log.warning(
-                "seek_left_out", topic=name.topic, partition=name.partition, to_offset=target, why="the partition is gone"
-            )
-            return True
-        self._take_back([name])
-        if not self._in_flight.is_idle(name) or not self._consumer.may_act:
-            return False
-        self._flush()
-        at = self._consumer.positions()[name]
-        if target > at:
-            self._skip(name, at, target, PASSED_OVER)
-        elif self._counts is not None:
-            self._counts.go_back(name, target)
-        self._begun_at[name] = min(self._begun_at[name], target)
-        self._consumer.seek(name, target)
-        self._committed[name] = -1  # so that the next flush commits it, be it before or behind what was committed
-        self._flush_at_ms = self._look_at_ms = 0
-        log.info("seek", topic=name.topic, partition=name.partition, from_offset=at, to_offset=target)
-        return True
-
-    def _carry_out(self) -> None:
-        try:
-            while self._orders and self._orders[0]():
-                self._orders.popleft()
-                if self._handoff is not None:
-                    self._handoff.release()
-        except HeadraceError as error:
-            if not error.retriable and not isinstance(error, ClientError):
-                raise
-            self._wait_because(error)
-            assert self._stop is not None
-            self._stop.wait(200)
+    def _on_stalled(self, after_ms: int) -> None:
+        """On the membership's thread, while this one waits for the application."""
 
     # ---- partitions
 
     def _on_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
-        later = self._processor.begin(starts)
+        self._to_begin |= starts
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have the processor take over the partitions that wait for it. Where it cannot, they wait on."""
+        try:
+            done_before = self._processor.begin(self._to_begin)
+        except ProcessorAway as error:
+            if self._begin_trouble is None:
+                log.warning("partitions_wait", partitions=len(self._to_begin), error=str(error))
+            self._begin_trouble = error
+            self._begin_at_ms = self._clock.monotonic_ms() + BEGIN_BACKOFF.wait_ms(self._begin_attempts)
+            self._begin_attempts += 1
+            return
+        starts, self._to_begin = self._to_begin, {}
+        self._begin_trouble, self._begin_attempts = None, 0
         for name, start in starts.items():
-            begin = later.get(name, start)
-            if begin > start and begin > self._consumer.log_range(name)[1]:
-                log.error(
-                    "reader_ahead_of_log",
-                    topic=name.topic,
-                    partition=name.partition,
-                    at=begin,
-                    then="begins at the group's offset",
-                )
-                begin = start
-            self._begun_at[name] = begin
-            self._committed[name] = start
-            # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
-            reported = self._reported(name)
-            read_from = max(start, min(begin, reported or 0))
-            if read_from > start:
-                self._consumer.seek(name, read_from)
-            if self._counts is not None:
-                self._counts.begin(name, read_from, reported)
-        self._consumer.pause([name for name in starts if self._is_paused(name)])
+            with suppress(StreamMisused):  # lost meanwhile: `_on_lost` comes next
+                self._begin_partition(name, start, done_before.get(name))
+
+    def _begin_partition(self, name: TopicPartition, start: int, done_before: int | None) -> None:
+        """`start`: the group's offset. `done_before`: the processor's, which is right where they differ."""
+        begin = start if done_before is None else done_before
+        if done_before is not None and begin > patiently(lambda: self._consumer.log_range(name))[1]:
+            log.error(
+                "reader_ahead_of_log", topic=name.topic, partition=name.partition, at=begin, then="begins at the group's offset"
+            )
+            begin = start
+        # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
+        reported = self._reported(name)
+        read_from = begin if begin < start else max(start, min(begin, reported or 0))
+        if read_from != self._consumer.position(name):
+            self._consumer.seek(name, read_from)
+        self._begun_at[name] = begin if read_from < begin else 0
+        self._committed[name] = start
+        if self._counts is not None:
+            self._counts.begin(name, read_from, reported)
 
     def _reported(self, name: TopicPartition) -> int | None:
         """Return up to where the audit has this tier's reports of the partition. Raises an error that lasts."""
@@ -509,8 +428,19 @@ class ReadingLoop:
             self.given_back += given_back
             self._held_count -= given_back
             self._begun_at.pop(name, None)
+            self._to_begin.pop(name, None)
             self._undecoded.pop(name, None)
             self._committed.pop(name, None)
+
+    def _let_go(self, error: PartitionsTaken) -> None:
+        """Do nothing more of partitions that other members took over. If the group still counts them as this member's, they are
+        begun anew.
+        """
+        starts = {name: self._committed[name] for name in error.partitions if name in self._committed}
+        log.error("partitions_let_go", partitions=sorted(map(str, error.partitions)), reason=str(error))
+        self._on_lost(error.partitions)
+        self._to_begin |= starts
+        self._begin_at_ms = self._clock.monotonic_ms() + BEGIN_BACKOFF.wait_ms(0)
 
     # ---- flush
 
@@ -551,12 +481,13 @@ class ReadingLoop:
         for name in positions:
             if (first := self._in_flight.first(name)) is not None:
                 positions[name] = first
-        for record, reason, code in self._processor.flush(positions):
-            self.refused += 1
-            self._held[record.of] -= 1
-            self._quarantine.put_record(record.message, Undecodable(code, reason))
-            if self._counts is not None:
-                self._counts.refuse(record.message)
+        while True:
+            try:
+                if not self._process_held(positions):
+                    break
+            except PartitionsTaken as error:
+                self._let_go(error)
+                positions = {name: at for name, at in positions.items() if name in self._begun_at}
         self.written += self._held.total()
         self._held.clear()
         self._held_count = self._held_bytes = 0
@@ -569,6 +500,33 @@ class ReadingLoop:
         if self.trouble is not None:
             log.info("going_on")
             self.trouble = None
+
+    def _process_held(self, positions: Mapping[TopicPartition, int]) -> bool:
+        """Return whether the processor refused records, which quarantine has now."""
+        if self._is_refusal_open:
+            self._quarantine.flush(SEND_TIMEOUT_MS)
+            self._is_refusal_open = False
+        refused = self._processor.flush(positions)
+        for record, reason, code in refused:
+            self.refused += 1
+            self._held[record.of] -= 1
+            self._quarantine.put_record(record.message, Undecodable(code, reason))
+            if self._counts is not None:
+                self._counts.refuse(record.message)
+        self._is_refusal_open = bool(refused)
+        return self._is_refusal_open
+
+    def owns(self, name: TopicPartition) -> bool:
+        """Return whether the partition is this member's; any thread."""
+        return name in self._begun_at
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the owned partitions and how far each is read; any thread."""
+        return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
 
     def _report(self, positions: Mapping[TopicPartition, int]) -> None:
         if self._counts is None or self._audit is None:
@@ -595,34 +553,49 @@ class ReadingLoop:
             log.warning("reader_waits", error=str(error))
         self.trouble = error
 
-    def _on_stalled(self, after_ms: int) -> None:
-        """On the membership's thread, while this one waits for the application."""
-        given = self._given
-        at: dict[str, Any] = {} if given is None else {"topic": given.topic, "partition": given.partition, "offset": given.offset}
-        log.error("handler_stalled", group=self.settings.group, after_ms=after_ms, **at)
-        why = f"the handler has not come back for {after_ms} ms: this member has left its group until it does"
-        self._status.write("stalled", reason=why, group=self.settings.group, consumer_id=self.settings.consumer_id, **at)
-
     def _show(self) -> None:
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._status_at_ms:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
-        trouble = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        trouble = self._shown_trouble(now_ms)
         self._status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),
             group=self.settings.group,
             consumer_id=self.settings.consumer_id,
-            written=self.written,
-            refused=self.refused,
-            held=self._held.total(),
-            partitions={f"{name.topic}-{name.partition}": at for name, at in sorted(self._committed.items())},
+            **self._facts(self),
         )
 
+    def _shown_trouble(self, now_ms: int) -> HeadraceError | None:
+        """Return what it waits for, once that lasts."""
+        found = self.trouble or self._begin_trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        if found is None:
+            self._trouble_since_ms = None
+            return None
+        self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
+        lasts = now_ms - self._trouble_since_ms >= self.settings.stalled_after_ms
+        return found if lasts or isinstance(found, LOGIN_REFUSALS) else None
 
-def _has(cluster: Cluster, topic: str) -> bool:
-    try:
-        return bool(cluster.partitions(topic))
-    except UnknownTopic:
-        return False
+    @property
+    def status(self) -> StatusFile:
+        return self._status
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """The owned partitions, and the group's offset in each."""
+        return self._committed
+
+    @property
+    def unreported(self) -> int:
+        """Runs of records that wait to be reported to the audit."""
+        return 0 if self._counts is None else self._counts.stretch_count
+
+
+def _facts_of(loop: ReadingLoop) -> dict[str, Any]:
+    return {
+        "written": loop.written,
+        "refused": loop.refused,
+        "held": loop.in_work,
+        "partitions": {f"{name.topic}-{name.partition}": at for name, at in sorted(loop.committed.items())},
+    }

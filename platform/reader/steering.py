@@ -9,7 +9,7 @@ from ..client.cluster_kind import counts_records
 from ..client.fetch.fetched import TopicPartition
 from ..client.fetch.log_offsets import LATEST, log_offsets
 from .errors import ReaderMisused
-from .reading_loop import ReadingLoop
+from .steered_loop import SteeredLoop
 
 
 class Lag(NamedTuple):
@@ -25,10 +25,12 @@ class Steering:
 
     def __init__(self, topics: Sequence[str]) -> None:
         self._topics = topics
-        self.loops: Sequence[ReadingLoop] = ()
+        self.loops: Sequence[SteeredLoop] = ()
         self._lock = threading.Lock()
         self._paused: set[tuple[str, int | None]] = set()
         self._counts_records: bool | None = None
+        self.may_seek = True
+        """False: the positions are another store's."""
 
     def is_paused(self, name: TopicPartition) -> bool:
         with self._lock:
@@ -49,7 +51,7 @@ class Steering:
         self._obey()
 
     def seek(self, name: TopicPartition, offset: int) -> None:
-        self._named(name.topic, None)
+        self._check_seek(name.topic)
         if offset < 0:
             raise ReaderMisused(f"seek to offset {offset} of {name.topic}-{name.partition}: offsets begin at 0")
         loop = next((one for one in self.loops if one.owns(name)), None)
@@ -58,7 +60,7 @@ class Steering:
         loop.order(partial(loop.seek, name, offset))
 
     def seek_to_time(self, topic: str, timestamp_ms: int) -> dict[int, int]:
-        self._named(topic, None)
+        self._check_seek(topic)
         found: dict[int, int] = {}
         for loop in self.loops:
             names = [name for name in loop.positions() if name.topic == topic]
@@ -85,6 +87,11 @@ class Steering:
         if topic not in self._topics:
             raise ReaderMisused(f"this reader does not read the topic {topic!r}, but {', '.join(self._topics)}")
         return {(topic, None)} if partitions is None else {(topic, one) for one in partitions}
+
+    def _check_seek(self, topic: str) -> None:
+        self._named(topic, None)
+        if not self.may_seek:
+            raise ReaderMisused("seek with positions=: your database has the positions; stop the reader and change them there")
 
     def _obey(self) -> None:
         for loop in self.loops:

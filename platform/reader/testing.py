@@ -138,20 +138,18 @@ class _Writers:
         )
 
 
+async def _awaited(result: Awaitable[object]) -> object:
+    return await result
+
+
 class _Handling:
     """The reader's own way with a handler and its errors."""
 
     def __init__(self, handle: Callable[[EventRecord], object], on_error: OnError) -> None:
-        if inspect.iscoroutinefunction(handle):
-            awaited: Callable[[EventRecord], Awaitable[object]] = handle
+        def handle_now(record: EventRecord) -> object:
+            result = handle(record)
+            return asyncio.run(_awaited(result)) if inspect.iscoroutine(result) else result
 
-            def handle_now(record: EventRecord) -> object:
-                async def one() -> object:
-                    return await awaited(record)
-
-                return asyncio.run(one())
-        else:
-            handle_now = handle
         self._records = HandledRecords(handle_now, on_error, StopSignal())
 
     def __call__(self, record: EventRecord) -> tuple[str, str] | None:

@@ -14,9 +14,9 @@ from headrace.client.fetch.fetched import TopicPartition
 from headrace.reader.handoff import Handoff
 from headrace.reader.iterating import HoldsNothing
 from headrace.reader.processor import ProcessorAway, RefusedRecord
-from headrace.reader.reading_loop import ReadingLoop
 from headrace.reader.record import EventRecord
 from headrace.reader.statistics import statistics_of
+from headrace.reader.steered_loop import SteeredLoop
 from headrace.runtime.lifecycle import StopSignal
 from tests.support.told_by_ranges import ToldByRanges
 
@@ -82,7 +82,7 @@ class Played:
         self.handling = Handling(refused)
         self.is_paused = False
         self.handoff: Handoff | None = more.get("handoff")
-        self.loop = ReadingLoop(
+        self.loop = SteeredLoop(
             self.world.settings(flush_every_ms=1 << 40), self.handling, is_paused=lambda _name: self.is_paused, **more
         )
         self.loop._stop = self.stop = _NeverWaits()
@@ -219,6 +219,7 @@ def play(history: list[tuple[Any, ...]], poison: frozenset[int], refused: frozen
 @settings(max_examples=60, deadline=None)
 @given(HISTORY, SOME, SOME)
 @example([("read", 5), ("handler away",), ("read", 3)], frozenset(), frozenset())
+@example([("pause",), ("revoke",)], frozenset(), frozenset())
 @example([("read", 9), ("seek", 2), ("read", 3), ("seek", 20), ("read", 4)], frozenset({1}), frozenset({3}))
 def test_a_loop_with_a_handler_balances_and_tells_all(
     history: list[tuple[Any, ...]], poison: frozenset[int], refused: frozenset[int]

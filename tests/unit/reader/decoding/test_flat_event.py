@@ -8,7 +8,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.reader.decoding import event_decoder, flat_event
@@ -97,6 +97,7 @@ def decoders() -> tuple[EventDecoder, EventDecoder]:
 IN_C, IN_PYTHON = decoders() if hasattr(native, "flat_event") else (None, None)
 
 
+@settings(deadline=None)
 @given(EVENT, st.integers(0, 60), st.binary(max_size=2), st.booleans())
 def test_both_take_and_refuse_the_same(event: dict[str, Any], at: int, bytes_: bytes, is_cut: bool) -> None:
     assert IN_C is not None
