@@ -74,8 +74,7 @@ class ReadingLoop:
         self.settings = settings
         self._seen = seen
         self._in_flight = InFlight()
-        self._is_overdue = False
-        """A record is done elsewhere, and takes too long."""
+        self._is_overdue = False  # a record is done elsewhere, and takes too long
         self._processor = processor
         self._facts = facts or _facts_of
         self._clock = clock or SystemClock()
@@ -391,7 +390,7 @@ class ReadingLoop:
                 "reader_ahead_of_log", topic=name.topic, partition=name.partition, at=begin, then="begins at the group's offset"
             )
             begin = start
-        # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
+        # What is done is read again where nobody reported it: some may have to go to quarantine.
         reported = self._reported(name)
         read_from = begin if begin < start else max(start, min(begin, reported or 0))
         if read_from != self._consumer.position(name):
