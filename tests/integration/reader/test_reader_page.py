@@ -82,7 +82,7 @@ def _run(program: str, expected: list[str], live: LiveSide, folder: Path) -> Non
             eventually(lambda: printed()[: len(expected)] == expected, what=f"the example's lines: {expected}", within_ms=60_000)
         else:
             eventually(lambda: sum(line.startswith(("click", "order")) for line in printed()) == 6, what="both", within_ms=60_000)
-        runs_on = ".run(" in program or ".run_async(" in program
+        runs_on = any(call in program for call in (".run(", ".run_async(", ".run_batches("))
         assert (process.stop() if runs_on else process.wait(30_000)) == 0, process.output()
         assert not expected or printed() == expected
     finally:
