@@ -18,7 +18,7 @@ from .messages import KnownDifference, ProducerReport, PublishedHour, RangeRepor
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
-from .tiers import LIVE, QUARANTINE, READ_BACK, is_sink
+from .tiers import END_MS, LIVE, QUARANTINE, READ_BACK, is_sink
 from .windows import WINDOW_MS, News
 
 REMEMBERED = (LIVE, QUARANTINE)
@@ -392,9 +392,9 @@ class TierReports:
         log = self.log(key)
         return None if log is None else log.position
 
-    def all_is_news(self, topic: str) -> None:
-        """Note that every window of the topic may have another verdict now."""
-        self._news(topic).add_span(None)
+    def all_is_news(self, topic: str, from_ms: int | None = None) -> None:
+        """Note that every window of the topic, or every one from this start on, may have another verdict now."""
+        self._news(topic).add_span(None if from_ms is None else (from_ms, END_MS))
 
     def _news(self, topic: str) -> News:
         self.touched.add(topic)

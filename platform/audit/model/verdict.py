@@ -26,23 +26,25 @@ from .messages import QUARANTINED
 from .reasons import accepted_by, never_reported, not_settled, reason_of, without_address
 from .runs import Run, Sealing
 from .tier_log import TierLog, accounts_for
-from .tiers import CONSUMER, LIVE, PRODUCER, QUARANTINE, TierRule, is_sink
+from .tiers import CONSUMER, LIVE, PRODUCER, QUARANTINE, TierRule, is_reader, parted
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
 
 
 def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int, most_records: int | None = MOST_RECORDS) -> Verdict:
-    """Return the verdict on `window` as of `now_ms`, in which no sink has a part, and their rows. Each difference names at most
-    `most_records` stretches; None: all.
+    """Return the verdict on `window` as of `now_ms`, and the rows of the readers that have no part in it. Each difference names
+    at most `most_records` stretches; None: all.
     """
+    inside, beside = parted(topic.rules, window.window_start_ms)
+    names = {rule.name for rule in inside}
     chain = window
-    if any(map(is_sink, window.found)):
-        chain = replace(window, found={tier: found for tier, found in window.found.items() if not is_sink(tier)})
+    if any(is_reader(tier) and tier not in names for tier in window.found):
+        found = {tier: found for tier, found in window.found.items() if tier in names or not is_reader(tier)}
+        chain = replace(window, found=found)
     judgement = _Judgement(topic, chain, now_ms, most_records)
-    verdict = judgement.verdict()
-    sinks = [rule for rule in topic.rules if rule.is_sink]
-    rows = {rule.name: _Judgement(topic, window, now_ms, most_records).row_of(rule, judgement) for rule in sinks}
+    verdict = judgement.verdict(inside)
+    rows = {rule.name: _Judgement(topic, window, now_ms, most_records).row_of(rule, judgement) for rule in beside}
     told = {name: row for name, row in rows.items() if row is not None}
     return replace(verdict, sinks=told) if told else verdict
 
@@ -60,13 +62,12 @@ class _Judgement(Sealing):
         self.unaudited = 0
         self.unread_reports = 0
 
-    def verdict(self) -> Verdict:
+    def verdict(self, rules: Sequence[TierRule]) -> Verdict:
+        """Return the verdict, in which the tiers of `rules` take part."""
         tiers: dict[str, int | None] = {}
         for book in self.window.producers.values():
             self.losses.update(book.losses)
-        for rule in self.topic.rules:
-            if rule.is_sink:
-                continue
+        for rule in rules:
             if rule.name == PRODUCER:
                 self.settled[PRODUCER] = self._producers_sealed(rule)
             elif rule.name == LIVE:
@@ -80,7 +81,11 @@ class _Judgement(Sealing):
         return self._sum_up(tiers)
 
     def row_of(self, rule: TierRule, upstream: "_Judgement") -> SinkRow | None:
-        """Return the row of a sink; None where it began behind the window. `upstream` has made its verdict."""
+        """Return the row of a reader; None where it began behind the window, or nobody named it and it never reported. `upstream`
+        has made its verdict.
+        """
+        if not rule.is_required and not self.topic.logs.get(rule.name):
+            return None
         before = rule.before or LIVE
         self.settled[before] = upstream.settled.get(before, False)
         self.settled[rule.name] = self.settled[before] and self._follows(rule)
