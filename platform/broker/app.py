@@ -15,7 +15,7 @@ from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
-from ..coordination.producer_ids import ProducerIdBlocks, check_cluster_id, cluster_id, known_cluster_id
+from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_cluster_id, cluster_id, known_cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock, SystemClock
@@ -45,6 +45,7 @@ from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
 from .partitions.identity import FolderLock, check_cluster, identify, note_cluster
+from .partitions.issued_ids import IssuedIds
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
 from .partitions.other_brokers import OtherBrokers
@@ -141,6 +142,13 @@ class BrokerProcess:
         check_cluster(settings.data, None if known is None else known.cluster_id)
         cluster = cluster_id(session)
         note_cluster(settings.data, cluster.cluster_id)
+        issued = IssuedIds(settings.data)
+        check_age(session, cluster, issued)
+
+        def check_tree() -> None:
+            check_cluster_id(session, cluster)
+            check_age(session, cluster, issued)
+
         registry, brokers = TopicRegistry(session), BrokerRegistry(session)
 
         zookeeper = Worker("zookeeper", loop.post)
@@ -165,7 +173,7 @@ class BrokerProcess:
             now_ms=self._clock.now_ms,
             ask_flush=maintenance.flush,
             dispose=maintenance.dispose,
-            check_cluster=lambda: check_cluster_id(session, cluster),
+            check_cluster=check_tree,
             when_ready=others.when_ready,
         )
         pages.doing = "opening logs"
@@ -173,7 +181,7 @@ class BrokerProcess:
         started("logs", topics.close)
 
         cold_reads = ColdReads(loop)
-        producer_ids = ProducerIdAllocator(ProducerIdBlocks(session), zookeeper)
+        producer_ids = ProducerIdAllocator(ProducerIdBlocks(session, issued=issued), zookeeper)
         stored_groups = StoredGroups(GroupDirectory(session), zookeeper)
         groups = GroupService(loop, settings, lambda: topics.catalog.brokers, stored_groups.has_members)
         retention = OffsetRetention(

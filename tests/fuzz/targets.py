@@ -36,7 +36,7 @@ from headrace.wire.messages.single_partition_fetch import masked, offset_in, rec
 from headrace.wire.quarantine_record import QuarantineRecord
 from tests.support.audit_world.memory_journal import MemoryJournal
 from tests.support.audit_world.records import WINDOW_MS
-from tests.support.audit_world.world import hear, judged
+from tests.support.audit_world.hearing import hear, judged
 
 Target = Callable[[bytes], None]
 

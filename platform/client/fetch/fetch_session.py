@@ -51,6 +51,8 @@ class FetchSession:
 
     def put(self, name: TopicPartition, offset: int) -> None:
         """Read a partition from this offset on."""
+        # Behind the others: a broker without sessions serves a request in its order, and not all partitions may fit.
+        self.offsets.pop(name, None)
         self.offsets[name] = offset
         self._changed[name] = None
         self._forgotten.pop(name, None)

@@ -70,6 +70,21 @@ def test_an_idle_fetch_sends_and_receives_next_to_nothing(cluster: Cluster) -> N
     assert sum(sent) < 60
 
 
+def test_where_no_session_is_kept_those_that_were_served_last_are_asked_for_last() -> None:
+    """Fault of the mirror: brokers serve a fetch in its order, and the order was always the same. The last partitions waited."""
+    session = FetchSession()
+    many = [TopicPartition("many", index) for index in range(3)]
+    for name in many:
+        session.put(name, 0)
+    first = []
+    for turn in range(6):
+        (topic,) = session.ask(1).topics
+        session.answered(0)
+        first.append(topic.partitions[0].index)
+        session.put(many[first[-1]], turn + 1)
+    assert first == [0, 1, 2, 0, 1, 2]
+
+
 @pytest.mark.parametrize("count", [COUNT // 2, COUNT])
 def test_an_idle_fetch_touches_no_partition(cluster: Cluster, count: int) -> None:
     wanted = Wanted({TopicPartition("many", index): 0 for index in range(count)})
