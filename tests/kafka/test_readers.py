@@ -60,7 +60,7 @@ def test_members_that_are_killed_and_frozen_store_each_record_once(other_kafka: 
                     time.sleep(SESSION_MS / 1000 + 2)
                     sent = send_some()
                     os.killpg(members[0].pid, signal.SIGCONT)
-                eventually(lambda: stored().keys() == {*range(sent)}, what=f"all, after {fate}", within_ms=120_000)
+                eventually(lambda sent=sent: stored().keys() == {*range(sent)}, what=f"all, after {fate}", within_ms=120_000)
             assert stored() == Counter(range(sent))
             for member in members:
                 assert member.stop(60_000) in (0, -15), member.output()[-3_000:]
