@@ -116,8 +116,8 @@ class World:
             producer.close(10_000)
 
     def ends(self, cluster: Cluster) -> dict[TopicPartition, int]:
-        """Return where each partition of the topics ends; those that the cluster does not list are left out."""
-        listed = set(cluster.topics()) & {PULSE, *self.topics}
+        """Return where each partition of the idle topics ends; those that the cluster does not list are left out."""
+        listed = set(cluster.topics()) & {*self.topics}
         names = [TopicPartition(topic, one) for topic in sorted(listed) for one in cluster.partitions(topic)]
         return log_offsets(cluster, dict.fromkeys(names, LATEST)) if names else {}
 
