@@ -100,7 +100,11 @@ NUMBERS: Mapping[str, Number] = {
         "retention_check_interval_ms", 60_000, 50, doc="Interval between two searches for segments to delete."
     ),
     "topic.creation.wait.ms": _number(
-        "topic_creation_wait_ms", 2_000, 0, 30_000, doc="How long a Metadata request waits for a topic that it creates."
+        "topic_creation_wait_ms",
+        2_000,
+        0,
+        30_000,
+        doc="How long a Metadata request waits for a topic that it creates, and a new topic for the other brokers.",
     ),
     "shutdown.timeout.ms": _number(
         "shutdown_timeout_ms",
