@@ -3,6 +3,7 @@
 Each row of docs/AUDIT.md, section 'Situations', that names a test of this file is shown here through real processes.
 """
 
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -206,6 +207,7 @@ def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_begin
     finally:
         first.stop()
     topic.log(5).await_mirrored()
+    shutil.rmtree(tmp_path / "out" / ".headrace")  # else the sink goes on where its own notes say, whatever the group's commit is
     begin_at(in_window(topic.live(), topic.windows[0])[21])
     second = sink()
     try:
