@@ -22,6 +22,7 @@ from ..peers.headrace import Headrace
 from ..peers.registry import Registry, beside_ours
 from ..peers.rsyslog import Rsyslog
 from ..peers.subjects import OURS
+from .agent_latency import latency
 from .sdk import drive_events
 
 AGENT = "headrace agent, access log to Avro"
@@ -76,6 +77,7 @@ class Agent:
                     for subject in (JOURNAL, JOURNAL_IN_PYTHON)
                     if _has_native(servers, subject)
                 ]
+                found.append(latency(server, registry, folder))
                 found.append(_idle(server, registry, folder))
                 yield found
             finally:

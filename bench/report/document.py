@@ -125,6 +125,7 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "p50_ms": ("p50 ms", _number(2)),
     "p99_ms": ("p99 ms", _number(2)),
     "p999_ms": ("p99.9 ms", _number(2)),
+    "flush_ms": ("ms for a flush of this disk", _number(2)),
     "in_all_us": ("CPU µs an event, in all", _number(2)),
     "caller_us": ("on the caller's thread", _number(2)),
     "p50_us": ("p50 µs", _number(1)),

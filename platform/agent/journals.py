@@ -11,6 +11,7 @@ from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from ..sdk.journal import START, Journal, JournalChunk, Kind, journal_folders, remove_abandoned_below
 from ..sdk.journal import Position as Place
+from ..sdk.journal.doorbell import DoorbellListener
 from ..sdk.journal.enrolment import enrol, mark_announced
 from ..sdk.journal.errors import JournalError
 from ..sdk.journal.files.plain_records import JournalRecord, PlainRun, plain_records
@@ -115,6 +116,22 @@ class JournalGroup:
         self._agent = agent
         self._open: dict[Path, JournalSource] = {}
         self._events: Counter[str] = Counter()
+        self._listener: DoorbellListener | None = None
+
+    @property
+    def doorbell(self) -> int | None:
+        return None if self._listener is None else self._listener.fileno()
+
+    def rung(self) -> Sequence[JournalSource]:
+        if self._listener is None:
+            try:
+                self._listener = DoorbellListener(self._root)
+            except OSError as error:
+                if "journals_without_doorbell" not in self._events:
+                    self._events["journals_without_doorbell"] = 1
+                    log.warning("journals_without_doorbell", root=str(self._root), reason=str(error), then="looks at each scan")
+                return ()
+        return list(self._open.values()) if self._listener.arm() else ()
 
     @property
     def events(self) -> Mapping[str, int]:
@@ -154,6 +171,9 @@ class JournalGroup:
         for one in self._open.values():
             one.close()
         self._open.clear()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
 
 
 class _Records:

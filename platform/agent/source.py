@@ -166,6 +166,16 @@ class SourceGroup(Protocol):
         source from others).
         """
 
+    @property
+    def doorbell(self) -> int | None:
+        """The descriptor that is readable when a source has something new; None: only a scan finds that out."""
+
+    def rung(self) -> Sequence[Source]:
+        """Return the sources that may have something new, if the doorbell was rung since the last call, and arm it again.
+
+        What is written after this call rings: call it before reading.
+        """
+
     def enrolled(self, topics: Sequence[str]) -> None:
         """Take note that the audit waits for this agent before it closes a window of these topics."""
 

@@ -48,6 +48,7 @@ from .partitions.identity import FolderLock, check_cluster, identify, note_clust
 from .partitions.issued_ids import IssuedIds
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
+from .partitions.other_brokers import OtherBrokers
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
@@ -154,6 +155,12 @@ class BrokerProcess:
         disk = Worker("disk", loop.post)
         maintenance = Maintenance(loop, disk, choose_flusher(loop), settings, self._clock.now_ms)
         table = PartitionTable()
+        asking = Worker("other brokers", loop.post)
+        others = OtherBrokers(
+            asking,
+            lambda: [one for one in topics.catalog.brokers.values() if one.broker_id != settings.broker_id],
+            wait_ms=settings.topic_creation_wait_ms,
+        )
         topics = Topics(
             data=settings.data,
             broker_id=settings.broker_id,
@@ -167,6 +174,7 @@ class BrokerProcess:
             ask_flush=maintenance.flush,
             dispose=maintenance.dispose,
             check_cluster=check_tree,
+            when_ready=others.when_ready,
         )
         pages.doing = "opening logs"
         topics.load()
@@ -238,6 +246,8 @@ class BrokerProcess:
         started("log worker", checkpoints.stop)
         zookeeper.start()
         started("ZooKeeper worker", zookeeper.stop)
+        asking.start()
+        started("questions to other brokers", asking.stop)
         cold_reads.start()
         started("cold reads", cold_reads.stop)
         copies.start()

@@ -6,9 +6,9 @@ import re
 import socket
 from pathlib import Path
 
-from ..apps.sinks.sink import Sink
 from ..audit.model.tiers import AT_OFFLINE, GROUP_NAME, SINK
 from ..errors import HeadraceError
+from ..reader.processor import Processor
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = LoopSettings(
         topics=tuple(arguments.topics),
         group=group,
-        tier=f"{SINK}{group}{AT_OFFLINE if arguments.cluster == 'offline' else ''}",
+        tier=_tier(group, arguments.cluster),
         consumer_id=arguments.consumer_id or f"{socket.gethostname()}-{os.getpid()}",
         bootstrap=bootstrap,
         registry=arguments.registry,
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -> Sink:
+def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -> Processor:
     match arguments.action:
         case "files":
             from ..apps.sinks.minute_files import MinuteFiles
@@ -139,6 +139,11 @@ def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -
     except ImportError as error:
         raise HeadraceError("there is no driver for PostgreSQL: pip install 'psycopg[binary]'") from error
     return PostgresqlTable(_dsn(arguments), arguments.table, registry.schema)
+
+
+def _tier(group: str, cluster: str) -> str:
+    """Return the sink's name in the audit. Sinks of one group on both clusters are two tiers."""
+    return f"{SINK}{group}{AT_OFFLINE if cluster == 'offline' else ''}"
 
 
 def _clusters(arguments: argparse.Namespace) -> tuple[str, str | None]:

@@ -14,17 +14,21 @@ import socket
 import threading
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
 from ..audit.model.tiers import CONSUMER, GROUP_NAME
+from ..client.connection.cluster import Cluster
 from ..runtime.lifecycle import StopSignal
 from ..schema_registry.client.cache_folder import DEFAULT, Folder
+from .batches import BatchedRecords, OwnPositions, Store
 from .errors import ReaderMisused
 from .handling import HandledRecords, Handler, OnError, Stop
 from .iterating import InHand
 from .loop_settings import LoopSettings
+from .positions.protocol import Positions
 from .processor import Processor
 from .reading_loop import ReadingLoop
 from .record import EventRecord
@@ -33,6 +37,8 @@ from .statistics import ReaderStatistics, statistics_of
 E = TypeVar("E")
 
 MOST_THREADS = 64
+MOST_RECORDS = 100_000
+"""In one batch."""
 _JOIN_EVERY_S = 0.2
 
 
@@ -115,6 +121,46 @@ class EventReader(Generic[E]):
         broker's permanent refusal; then nothing past the failed record is committed in its partition.
         """
         self._work([HandledRecords(handle, on_error, self._stop) for _ in range(self._checked(threads))])
+
+    # ---- a store
+
+    def run_batches(
+        self,
+        store: Store,
+        *,
+        positions: Positions | None = None,
+        max_records: int = 1_000,
+        max_wait_ms: int = 200,
+        on_error: OnError = Stop(),  # noqa: B008
+        threads: int = 1,
+    ) -> None:
+        """Call `store(batch)` with lists of records, as `run` calls a handler: at least once for each record.
+
+        With `positions` (`SqlitePositions`, `PostgresPositions`) call `store(batch, cursor)` in a transaction of that database,
+        move the partitions' positions in it and commit it: what `store` writes through the cursor is there exactly once. A member
+        whose partition another one has taken over cannot commit. The positions count, not the group's offsets.
+
+        A batch is stored when it has `max_records` records or `queue_bytes` bytes, or `max_wait_ms` after its first one. If
+        `store` raises: Stop ends the reader with BatchFailed, and Quarantine calls it again, at last record by record, so that
+        only those that fail by themselves go to quarantine. A database that is away is waited for. Raises as `run`, and
+        TransactionEnded (`store` must not commit) and LogBeganAnew.
+        """
+        if not 1 <= max_records <= MOST_RECORDS:
+            raise ReaderMisused(f"max_records={max_records}: 1 to {MOST_RECORDS}, all of which are held in memory")
+        if max_wait_ms < 1:
+            raise ReaderMisused(f"max_wait_ms={max_wait_ms}: at least 1; a batch of one record is max_records=1")
+        one = self._settings
+        self._settings = replace(one, most_bytes=one.queue_bytes, poll_ms=min(one.poll_ms, max_wait_ms))
+
+        def own() -> OwnPositions | None:
+            return None if positions is None else OwnPositions(positions, one.group, Cluster(one.bootstrap))
+
+        self._work(
+            [
+                BatchedRecords(store, on_error, self._stop, max_records=max_records, max_wait_ms=max_wait_ms, positions=own())
+                for _ in range(self._checked(threads))
+            ]
+        )
 
     def _checked(self, threads: int) -> int:
         if not 1 <= threads <= MOST_THREADS:

@@ -19,6 +19,16 @@ class ProcessorAway(HeadraceError):
         super().__init__(message)
 
 
+class PartitionsTaken(ProcessorAway):
+    """Other members have taken these partitions over: what this member held of them was not stored, and is forgotten. The other
+    partitions are held still.
+    """
+
+    def __init__(self, partitions: Collection[TopicPartition], message: str) -> None:
+        self.partitions = tuple(partitions)
+        super().__init__(message)
+
+
 class RefusedRecord(NamedTuple):
     """A record that will never be taken: it goes to quarantine."""
 
@@ -32,8 +42,8 @@ class Processor(Protocol):
     """One member's. Everything is called by one thread."""
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Take over partitions, to be read from these offsets on; return those at which reading is to go on later than that,
-        because what stands before is done.
+        """Take over partitions, to be read from these offsets on; return those at which reading is to go on instead, because what
+        stands before is done, and nothing behind it. Raises ProcessorAway: none was taken over, and it is called again.
         """
 
     def take(self, record: EventRecord) -> None:
@@ -44,7 +54,8 @@ class Processor(Protocol):
         """Return whether it must be flushed before it takes more."""
 
     def flush(self, positions: Mapping[TopicPartition, int]) -> list[RefusedRecord]:
-        """Return once everything that was taken is done for good, with the records that were refused for good.
+        """Return the records that were refused for good; called again once quarantine has them. Without any, everything that was
+        taken is done for good.
 
         `positions`: what was taken stands before these offsets. Raises ProcessorAway, after which what is left is held still and
         it is called again; any error that is not retriable ends the loop.

@@ -8,9 +8,10 @@ While the processor takes nothing, nothing more is read, so what is held stays b
 import os
 import socket
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..audit.publisher.range_reporter import PositionBook
@@ -18,7 +19,7 @@ from ..client.connection.cluster import Cluster
 from ..client.consumer.message_stream import Callbacks
 from ..client.consumer.stream_message import Message
 from ..client.consumer.zk_errors import StreamMisused
-from ..client.errors import ClientError, UnknownTopic
+from ..client.errors import LOGIN_REFUSALS, ClientError, UnknownTopic
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
 from ..errors import HeadraceError
@@ -34,7 +35,7 @@ from .counts import ReadCounts
 from .decoding.event_decoder import EventDecoder, Undecodable
 from .loop_settings import LoopSettings
 from .patience import patiently
-from .processor import Processor, ProcessorAway
+from .processor import PartitionsTaken, Processor, ProcessorAway
 from .quarantine import QuarantineLost, UnusableRecords
 from .record import EventRecord
 
@@ -42,6 +43,7 @@ log = get_logger(__name__)
 
 SEND_TIMEOUT_MS = 5_000
 STATUS_EVERY_MS = 1_000
+BEGIN_BACKOFF = Backoff(first_ms=100, longest_ms=5_000)
 LONGEST_UNREPORTED_MS = 60_000
 """For so long a member that does not wait for the audit commits nothing that it could not report."""
 
@@ -59,9 +61,18 @@ class NotOnLive(HeadraceError):
 class ReadingLoop:
     """`run` until stopped. It owns the processor."""
 
-    def __init__(self, settings: LoopSettings, processor: Processor, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: LoopSettings,
+        processor: Processor,
+        *,
+        clock: Clock | None = None,
+        facts: "Callable[[ReadingLoop], Mapping[str, Any]] | None" = None,
+    ) -> None:
+        """`facts`: what the status file has beside state, group and member; None: what is done, held and committed."""
         self.settings = settings
         self._processor = processor
+        self._facts = facts or _facts_of
         self._clock = clock or SystemClock()
         self._status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
@@ -96,6 +107,13 @@ class ReadingLoop:
         self._begun_at: dict[TopicPartition, int] = {}
         """Owned partitions → records before this offset are done already."""
         self._committed: dict[TopicPartition, int] = {}
+        self._to_begin: dict[TopicPartition, int] = {}
+        """Assigned partitions that the processor could not take over yet → the group's offset."""
+        self._begin_trouble: ProcessorAway | None = None
+        self._begin_attempts = 0
+        self._begin_at_ms = 0
+        self._is_refusal_open = False
+        """Whether the processor refused records of which quarantine has acknowledged nothing yet."""
         self._undecoded: dict[TopicPartition, HeadraceError] = {}
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
@@ -113,6 +131,7 @@ class ReadingLoop:
         """Records that the processor had done before this member read them."""
         self.trouble: HeadraceError | None = None
         """Why nothing is done now."""
+        self._trouble_since_ms: int | None = None
 
     def _audit_cluster(self) -> Cluster | None:
         address = self.settings.audit_bootstrap
@@ -140,17 +159,25 @@ class ReadingLoop:
         assert self._stop is not None
         if self._is_due():
             self._flush_until_done(self._stop)
+        if self._to_begin and self._clock.monotonic_ms() >= self._begin_at_ms and self._consumer.may_act:
+            self._begin()
         self._show()
-        message = self._consumer.poll(100)
+        message = self._consumer.poll(self.settings.poll_ms)
         if message is None:
+            return None
+        if self._to_begin and TopicPartition(message.topic, message.partition) in self._to_begin:
+            self._put_back(message, self._begin_trouble or ProcessorAway("its positions are not loaded yet"))
             return None
         record = self._decoded(message)
         if record is None:
             return None
-        if message.offset < self._begun_at.get(record.of, 0):
+        begun_at = self._begun_at.get(record.of, 0)
+        if message.offset < begun_at:
             self.repeated += 1
             self._count(message, is_held=True)
             return None
+        if begun_at:
+            self._begun_at[record.of] = 0  # a log that begins anew holds other records below it
         return record
 
     def process(self, record: EventRecord) -> None:
@@ -231,8 +258,11 @@ class ReadingLoop:
             event = self._decoder.decode(message.value)
         except Undecodable as fault:
             self.read += 1
-            self.refused += 1
-            self._quarantine.put_record(message, fault)
+            if self._has_told(name, message.offset):
+                self.repeated += 1
+            else:
+                self.refused += 1
+                self._quarantine.put_record(message, fault)
             self._undecoded.pop(name, None)
             self._count(message, is_held=False)
             return None
@@ -240,55 +270,75 @@ class ReadingLoop:
             if not error.retriable:
                 self._consumer.seek(name, message.offset)
                 raise
-            self._put_back(message, error)
+            self._put_back(message, error, "registry_silent")
             return None
         self.read += 1
         self._undecoded.pop(name, None)
         return EventRecord(message, unframe(message.value or b"")[0], event)
 
-    def _put_back(self, message: Message, error: HeadraceError) -> None:
+    def _put_back(self, message: Message, error: HeadraceError, event: str = "partition_waits") -> None:
         """Have the record delivered again, a little later."""
         assert self._stop is not None
         name = TopicPartition(message.topic, message.partition)
         if name not in self._undecoded:
-            log.warning("partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
+            log.warning(event, topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
         self._undecoded[name] = error
         self._consumer.seek(name, message.offset)
         self._stop.wait(200)
+
+    def _has_told(self, name: TopicPartition, offset: int) -> bool:
+        return self._counts is not None and self._counts.has_told(name, offset)
 
     def _count(self, message: Message, *, is_held: bool) -> None:
         if self._counts is not None:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
-        self._quarantine.put_range(name, bad)
+        if not self._has_told(name, bad.to_offset - 1):
+            self._quarantine.put_range(name, bad)
         if self._counts is not None:
             self._counts.skip(name, bad)
 
     # ---- partitions
 
     def _on_assigned(self, starts: Mapping[TopicPartition, int]) -> None:
-        later = self._processor.begin(starts)
+        self._to_begin |= starts
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have the processor take over the partitions that wait for it. Where it cannot, they wait on."""
+        try:
+            done_before = self._processor.begin(self._to_begin)
+        except ProcessorAway as error:
+            if self._begin_trouble is None:
+                log.warning("partitions_wait", partitions=len(self._to_begin), error=str(error))
+            self._begin_trouble = error
+            self._begin_at_ms = self._clock.monotonic_ms() + BEGIN_BACKOFF.wait_ms(self._begin_attempts)
+            self._begin_attempts += 1
+            return
+        starts, self._to_begin = self._to_begin, {}
+        self._begin_trouble, self._begin_attempts = None, 0
         for name, start in starts.items():
-            begin = later.get(name, start)
-            if begin > start and begin > self._consumer.log_range(name)[1]:
-                log.error(
-                    "reader_ahead_of_log",
-                    topic=name.topic,
-                    partition=name.partition,
-                    at=begin,
-                    then="begins at the group's offset",
-                )
-                begin = start
-            self._begun_at[name] = begin
-            self._committed[name] = start
-            # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
-            reported = self._reported(name)
-            read_from = max(start, min(begin, reported or 0))
-            if read_from > start:
-                self._consumer.seek(name, read_from)
-            if self._counts is not None:
-                self._counts.begin(name, read_from, reported)
+            with suppress(StreamMisused):  # lost meanwhile: `_on_lost` comes next
+                self._begin_partition(name, start, done_before.get(name))
+
+    def _begin_partition(self, name: TopicPartition, start: int, done_before: int | None) -> None:
+        """`start`: the group's offset. `done_before`: the processor's, which is right where they differ."""
+        begin = start if done_before is None else done_before
+        if done_before is not None and begin > patiently(lambda: self._consumer.log_range(name))[1]:
+            log.error(
+                "reader_ahead_of_log", topic=name.topic, partition=name.partition, at=begin, then="begins at the group's offset"
+            )
+            begin = start
+        # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
+        reported = self._reported(name)
+        read_from = begin if begin < start else max(start, min(begin, reported or 0))
+        if read_from != self._consumer.position(name):
+            self._consumer.seek(name, read_from)
+        self._begun_at[name] = begin if read_from < begin else 0
+        self._committed[name] = start
+        if self._counts is not None:
+            self._counts.begin(name, read_from, reported)
 
     def _reported(self, name: TopicPartition) -> int | None:
         """Return up to where the audit has this tier's reports of the partition. Raises an error that lasts."""
@@ -312,8 +362,19 @@ class ReadingLoop:
         for name in partitions:
             self._held.pop(name, None)
             self._begun_at.pop(name, None)
+            self._to_begin.pop(name, None)
             self._undecoded.pop(name, None)
             self._committed.pop(name, None)
+
+    def _let_go(self, error: PartitionsTaken) -> None:
+        """Do nothing more of partitions that other members took over. If the group still counts them as this member's, they are
+        begun anew.
+        """
+        starts = {name: self._committed[name] for name in error.partitions if name in self._committed}
+        log.error("partitions_let_go", partitions=sorted(map(str, error.partitions)), reason=str(error))
+        self._on_lost(error.partitions)
+        self._to_begin |= starts
+        self._begin_at_ms = self._clock.monotonic_ms() + BEGIN_BACKOFF.wait_ms(0)
 
     # ---- flush
 
@@ -348,13 +409,14 @@ class ReadingLoop:
         """Make what is held durable, in the order of the module's docstring. Raises the first failure."""
         if not self._consumer.may_act:
             return
-        positions = {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
-        for record, reason, code in self._processor.flush(positions):
-            self.refused += 1
-            self._held[record.of] -= 1
-            self._quarantine.put_record(record.message, Undecodable(code, reason))
-            if self._counts is not None:
-                self._counts.refuse(record.message)
+        positions = self.positions()
+        while True:
+            try:
+                if not self._process_held(positions):
+                    break
+            except PartitionsTaken as error:
+                self._let_go(error)
+                positions = {name: at for name, at in positions.items() if name in self._begun_at}
         self.written += self._held.total()
         self._held.clear()
         self._held_bytes = 0
@@ -367,6 +429,25 @@ class ReadingLoop:
         if self.trouble is not None:
             log.info("going_on")
             self.trouble = None
+
+    def _process_held(self, positions: Mapping[TopicPartition, int]) -> bool:
+        """Return whether the processor refused records, which quarantine has now."""
+        if self._is_refusal_open:
+            self._quarantine.flush(SEND_TIMEOUT_MS)
+            self._is_refusal_open = False
+        refused = self._processor.flush(positions)
+        for record, reason, code in refused:
+            self.refused += 1
+            self._held[record.of] -= 1
+            self._quarantine.put_record(record.message, Undecodable(code, reason))
+            if self._counts is not None:
+                self._counts.refuse(record.message)
+        self._is_refusal_open = bool(refused)
+        return self._is_refusal_open
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the owned partitions and how far each is read."""
+        return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
 
     def _report(self, positions: Mapping[TopicPartition, int]) -> None:
         if self._counts is None or self._audit is None:
@@ -398,17 +479,52 @@ class ReadingLoop:
         if now_ms < self._status_at_ms:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
-        trouble = self.trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        trouble = self._shown_trouble(now_ms)
         self._status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),
             group=self.settings.group,
             consumer_id=self.settings.consumer_id,
-            written=self.written,
-            refused=self.refused,
-            held=self._held.total(),
-            partitions={f"{name.topic}-{name.partition}": at for name, at in sorted(self._committed.items())},
+            **self._facts(self),
         )
+
+    def _shown_trouble(self, now_ms: int) -> HeadraceError | None:
+        """Return what it waits for, once that lasts."""
+        found = self.trouble or self._begin_trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        if found is None:
+            self._trouble_since_ms = None
+            return None
+        self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
+        lasts = now_ms - self._trouble_since_ms >= self.settings.stalled_after_ms
+        return found if lasts or isinstance(found, LOGIN_REFUSALS) else None
+
+    @property
+    def status(self) -> StatusFile:
+        return self._status
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """The owned partitions, and the group's offset in each."""
+        return self._committed
+
+    @property
+    def held(self) -> int:
+        """Records that the processor took and was not flushed with."""
+        return self._held.total()
+
+    @property
+    def unreported(self) -> int:
+        """Runs of records that wait to be reported to the audit."""
+        return 0 if self._counts is None else self._counts.stretch_count
+
+
+def _facts_of(loop: ReadingLoop) -> dict[str, Any]:
+    return {
+        "written": loop.written,
+        "refused": loop.refused,
+        "held": loop.held,
+        "partitions": {f"{name.topic}-{name.partition}": at for name, at in sorted(loop.committed.items())},
+    }
 
 
 def _has(cluster: Cluster, topic: str) -> bool:

@@ -5,7 +5,7 @@ and a batch goes out only when the end of the one before it is on disk. So after
 the log.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ...audit.model.messages import GONE_FROM_SOURCE, QUARANTINED, REFUSED
 from ...client.connection.cluster import Cluster
@@ -271,9 +271,9 @@ class Delivery:
                     queue.head.is_looked_for, queue.head.may_be_sent_since_ms = False, now_ms
                 self.planned.put_last(queue)
 
-    def wait(self, descriptor: int, timeout_ms: int) -> None:
-        """Return when there is an answer, `descriptor` can be read, or the time is over."""
-        self._sender.wait(descriptor, timeout_ms)
+    def wait(self, descriptors: Iterable[int], timeout_ms: int) -> None:
+        """Return when there is an answer, one of the descriptors can be read, or the time is over."""
+        self._sender.wait(descriptors, timeout_ms)
 
     def next_retry_ms(self) -> int | None:
         """Return when something waits no longer (monotonic ms); None: nothing waits for a time."""

@@ -82,12 +82,13 @@ class Sender:
             self._send(leader, queues)
         return trouble
 
-    def wait(self, descriptor: int, timeout_ms: int) -> None:
-        """Return when an answer is there, `descriptor` can be read, or the time is over."""
+    def wait(self, descriptors: Iterable[int], timeout_ms: int) -> None:
+        """Return when an answer is there, one of the descriptors can be read, or the time is over."""
         if self._failed:
             return
         poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
+        for descriptor in descriptors:
+            poll.register(descriptor, select.POLLIN)
         for leader, flight in self._flights.items():
             if leader.fileno() < 0:
                 return

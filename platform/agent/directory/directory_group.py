@@ -3,13 +3,13 @@
 import os
 import stat as stats
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
 from ...sdk.encoding.event_encoder import EventEncoder
-from ..source import AuditRun, Position, Scan
+from ..source import AuditRun, Position, Scan, Source
 from .dropped_file import Directory, DroppedFile, FileIdentity, source_name
 from .file_schema import DROPPED_FILE_SCHEMA
 from .settings import DirectorySettings
@@ -58,6 +58,11 @@ class DirectoryGroup:
             changed.append(one)
         self._waiting = {name: since for name, since in self._waiting.items() if name in found}
         return Scan(changed=changed, unopened=unopened)
+
+    doorbell = None
+
+    def rung(self) -> Sequence[Source]:
+        return ()
 
     def enrolled(self, topics: object) -> None:
         """Nothing to note: nobody waits for it."""

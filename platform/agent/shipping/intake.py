@@ -126,6 +126,22 @@ class Intake:
         if not unopened:
             self._settle_missing()
 
+    def answer_doorbells(self) -> bool:
+        """Have sources read at once that have something new, as far as scans have found them. Return whether there were any."""
+        has_rung = False
+        for group in self._groups:
+            for source in group.rung():
+                has_rung = True
+                one = self._open.get(source.name)
+                if one is not None and one.row.name not in self._ended:
+                    one.may_have_more = True
+                    self._ready.setdefault(source.name, one)
+        return has_rung
+
+    def doorbells(self) -> list[int]:
+        """Return the descriptors that are readable when a source has something new."""
+        return [one for group in self._groups if (one := group.doorbell) is not None]
+
     def _found(self, source: Source, unopened: dict[str, str]) -> None:
         found = self._open.get(source.name)
         if found is None:

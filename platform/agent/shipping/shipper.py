@@ -5,6 +5,7 @@ the disk's or our own, ends the turns with nothing committed, and a new `Shipper
 """
 
 import queue
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -26,6 +27,10 @@ log = get_logger(__name__)
 
 LONGEST_WAIT_MS = 200
 """The longest sleep of a turn: reports become due by the clock alone."""
+GATHER_MS = 10
+"""Between two answers to doorbells at least: what is logged meanwhile goes out together."""
+BUSY_SHARE = 4
+"""And at least so many times the processor time of the turn: with very many journals, looking at them takes a fifth of a core."""
 REQUEST_TIMEOUT_MS = 10_000
 
 Step = Callable[[str], None]
@@ -82,6 +87,7 @@ class Shipper:
             raise
         self._sent_reports: queue.SimpleQueue[Sequence[int]] = queue.SimpleQueue()
         self._scan_at_ms = 0
+        self._answer_at_ms = 0
         self.turned_ms = 0
         """When the last turn ended (wall clock)."""
 
@@ -100,15 +106,18 @@ class Shipper:
 
     def turn(self, *, is_last: bool = False) -> None:
         """Take one turn. `is_last`: nothing new is read or sent."""
+        began_cpu_ns = time.thread_time_ns()
         self._wake.clear()
         self.delivery.settle()
         while not self._sent_reports.empty():
             self.books.acknowledged(self._sent_reports.get())
-        has_more = False
+        has_more = has_rung = False
         if not is_last:
             if self._clock.monotonic_ms() >= self._scan_at_ms:
                 self.intake.scan()
                 self._scan_at_ms = self._clock.monotonic_ms() + self.settings.scan_every_ms
+            if self._clock.monotonic_ms() >= self._answer_at_ms:
+                has_rung = self.intake.answer_doorbells()
             self.intake.rebuild()
             has_more = self.intake.read()
         self._report(is_last=is_last)
@@ -124,7 +133,10 @@ class Shipper:
             self.delivery.send()
             self._step("after send")
         self.turned_ms = self._clock.now_ms()
-        self.delivery.wait(self._wake.fileno(), 0 if has_more else self._wait_ms())
+        if has_rung:
+            turn_ms = (time.thread_time_ns() - began_cpu_ns) // 1_000_000
+            self._answer_at_ms = self._clock.monotonic_ms() + max(GATHER_MS, BUSY_SHARE * turn_ms)
+        self._wait(0 if has_more else self._wait_ms())
 
     def close(self) -> None:
         """End the threads; drop what is not committed."""
@@ -148,6 +160,14 @@ class Shipper:
 
     def _is_quiet(self) -> bool:
         return self.delivery.is_idle and not self.books.reports_under_way and not self.books.has_due(is_last=True)
+
+    def _wait(self, timeout_ms: int) -> None:
+        """Wait for answers, and for doorbells once they may be answered again."""
+        pause_ms = self._answer_at_ms - self._clock.monotonic_ms()
+        if pause_ms > 0:
+            self.delivery.wait([self._wake.fileno()], min(timeout_ms, pause_ms))
+        else:
+            self.delivery.wait([self._wake.fileno(), *self.intake.doorbells()], timeout_ms)
 
     def _wait_ms(self) -> int:
         now_ms = self._clock.monotonic_ms()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...errors import HeadraceError
 from ..errors import SourceUnreadable
-from ..source import AuditRun, Position, Scan
+from ..source import AuditRun, Position, Scan, Source
 from .comparisons import NEW, Comparisons
 from .content import ends_a_line, is_compressed
 from .folders import FileKey, Folders, Found, key_at
@@ -126,6 +126,11 @@ class TailGroup:
             del self._by_key[file.key]
         self._looks.remove(file)
         self._is_relist_due |= self._is_full
+
+    doorbell = None
+
+    def rung(self) -> Sequence[Source]:
+        return ()
 
     def enrolled(self, topics: Sequence[str]) -> None:
         """Nothing to note: a file does not ask whether it is waited for."""

@@ -12,7 +12,7 @@ assignment. Runs on any Kafka-wire cluster, ours among them.
 import os
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from ...runtime.logs import get_logger
@@ -55,6 +55,8 @@ class GroupConsumer(StreamConsumer):
         commit_on_revoke: bool = True,
         handover_ms: int = 30_000,
         recheck_ms: int = 5_000,
+        stall_ms: int | None = None,
+        on_stalled: Callable[[int], None] | None = None,
     ) -> None:
         """Only stores its arguments; they mean what they mean in `ZooKeeperConsumer`. The cluster bounds `session_timeout_ms`
         (`group.min.session.timeout.ms`, Kafka: 6,000).
@@ -68,9 +70,15 @@ class GroupConsumer(StreamConsumer):
             queue_bytes=queue_bytes,
             fetch_wait_ms=fetch_wait_ms,
             callbacks=Callbacks(
-                on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost, on_corrupt=on_corrupt, on_handed=on_handed
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
+                on_corrupt=on_corrupt,
+                on_handed=on_handed,
+                on_stalled=on_stalled,
             ),
             commit_on_revoke=commit_on_revoke,
+            stall_ms=stall_ms,
         )
         self._membership = GroupMembership(
             self._cluster,
@@ -82,6 +90,7 @@ class GroupConsumer(StreamConsumer):
             session_timeout_ms=session_timeout_ms,
             handover_ms=handover_ms,
             recheck_ms=recheck_ms,
+            stall=self._stall,
         )
         self._has_begun = False
 

@@ -22,6 +22,7 @@ from ..fetch.fetched import TopicPartition
 from . import group_requests
 from .group_requests import NO_GENERATION
 from .partition_holder import PartitionHolder
+from .stalled_application import StalledApplication
 
 log = get_logger(__name__)
 
@@ -49,6 +50,7 @@ class GroupMembership:
         session_timeout_ms: int,
         handover_ms: int,
         recheck_ms: int,
+        stall: StalledApplication | None = None,
     ) -> None:
         """`starts` returns where partitions without a committed offset begin. The application has `handover_ms` to let go of
         partitions. The group's leader looks for new partitions every `recheck_ms`.
@@ -56,7 +58,8 @@ class GroupMembership:
         self._cluster, self._state, self._starts = cluster, state, starts
         self._group, self._consumer_id, self._topics = group, consumer_id, topics
         self._session_timeout_ms, self._handover_ms, self._recheck_ms = session_timeout_ms, handover_ms, recheck_ms
-        self._beat_ms = min(LONGEST_BEAT_MS, session_timeout_ms // 3)
+        self._stall = stall or StalledApplication(None)
+        self._beat_ms = int(min(LONGEST_BEAT_MS, session_timeout_ms // 3, self._stall.look_every_ms))
         self._lane = f"group-{next(_lanes)}"
         self._member_id = ""
         self._generation = NO_GENERATION
@@ -140,11 +143,15 @@ class GroupMembership:
         return isinstance(error, BrokerError) and ErrorCode.of(error.code) in _REJOIN | _THROWN_OUT
 
     def _turn(self) -> None:
+        if self._stall.is_stalled():
+            self._step_out()
+            self._stop.wait(self._beat_ms / 1000)
+            return
         if self._generation == NO_GENERATION:
             self._join()
             return
         self._stop.wait(self._beat_ms / 1000)
-        if self._stop.is_set():
+        if self._stop.is_set() or self._stall.is_stalled():
             return
         if self._beat() and not self._has_new_partitions():
             return
@@ -176,6 +183,12 @@ class GroupMembership:
         self._state.lose_all()
         self._owned.clear()
         self._member_id = ""
+
+    def _step_out(self) -> None:
+        """Leave the group while the application is stalled, so that others do its work."""
+        self._state.lose_all()
+        self._owned.clear()
+        self.leave()
 
     def _has_new_partitions(self) -> bool:
         """Return whether the group must share out anew; only its leader looks."""

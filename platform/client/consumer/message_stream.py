@@ -30,6 +30,8 @@ class Callbacks:
     on_lost: OnPartitions | None = None
     on_corrupt: OnCorrupt | None = None
     on_handed: OnHanded | None = None
+    on_stalled: Callable[[int], None] | None = None
+    """On the membership's thread."""
 
 
 class MessageStream:
@@ -47,14 +49,16 @@ class MessageStream:
         """Whether the application has not come back since it got its last message."""
         return self._in_hand is not None
 
-    def next(self, deadline: float) -> Message | None:
-        """Return the next message, or None at `deadline` (monotonic) or when the stream has ended. Runs the callbacks."""
+    def next(self, deadline: float, *, delivers: bool = True) -> Message | None:
+        """Return the next message, or None at `deadline` (monotonic) or when the stream has ended. Runs the callbacks; with
+        `delivers=False` nothing else.
+        """
         state = self._state
         if self._in_hand is not None:
             state.finish_handed(*self._in_hand)
             self._in_hand = None
         while True:
-            current = self._open
+            current = self._open if delivers else None
             if current is not None and not state.has_notice():
                 if not state.is_owned(current.partition, current.epoch):
                     self._leave_batch()
@@ -67,7 +71,7 @@ class MessageStream:
                 else:
                     time.sleep(0.005)  # unsure of the session: ZooKeeper's next response, or a notice, ends this
                 continue
-            item = state.take(deadline, may_deliver=self._may_deliver)
+            item = state.take(deadline, may_deliver=self._may_deliver if delivers else _never)
             match item:
                 case None:
                     return None
@@ -90,6 +94,11 @@ class MessageStream:
         if self._open is not None and self._open.partition == partition:
             self._leave_batch()
         return self._state.seek(partition, offset)
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out nothing more of these partitions until the state resumes them."""
+        self._leave_batch_of(partitions)
+        self._state.pause(partitions)
 
     def notify_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Call `on_revoked`. If this member is not sure to own the partitions, call `on_lost` instead."""
@@ -155,3 +164,7 @@ class MessageStream:
         if self._callbacks.on_corrupt is not None:
             self._callbacks.on_corrupt(partition, bad)
         self._state.moved(partition, epoch, bad.to_offset)
+
+
+def _never() -> bool:
+    return False

@@ -19,6 +19,7 @@ from ..fetch.fetched import TopicPartition
 from ..fetch.fetcher import Fetcher
 from ..fetch.log_offsets import log_offsets, log_range
 from .message_stream import Callbacks, MessageStream
+from .stalled_application import StalledApplication
 from .stream_fetching import reset_point
 from .stream_message import Message
 from .stream_state import StreamState
@@ -44,6 +45,7 @@ class StreamConsumer(ABC):
         fetch_wait_ms: int,
         callbacks: Callbacks,
         commit_on_revoke: bool,
+        stall_ms: int | None = None,
     ) -> None:
         """Only stores its arguments; the callbacks are those of `ZooKeeperConsumer`. Raises StreamMisused without topics."""
         if not topics:
@@ -63,10 +65,12 @@ class StreamConsumer(ABC):
             max_bytes=answer_bytes,
             partition_max_bytes=min(1 << 20, answer_bytes),
             hides_aborted=True,
+            leaves_out_idle=True,
         )
         self._lifecycle = Lifecycle()
         self._handing_out = threading.Lock()  # held by the thread that polls
         self._closed = False
+        self._stall = StalledApplication(stall_ms, on_stalled=callbacks.on_stalled, name=name)
 
     # ---- what the kinds of groups differ in
 
@@ -129,6 +133,15 @@ class StreamConsumer(ABC):
         finally:
             self._handing_out.release()
 
+    def attend(self) -> None:
+        """Run the callbacks that are due, as `poll` does, and take no message."""
+        with self._handing_out:
+            self._stream.next(time.monotonic(), delivers=False)
+
+    def alive(self) -> None:
+        """Say that the application works. With `stall_ms` it is to say so that often."""
+        self._stall.turns += 1
+
     # ---- positions
 
     def _commit_handed_out(self, partitions: Collection[TopicPartition]) -> None:
@@ -145,6 +158,14 @@ class StreamConsumer(ABC):
         """Continue at `offset` in an owned partition, on the iterating thread. Raises StreamMisused if it is not owned."""
         if not self._stream.seek(partition, offset):
             raise StreamMisused(f"seek in {partition.topic}-{partition.partition}: not this consumer's partition now")
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out nothing of these partitions, owned now or later, until `resume`; on the iterating thread."""
+        self._stream.pause(partitions)
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Go on with what `pause` has stopped, where it stopped; any thread."""
+        self._state.resume(partitions)
 
     def seek_to_time(self, partition: TopicPartition, timestamp_ms: int) -> int:
         """Continue at the first record at or after this event time, or at the log's end; return that offset. Raises as `seek`,

@@ -43,6 +43,7 @@ class StreamState:
         self._epochs = count(1)
         self._failure: Exception | None = None
         self._troubles: dict[str, HeadraceError] = {}
+        self._paused: set[TopicPartition] = set()
         self._stopped = False
 
     # ---- the rebalancing thread
@@ -148,11 +149,14 @@ class StreamState:
         """Return partition → (epoch, offset to fetch) once the queue has room for another fetch; empty after `timeout_ms`."""
         with self._condition:
             self._condition.wait_for(
-                lambda: self._stopped or (self._owned and self._queued_bytes <= self.queue_bytes // 2), timeout_ms / 1000
+                lambda: (
+                    self._stopped or (not self._paused.issuperset(self._owned) and self._queued_bytes <= self.queue_bytes // 2)
+                ),
+                timeout_ms / 1000,
             )
             if self._stopped or self._queued_bytes > self.queue_bytes // 2:
                 return {}
-            return {name: (owned.epoch, owned.fetch_position) for name, owned in self._owned.items()}
+            return {name: (owned.epoch, owned.fetch_position) for name, owned in self._owned.items() if name not in self._paused}
 
     def put(self, items: Sequence[Fetched], *, partition: TopicPartition, epoch: int, next_offset: int) -> None:
         """Queue what was fetched of one partition and continue at `next_offset`. Does nothing if the partition was removed
@@ -263,6 +267,21 @@ class StreamState:
             self._sweep()
             self._condition.notify_all()
             return True
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Hand out nothing of these partitions, owned now or later, until `resume`. What is fetched of them is fetched again."""
+        with self._condition:
+            self._paused.update(partitions)
+            for name in partitions:
+                if (owned := self._owned.get(name)) is not None:
+                    owned.epoch, owned.fetch_position = next(self._epochs), owned.position
+            self._sweep()
+            self._condition.notify_all()
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        with self._condition:
+            self._paused.difference_update(partitions)
+            self._condition.notify_all()
 
     def positions(self) -> dict[TopicPartition, int]:
         """Return the owned partitions and the application's position in each."""

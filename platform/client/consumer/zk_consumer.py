@@ -13,7 +13,7 @@ joins them. `zk_rebalance` shares out the partitions, `stream_fetching` fills th
 import os
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...coordination.session import Session
 from ...runtime.logs import get_logger
@@ -54,6 +54,8 @@ class ZooKeeperConsumer(StreamConsumer):
         rebalance_patience_ms: int = 120_000,
         handover_ms: int = 30_000,
         recheck_ms: int = 5_000,
+        stall_ms: int | None = None,
+        on_stalled: Callable[[int], None] | None = None,
     ) -> None:
         """Only stores its arguments; `start` (or the first `stream` or `poll`) begins.
 
@@ -67,6 +69,9 @@ class ZooKeeperConsumer(StreamConsumer):
         `on_lost(partitions)` runs when they are gone already. `on_corrupt(partition, range)` runs at the place of a range that
         cannot be handed out. `on_handed(batch range)` runs when a batch has been handed out, or is left midway: every record
         handed out is reported exactly once, with its batch.
+
+        `stall_ms`: a member whose application does not call `alive` for this long leaves the group (`on_stalled(ms)` runs on
+        another thread), and joins it again when the application is back. None: it stays, and loses only what others wait for.
         """
         super().__init__(
             bootstrap,
@@ -77,9 +82,15 @@ class ZooKeeperConsumer(StreamConsumer):
             queue_bytes=queue_bytes,
             fetch_wait_ms=fetch_wait_ms,
             callbacks=Callbacks(
-                on_assigned=on_assigned, on_revoked=on_revoked, on_lost=on_lost, on_corrupt=on_corrupt, on_handed=on_handed
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
+                on_corrupt=on_corrupt,
+                on_handed=on_handed,
+                on_stalled=on_stalled,
             ),
             commit_on_revoke=commit_on_revoke,
+            stall_ms=stall_ms,
         )
         self._membership = ZooKeeperMembership(
             self._cluster,
@@ -91,6 +102,7 @@ class ZooKeeperConsumer(StreamConsumer):
             rebalance_patience_ms=rebalance_patience_ms,
             handover_ms=handover_ms,
             recheck_ms=recheck_ms,
+            stall=self._stall,
         )
         self._session: Session = self._membership.session
 
@@ -172,7 +184,7 @@ class ZooKeeperConsumer(StreamConsumer):
     @property
     def is_sure(self) -> bool:
         """Whether this member is registered and ZooKeeper provably considers it alive."""
-        return self._rebalancer is not None and not self._closed and self._session.is_sure()
+        return self._rebalancer is not None and not self._closed and self._membership.is_sure()
 
     def _may_deliver(self) -> bool:
-        return self._session.is_sure() and self._session.generation == self._state.generation
+        return self._membership.is_sure() and self._session.generation == self._state.generation

@@ -18,6 +18,7 @@ from ..connection.cluster import Cluster
 from ..errors import ClientError
 from ..fetch.fetched import TopicPartition
 from .partition_holder import PartitionHolder
+from .stalled_application import StalledApplication
 from .zk_errors import GroupOfKafkaClients, PartitionsLost
 from .zk_partitions import SubscribedPartitions
 from .zk_rebalance import Rebalancer
@@ -45,11 +46,13 @@ class ZooKeeperMembership:
         rebalance_patience_ms: int,
         handover_ms: int,
         recheck_ms: int,
+        stall: StalledApplication | None = None,
     ) -> None:
         """`subscription` is topic to number of streams; the limits are those of `Rebalancer`."""
         self._cluster, self._group, self._consumer_id = cluster, group, consumer_id
         self._subscription, self._session_timeout_ms = dict(subscription), session_timeout_ms
         self._limits = (rebalance_patience_ms, handover_ms, recheck_ms)
+        self._stall = stall or StalledApplication(None)
         self.session = Session(zookeeper, session_timeout_ms=session_timeout_ms, name=f"{group}.{consumer_id}")
         self.rebalancer: Rebalancer | None = None
         self._is_admitted = False
@@ -72,13 +75,17 @@ class ZooKeeperMembership:
         patience_ms, handover_ms, recheck_ms = self._limits
         session = self.session.start(timeout_ms)
         registry = ConsumerRegistry(session)
-        registry.register(
-            self._group,
-            self._consumer_id,
-            self._subscription,
-            wait_ms=self._session_timeout_ms * 2,
-            on_refused=holder.fail,
-        )
+
+        def register() -> None:
+            registry.register(
+                self._group,
+                self._consumer_id,
+                self._subscription,
+                wait_ms=self._session_timeout_ms * 2,
+                on_refused=holder.fail,
+            )
+
+        register()
         if self._consumer_id == min(registry.ids(self._group), default=self._consumer_id):
             self._refuse_kafka_clients()
         topics = TopicRegistry(session)
@@ -94,6 +101,9 @@ class ZooKeeperMembership:
             handover_ms=handover_ms,
             recheck_ms=recheck_ms,
             may_share=self._may_share,
+            stall=self._stall,
+            withdraw=lambda: registry.withdraw(self._group, self._consumer_id),
+            register=register,
         )
         session.on_change(rebalancer.trigger)
         registry.watch(self._group, rebalancer.trigger, rest_ms=rebalancer.rest_ms)
@@ -126,8 +136,8 @@ class ZooKeeperMembership:
         return self.session.generation
 
     def is_sure(self) -> bool:
-        """Return whether ZooKeeper provably counts this member as alive."""
-        return self.session.is_sure()
+        """Return whether ZooKeeper provably counts this member as alive, and it has not left for the time of a stall."""
+        return self.session.is_sure() and (self.rebalancer is None or not self.rebalancer.is_out)
 
     def commit(self, due: Mapping[TopicPartition, int], generation: int) -> None:
         """Register next offsets, unless this member is not registered any more, or anew. Raises PartitionsLost,

@@ -28,6 +28,7 @@ from ...runtime.backoff import Backoff
 from ...runtime.logs import get_logger
 from ..fetch.fetched import TopicPartition
 from .partition_holder import PartitionHolder
+from .stalled_application import StalledApplication
 from .zk_errors import RebalanceFailed
 from .zk_partitions import SubscribedPartitions
 
@@ -86,18 +87,25 @@ class Rebalancer:
         handover_ms: int,
         recheck_ms: int,
         may_share: Callable[[Collection[str]], bool] = lambda _members: True,
+        stall: StalledApplication | None = None,
+        withdraw: Callable[[], None] = lambda: None,
+        register: Callable[[], None] = lambda: None,
     ) -> None:
         """`starts` returns where partitions without a registered offset begin.
 
         A partition that another member holds for `patience_ms` fails the stream. If the application does not return within
         `handover_ms`, it loses the partitions being taken back. The lists are read again at least every `recheck_ms`, whatever
-        the watches report.
+        the watches report. While the application is stalled, the member is withdrawn from its group.
         """
         self._session, self._state, self._partitions, self._starts = session, state, partitions, starts
         self._consumers, self._owners, self._offsets = ConsumerRegistry(session), OwnerRegistry(session), OffsetRegistry(session)
         self._group, self._consumer_id = group, consumer_id
         self._backoff, self._patience_ms = backoff, patience_ms
         self._handover_ms, self._recheck_ms, self._may_share = handover_ms, recheck_ms, may_share
+        self._stall, self._withdraw, self._register = stall or StalledApplication(None), withdraw, register
+        self.is_out = False
+        """The application is stalled: this member owns nothing, whatever is still on its way. Any thread."""
+        self._has_left = False
         self._generation = session.generation
         self._held: set[TopicPartition] = set()
         self._adopted: dict[TopicPartition, _Adopted] = {}
@@ -151,6 +159,11 @@ class Rebalancer:
             if self._stop.is_set():
                 return
             try:
+                if self._stall.is_stalled():
+                    self._step_out()
+                    continue
+                if self._has_left:
+                    self._come_back()
                 if is_woken and not self._lists_due and not attempt:
                     self._claim_freed()
                 else:
@@ -174,8 +187,26 @@ class Rebalancer:
         if attempt:
             return self._backoff.wait_ms(attempt - 1) / 1000
         now = time.monotonic()
-        ends = [self._act_at, *(since + self._patience_ms / 1000 for _, since in self._waits_for.values())]
+        patience_ends = (since + self._patience_ms / 1000 for _, since in self._waits_for.values())
+        ends = [self._act_at, now + self._stall.look_every_ms / 1000, *patience_ends]
         return max(0.0, min(self._recheck_ms / 1000, min(ends) - now))
+
+    def _step_out(self) -> None:
+        """Leave the group while the application is stalled, so that others do its work."""
+        self.is_out = True
+        if self._has_left:
+            return
+        self._state.lose_all()
+        self._adopted.clear()
+        self._waits_for.clear()
+        self._give_back(sorted(self._held))
+        self._withdraw()
+        self._has_left = True
+
+    def _come_back(self) -> None:
+        self._register()
+        self._has_left = self.is_out = False
+        self._lists_due = True
 
     def _rebalance(self) -> None:
         generation = self._session.generation

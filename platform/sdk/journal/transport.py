@@ -5,6 +5,7 @@ Where one is needed (a segment is full), a signal handler or `__del__` that inte
 A child of a fork never writes here.
 """
 
+import mmap
 import os
 import threading
 import time
@@ -21,6 +22,7 @@ from ...runtime.logs import get_library_logger
 from ...wire.quarantine_record import QuarantineRecord
 from ..errors import LoggerClosed, LoggerForked
 from ..transport import Ledger, LoggerRun
+from .doorbell import Doorbell
 from .enrolment import enrolled_topics, is_announced
 from .errors import JournalNotDurable
 from .files.folder import NewJournal, make_journal
@@ -61,6 +63,8 @@ class JournalTransport:
         self._room: Room
         self._sync: GroupSync
         self._segment: SegmentWriter
+        self._doorbell: Doorbell
+        self._is_armed: mmap.mmap | bytearray
         self._durable: GroupSync | None = None
 
     def start(self) -> None:
@@ -89,6 +93,8 @@ class JournalTransport:
             root_quota_bytes=settings.root_quota_bytes,
             window_ms=run.window_ms,
         )
+        self._doorbell = Doorbell(settings.root)
+        self._is_armed = self._doorbell.is_armed
         self._sync = GroupSync(journal.folder, first)
         self._durable = self._sync if settings.is_durable else None
         _forget_in_children(self)
@@ -134,6 +140,8 @@ class JournalTransport:
         segment = self._segment
         if not segment.append(1, timestamp_ms, key, body):
             return self._append_elsewhere(segment, Kind.EVENT, timestamp_ms, key, body, max_block_ms)
+        if self._is_armed[0]:
+            self._doorbell.ring()
         if self._durable is not None:
             self._make_durable(segment.segment)
         return None
@@ -154,6 +162,8 @@ class JournalTransport:
                 if self._append_to_next(segment, Kind.EVENT, timestamp_ms, key, body) is None:
                     break
             taken += 1
+        if taken and self._is_armed[0]:
+            self._doorbell.ring()
         if taken and self._durable is not None:
             self._make_durable(self._segment.segment)
         return taken
@@ -163,6 +173,8 @@ class JournalTransport:
         body, at_ms = record.to_json(), record.window_start_ms
         segment = self._segment
         if segment.append(Kind.QUARANTINE, at_ms, record.key(), body):
+            if self._is_armed[0]:
+                self._doorbell.ring()
             if self._durable is not None:
                 self._make_durable(segment.segment)
         elif self._append_elsewhere(segment, Kind.QUARANTINE, at_ms, record.key(), body, max_block_ms) is not None:
@@ -264,6 +276,8 @@ class JournalTransport:
         while self._roll(full):
             full = self._segment
             if full.append(kind, timestamp_ms, key, body):
+                if self._is_armed[0]:
+                    self._doorbell.ring()
                 return full
         return None
 

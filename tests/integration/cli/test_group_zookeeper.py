@@ -6,6 +6,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -38,7 +39,8 @@ def group(broker: BrokerProcess, zookeeper: str, topic: str) -> str:
     """A group that has read everything and left."""
     name = f"paper-{uuid.uuid4().hex[:8]}"
     with ZooKeeperConsumer(broker.address, zookeeper, name, [topic], session_timeout_ms=2_000) as consumer:
-        assert len(list(consumer.stream(idle_timeout_ms=500))) == 40
+        assert len(list(islice(consumer.stream(idle_timeout_ms=20_000), 40))) == 40
+        consumer.commit()
     return name
 
 

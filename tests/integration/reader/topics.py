@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from headrace.reader import EventReader
 from tests.support.librdkafka import read_all
 from tests.support.live_side import LiveSide
+from tests.support.processes import eventually
 
 START_MS = 1_790_000_400_000
 W = 600_000
@@ -47,6 +48,14 @@ class Topic:
         assert self._producer.flush(30) == 0
         return self
 
+    def make_anew(self) -> None:
+        """Delete the topic and make another one of its name."""
+        admin = AdminClient({"bootstrap.servers": self.live.bootstrap})
+        admin.delete_topics([self.name])[self.name].result(20)
+        eventually(lambda: self.name not in admin.list_topics(timeout=10).topics, what="the topic gone")
+        admin.create_topics([NewTopic(self.name, self.partitions, 1)])[self.name].result(20)
+        self._producer = confluent_kafka.Producer({"bootstrap.servers": self.live.bootstrap, "linger.ms": 5})
+
     def reader(self, **settings: object) -> EventReader[object]:
         return EventReader(
             self.name,
@@ -54,9 +63,7 @@ class Topic:
             bootstrap=self.live.bootstrap,
             registry_url=self.live.registry_url,
             schema_cache=None,
-            flush_every_ms=200,
-            session_timeout_ms=2_000,
-            **settings,  # type: ignore[arg-type]
+            **{"flush_every_ms": 200, "session_timeout_ms": 2_000, **settings},  # type: ignore[arg-type]
         )
 
     def quarantined(self) -> list[tuple[int, int, str]]:

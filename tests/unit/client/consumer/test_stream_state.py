@@ -205,3 +205,37 @@ def test_a_queue_that_is_never_emptied_stays_bounded_whatever_is_fetched() -> No
             if not state.wanted(0):
                 break
     assert largest <= 2_000
+
+
+def test_a_paused_partition_is_neither_fetched_nor_handed_out_and_goes_on_where_it_stopped() -> None:
+    state = assigned(1_000, T0, T1)
+    fetch(state, T0)
+    state.pause([T0])
+    assert list(state.wanted(0)) == [T1]
+    assert take(state) is None
+    fetch(state, T1)
+    batch = take(state)
+    assert isinstance(batch, Batch)
+    assert batch.partition == T1
+    state.resume([T0])
+    assert state.wanted(0)[T0][1] == 0, "what was fetched and not handed out is fetched again"
+
+
+def test_an_answer_to_a_fetch_from_before_a_pause_is_dropped() -> None:
+    state = assigned()
+    epoch, offset = state.wanted(0)[T0]
+    state.pause([T0])
+    state.resume([T0])
+    header, batch = stored(offset, [b"old"])
+    item = Batch(partition=T0, epoch=epoch, header=header, batch=batch, from_offset=offset)
+    state.put([item], partition=T0, epoch=epoch, next_offset=header.next_offset)
+    assert take(state) is None
+
+
+def test_a_pause_holds_for_partitions_that_come_later_and_all_paused_is_waited_for() -> None:
+    state = assigned(1_000, T0)
+    state.pause([T0, T1])
+    state.assign({T1: 0}, committed={}, generation=0)
+    began = time.monotonic()
+    assert state.wanted(50) == {}
+    assert time.monotonic() - began >= 0.04, "with nothing to fetch the fetching thread waits"
