@@ -138,9 +138,10 @@ class StreamConsumer(ABC):
         with self._handing_out:
             self._stream.next(time.monotonic(), delivers=False)
 
-    def alive(self) -> None:
-        """Say that the application works. With `stall_ms` it is to say so that often."""
+    def alive(self, *, is_overdue: bool = False) -> None:
+        """Say that the application works. With `stall_ms` it is to say so that often. `is_overdue`: it says it has stalled."""
         self._stall.turns += 1
+        self._stall.is_overdue = is_overdue
 
     # ---- positions
 
