@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from headrace.client.fetch.fetched import TopicPartition
 
 from ..harness.proc_meters import cpu_s
+from . import of_broker
 from .pulse import Pulse
 from .world import World
 
@@ -91,6 +92,31 @@ ALL = (
         },
     ),
     Measure(name="rest", title="At rest", run=rest, units={"mirror": "%", "brokers": "%", "ZooKeepers": "%", "audit": "%"}),
+    Measure(
+        name="churn",
+        title="1,000 topics are created and deleted",
+        run=of_broker.churn,
+        units={
+            "created": "s",
+            "created, broker's processor time": "s",
+            "deleted": "s",
+            "deleted, broker's processor time": "s",
+        },
+    ),
+    Measure(
+        name="idle-fetch",
+        title="A fetch of all partitions at their ends",
+        run=of_broker.idle_fetches,
+        units={
+            "partitions": "",
+            "without a session, bytes": "B",
+            "without a session, broker": "ms",
+            "without a session, client": "ms",
+            "in a session, bytes": "B",
+            "in a session, broker": "ms",
+            "in a session, client": "ms",
+        },
+    ),
     Measure(
         name="restart",
         title="The mirror restarts",
