@@ -178,7 +178,7 @@ def test_records_deleted_before_the_mirror_copied_them_are_named_with_their_numb
 
 
 def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_beginning(platform: Platform, tmp_path: Path) -> None:
-    """Its row is COMPLETE with what it took; one record that it lacks behind its beginning is missing 1."""
+    """Its row is COMPLETE with what it took, and never COMPLETE once it has passed over a record behind its beginning."""
     topic = Topic(platform, "begun_inside", windows=1).make().log(20).await_mirrored()
     offsets, group = in_window(topic.live(), topic.windows[0]), "begun-inside"
     admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
@@ -220,10 +220,9 @@ def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_begin
     second = sink()
     try:
         eventually(lambda: written() == 16, within_ms=60_000, every_ms=200, what="four more written")
-        lost = in_window(topic.live(), topic.windows[0])[20]
-        row = {"sinks": {f"sink:{group}": {"verdict": "INCOMPLETE", "missing": 1}}}
-        Truth(topic, {topic.windows[0]: {"verdict": "COMPLETE", **row}}).wait("a sink that lacks a record behind its beginning")
-        records = platform.windows(topic.name)[topic.windows[0]]["sinks"][f"sink:{group}"]["differences"][0]["records"]
-        assert [(one["kind"], one["first_offset"], one["count"]) for one in records] == [("missing", lost, 1)]
+        for _ in range(20):  # nobody has told of the record that it passed over
+            window = platform.windows(topic.name)[topic.windows[0]]
+            assert window["sinks"][f"sink:{group}"]["verdict"] in ("OPEN", "UNKNOWN"), window
+            time.sleep(0.5)
     finally:
         second.stop()
