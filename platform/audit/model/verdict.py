@@ -140,10 +140,12 @@ class _Judgement(Sealing):
             self._not_known(PRODUCER, self.unread_reports, unheard.words_of(self.unread_reports))
         return True
 
-    def _not_known(self, who: str, count: int, words: str) -> None:
-        """Make the window unknown for `count` records of it; accepted, where a person has said so of just as many."""
+    def _not_known(self, who: str, count: int, words: str, *, of: int | None = None) -> None:
+        """Make the window unknown for `count` records of it; accepted, where a person has said so of just as many, or of the `of`
+        that may be among them.
+        """
         known = self.window.known.get(who)
-        if count and known is not None and known.missing == count:
+        if count and known is not None and known.missing == (count if of is None else of):
             self.retired[who] = accepted_by(self.window, who)
         elif count:
             self.silent.setdefault(who, words)
@@ -253,7 +255,9 @@ class _Judgement(Sealing):
         findings = compare_quarantine(self.topic, self.window, tiers)
         self.losses.update(findings.losses)
         self.differences += differences_of(QUARANTINE, findings, self.window, self.most_records)
-        self._not_known(QUARANTINE, findings.unread, unread_words(findings.unread))
+        aside = sum(one.quarantined.count for tier in tiers for one in self._entries(tier))
+        aside += self.losses[QUARANTINED] if PRODUCER in tiers else 0
+        self._not_known(QUARANTINE, findings.unread, unread_words(findings.unread), of=aside)
 
     def _may_yet_tell(self, run: Run, deadline_ms: int) -> bool:
         """Return whether a report may be on its way: of a run that goes on, or was not heard since it should have told."""
