@@ -153,7 +153,7 @@ class Consumer(StreamConsumer):
             "127.0.0.1:1", "g", [NAME.topic], consumer_id="one", auto_offset_reset="smallest", queue_bytes=1 << 20,
             fetch_wait_ms=1, callbacks=callbacks, commit_on_revoke=False,
         )  # fmt: skip
-        self._world, self._has_begun, self._turn, self.is_sure = world, False, 0, True
+        self._world, self._has_begun, self._turn, self.owns_surely = world, False, 0, True
 
     @property
     def _is_started(self) -> bool:
@@ -203,4 +203,4 @@ class Consumer(StreamConsumer):
             self._stream.notify_revoked(owned)
 
     def _may_deliver(self) -> bool:
-        return self.is_sure
+        return self.owns_surely

@@ -119,7 +119,7 @@ class Played:
                 loop.order(lambda: loop.seek(NAME, world.offsets[words[0]]))
                 self.read()
             case "unsure" | "sure":
-                consumer.is_sure = name == "sure"
+                consumer.owns_surely = name == "sure"
             case "commits away":
                 world.refuses_commits = True
             case "quarantine away":
@@ -160,7 +160,7 @@ class Played:
     def all_back(self) -> None:
         self.world.refuses_commits = self.world.refuses_quarantine = self.handling.is_away = False
         self.world.topic.refuses = self.world.topic.loses = False
-        self.consumer.is_sure = True
+        self.consumer.owns_surely = True
 
     def check(self) -> None:
         assert statistics_of([self.loop]).is_balanced, statistics_of([self.loop])
