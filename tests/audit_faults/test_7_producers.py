@@ -125,8 +125,10 @@ def frozen(topic: Topic) -> Truth:
     """Frozen past the deadline, then killed: four events were sent before, six were in memory."""
     application = Application(of_others(topic), program(topic, "log(4)\nlogger.flush()\nlog(6)\nsay()", window=1))
     application.freeze()
-    Truth(topic, {topic.windows[1]: unknown(application.name)}, others=None).wait("an application that is frozen")
-    application.kill()
+    try:
+        Truth(topic, {topic.windows[1]: unknown(application.name)}, others=None).wait("an application that is frozen")
+    finally:
+        application.kill()
     return held(topic, application, stored=4)
 
 
