@@ -6,9 +6,9 @@ import re
 import socket
 from pathlib import Path
 
-from ..apps.sinks.sink import Sink
 from ..audit.model.tiers import AT_OFFLINE, GROUP_NAME, SINK
 from ..errors import HeadraceError
+from ..reader.processor import Processor
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
@@ -85,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from ..reader.loop_settings import LoopSettings
     from ..reader.reading_loop import ReadingLoop
+    from ..reader.statistics import log_end
 
     is_files = arguments.action == "files"
     group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topics)}"
@@ -112,11 +113,15 @@ def run(arguments: argparse.Namespace) -> int:
     )
     configure_logs(f"sink-{arguments.action}")
     registry = RegistryClient(arguments.registry, cache_folder=schema_cache_of(arguments))
-    ReadingLoop(settings, _sink(arguments, group, registry)).run(StopSignal().install())
+    loop = ReadingLoop(settings, _sink(arguments, group, registry))
+    try:
+        loop.run(StopSignal().install())
+    finally:
+        log_end([loop], group)
     return 0
 
 
-def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -> Sink:
+def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -> Processor:
     match arguments.action:
         case "files":
             from ..apps.sinks.minute_files import MinuteFiles

@@ -8,17 +8,19 @@ While the processor takes nothing, nothing more is read, so what is held stays b
 import os
 import socket
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from ..audit.model.messages import CORRUPT, EXPIRED
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..audit.publisher.range_reporter import PositionBook
 from ..client.connection.cluster import Cluster
 from ..client.consumer.message_stream import Callbacks
 from ..client.consumer.stream_message import Message
 from ..client.consumer.zk_errors import StreamMisused
-from ..client.errors import ClientError, UnknownTopic
+from ..client.errors import LOGIN_REFUSALS, ClientError
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
 from ..errors import HeadraceError
@@ -28,47 +30,62 @@ from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from ..schema_registry.client import RegistryClient
-from ..wire.schema_id import unframe
 from .coordination import coordination_of
 from .counts import ReadCounts
 from .decoding.event_decoder import EventDecoder, Undecodable
+from .in_flight import InFlight
 from .loop_settings import LoopSettings
+from .names_on_live import see_names
 from .patience import patiently
 from .processor import PartitionsTaken, Processor, ProcessorAway
 from .quarantine import QuarantineLost, UnusableRecords
 from .record import EventRecord
 
+if TYPE_CHECKING:
+    from ..client.deduplication import Deduplicator
+
 log = get_logger(__name__)
 
 SEND_TIMEOUT_MS = 5_000
 STATUS_EVERY_MS = 1_000
+LOOK_EVERY_MS = 20
+MOST_IN_FLIGHT = 10_000
+"""Of records that are done out of order; with more, reading waits for the first of them."""
 BEGIN_BACKOFF = Backoff(first_ms=100, longest_ms=5_000)
 LONGEST_UNREPORTED_MS = 60_000
 """For so long a member that does not wait for the audit commits nothing that it could not report."""
 
 
-class NotOnLive(HeadraceError):
-    """A topic of the offline cluster has no original of its name."""
-
-    def __init__(self, topic: str, live: str) -> None:
-        super().__init__(
-            f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. "
-            "The audit has nothing to compare the reader with: run it with --no-audit (in code: audit=False)"
-        )
-
-
 class ReadingLoop:
     """`run` until stopped. It owns the processor."""
 
-    def __init__(self, settings: LoopSettings, processor: Processor, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: LoopSettings,
+        processor: Processor,
+        *,
+        clock: Clock | None = None,
+        facts: "Callable[[ReadingLoop], Mapping[str, Any]] | None" = None,
+        seen: "Deduplicator | None" = None,
+    ) -> None:
+        """`facts`: what the status file has beside state, group and member; None: what is done, held and committed. `seen`:
+        records that it knows are left out; the processor is to be done with a record when it has taken it.
+        """
         self.settings = settings
+        self._seen = seen
+        self._in_flight = InFlight()
+        self._is_overdue = False
+        """A record is done elsewhere, and takes too long."""
         self._processor = processor
+        self._facts = facts or _facts_of
         self._clock = clock or SystemClock()
         self._status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._cluster, cluster=settings.cluster, clock=self._clock)
         schemas = RegistryClient(settings.registry, cache_folder=settings.cache_folder)
-        self._decoder = EventDecoder(schemas, settings.event_class)
+        classes = {topic: settings.event_classes.get(topic) for topic in settings.topics}
+        decoders = {one: EventDecoder(schemas, one) for one in set(classes.values())}
+        self._decoders = {topic: decoders[one] for topic, one in classes.items()}
         self._coordination = coordination_of(
             self._cluster,
             Callbacks(
@@ -76,6 +93,7 @@ class ReadingLoop:
                 on_revoked=self._on_revoked,
                 on_lost=self._on_lost,
                 on_corrupt=self._on_corrupt,
+                on_stalled=self._on_stalled,
             ),
             bootstrap=settings.bootstrap,
             zookeeper=settings.zookeeper,
@@ -85,6 +103,7 @@ class ReadingLoop:
             session_timeout_ms=settings.session_timeout_ms,
             queue_bytes=settings.queue_bytes,
             handover_ms=settings.max_handle_ms,
+            stall_ms=settings.max_handle_ms if settings.leaves_when_stalled else None,
             auto_offset_reset=settings.auto_offset_reset,
         )
         self._consumer = self._coordination.consumer
@@ -107,9 +126,9 @@ class ReadingLoop:
         self._undecoded: dict[TopicPartition, HeadraceError] = {}
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
-        self._held_bytes = 0
-        self._flush_at_ms = 0
-        self._status_at_ms = 0
+        self._held_count = self._held_bytes = 0
+        self._flush_at_ms = self._look_at_ms = 0
+        self._status_at_ms = self._look_at_ms = 0
         self._stop: StopSignal | None = None
         self.read = 0
         """Records that were read, again or for the first time."""
@@ -118,9 +137,16 @@ class ReadingLoop:
         self.refused = 0
         """Records that went to quarantine."""
         self.repeated = 0
-        """Records that the processor had done before this member read them."""
+        """Records that were done before this member read them."""
+        self.given_back = 0
+        """Records that were handled, or in hand, when others took their partitions: they are read again there."""
+        self.skipped_offsets = 0
+        """Offsets that were skipped: unreadable, expired, or behind which `seek` was to go on."""
+        self._given: EventRecord | None = None
+        """What `next` returned last, until it is taken or put back."""
         self.trouble: HeadraceError | None = None
         """Why nothing is done now."""
+        self._trouble_since_ms: int | None = None
 
     def _audit_cluster(self) -> Cluster | None:
         address = self.settings.audit_bootstrap
@@ -146,16 +172,21 @@ class ReadingLoop:
     def next(self) -> EventRecord | None:
         """Return the next record that is to be processed, or None after at most about 100 ms. Flushes in between."""
         assert self._stop is not None
-        if self._is_due():
-            self._flush_until_done(self._stop)
-        if self._to_begin and self._clock.monotonic_ms() >= self._begin_at_ms and self._consumer.may_act:
-            self._begin()
-        self._show()
+        self._between_records()
+        if self._is_ordered:
+            self._consumer.attend()
+            self._stop.wait(20)
+            return None
         message = self._consumer.poll(self.settings.poll_ms)
         if message is None:
             return None
         if self._to_begin and TopicPartition(message.topic, message.partition) in self._to_begin:
             self._put_back(message, self._begin_trouble or ProcessorAway("its positions are not loaded yet"))
+            return None
+        if self._seen is not None and not self._seen.is_new(message):
+            self.read += 1
+            self.repeated += 1
+            self._count(message, is_held=True)
             return None
         record = self._decoded(message)
         if record is None:
@@ -167,13 +198,36 @@ class ReadingLoop:
             return None
         if begun_at:
             self._begun_at[record.of] = 0  # a log that begins anew holds other records below it
+        self._given = record
         return record
+
+    def _between_records(self) -> None:
+        """Do what is due. Hot: once per record. What goes by the clock alone is looked at every 20 ms."""
+        assert self._stop is not None
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._look_at_ms and not self._is_ordered and not self._is_full():
+            return
+        self._consumer.alive(is_overdue=self._is_overdue)
+        if self._is_due():
+            self._flush_until_done(self._stop)
+        if self._to_begin and self._clock.monotonic_ms() >= self._begin_at_ms and self._consumer.may_act:
+            self._begin()
+        self._settle()
+        self._show()
+        self._look_at_ms = min(self._flush_at_ms, self._status_at_ms, now_ms + LOOK_EVERY_MS)
+
+    @property
+    def in_work(self) -> int:
+        """Records that were handed out or handled, and are not flushed yet."""
+        return self._held.total() + self._in_flight.count + (self._given is not None)
 
     def process(self, record: EventRecord) -> None:
         """Have the processor take the record of the last `next`, or put it back where it cannot take it now."""
         try:
             self._processor.take(record)
         except ProcessorAway as error:
+            self.read -= 1
+            self._given = None
             self._put_back(record.message, error)
             return
         except BaseException:
@@ -183,13 +237,18 @@ class ReadingLoop:
 
     def taken(self, record: EventRecord) -> None:
         """Count the record as one that the processor has, or has done."""
-        self._count(record.message, is_held=True)
+        self._given = None
+        self._count_now(record.message, is_held=True)
         self._held[record.of] += 1
+        self._held_count += 1
         self._held_bytes += record.size_bytes
+        if self._seen is not None:
+            self._seen.done(record.message)
 
     def put_back(self, record: EventRecord) -> None:
         """Take care that the record is not committed as done, but read again."""
         self.read -= 1
+        self._given = None
         with suppress(StreamMisused):  # another member has the partition, and reads it
             self._consumer.seek(record.of, record.offset)
 
@@ -198,14 +257,6 @@ class ReadingLoop:
         self._status.write("stopping")
         # The consumer's close gives the partitions back: what is held is flushed then.
         self._lifecycle.stop()
-        log.info(
-            "reader_stopped",
-            group=self.settings.group,
-            read=self.read,
-            done=self.written,
-            quarantined=self.refused,
-            done_before=self.repeated,
-        )
 
     def start(self, stop: StopSignal | None = None) -> None:
         """Join the group. Raises NotOnLive, ZooKeeperUnreachable and a broker's permanent refusal."""
@@ -220,19 +271,12 @@ class ReadingLoop:
             self._lifecycle.started("positions", self._coordination.close_positions)
             self._counts = self._counts_of(reports, self._coordination.start_positions())
         self._lifecycle.started("processor", self._processor.close)
-        self._see_names()
+        if self._audit is not None and self.settings.is_behind_mirror:
+            see_names(self._audit, self._cluster, self.settings)
         self._consumer.start()
         self._lifecycle.started("consumer", self._consumer.close)
         log.info("reader_ready", topics=self.settings.topics, group=self.settings.group)
         self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
-
-    def _see_names(self) -> None:
-        """Raise NotOnLive for a topic that the offline cluster has and the live one has not."""
-        if self._audit is None or not self.settings.is_behind_mirror:
-            return
-        for topic in self.settings.topics:
-            if not patiently(partial(_has, self._audit, topic)) and patiently(partial(_has, self._cluster, topic)):
-                raise NotOnLive(topic, self.settings.audit_bootstrap or "")
 
     # ---- records
 
@@ -244,11 +288,14 @@ class ReadingLoop:
             return None
         self._quarantine.previous_ms = message.timestamp_ms
         try:
-            event = self._decoder.decode(message.value)
+            schema_id, event = self._decoders[message.topic].decode_framed(message.value)
         except Undecodable as fault:
             self.read += 1
-            self.refused += 1
-            self._quarantine.put_record(message, fault)
+            if self._has_told(name, message.offset):
+                self.repeated += 1
+            else:
+                self.refused += 1
+                self._quarantine.put_record(message, fault)
             self._undecoded.pop(name, None)
             self._count(message, is_held=False)
             return None
@@ -256,30 +303,62 @@ class ReadingLoop:
             if not error.retriable:
                 self._consumer.seek(name, message.offset)
                 raise
-            self._put_back(message, error)
+            self._put_back(message, error, "registry_silent")
             return None
         self.read += 1
         self._undecoded.pop(name, None)
-        return EventRecord(message, unframe(message.value or b"")[0], event)
+        return EventRecord(message, schema_id, event)
 
-    def _put_back(self, message: Message, error: HeadraceError) -> None:
+    def _put_back(self, message: Message, error: HeadraceError, event: str = "partition_waits") -> None:
         """Have the record delivered again, a little later."""
         assert self._stop is not None
         name = TopicPartition(message.topic, message.partition)
         if name not in self._undecoded:
-            log.warning("partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
+            log.warning(event, topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
         self._undecoded[name] = error
         self._consumer.seek(name, message.offset)
         self._stop.wait(200)
 
+    def _has_told(self, name: TopicPartition, offset: int) -> bool:
+        return self._counts is not None and self._counts.has_told(name, offset)
+
     def _count(self, message: Message, *, is_held: bool) -> None:
+        """Count a record when all before it are counted."""
+        if self._in_flight.count:
+            name = TopicPartition(message.topic, message.partition)
+            self._in_flight.behind(name, message.offset, partial(self._count_now, message, is_held=is_held))
+        else:
+            self._count_now(message, is_held=is_held)
+
+    def _count_now(self, message: Message, *, is_held: bool) -> None:
         if self._counts is not None:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
-        self._quarantine.put_range(name, bad)
+        if not self._has_told(name, bad.to_offset - 1):
+            self._quarantine.put_range(name, bad)
+        reason = EXPIRED if bad.is_expired else CORRUPT
+        self._in_flight.behind(name, bad.from_offset, partial(self._skip, name, bad.from_offset, bad.to_offset, reason))
+
+    def _skip(self, name: TopicPartition, from_offset: int, to_offset: int, reason: str) -> None:
+        self.skipped_offsets += to_offset - from_offset
         if self._counts is not None:
-            self._counts.skip(name, bad)
+            self._counts.skip(name, from_offset, to_offset, reason)
+
+    _is_ordered = False
+    """An order of another thread waits: nothing is read before it is done."""
+
+    def _settle(self) -> None:
+        """Hear what is done elsewhere, and do what other threads want to be done between two records."""
+
+    def _take_back(self, names: Collection[TopicPartition]) -> None:
+        """Have what waits elsewhere read again, later."""
+
+    def _await_hands(self, names: Collection[TopicPartition]) -> None:
+        """Wait until what is done elsewhere is done, of these partitions."""
+
+    def _on_stalled(self, after_ms: int) -> None:
+        """On the membership's thread, while this one waits for the application."""
 
     # ---- partitions
 
@@ -328,6 +407,7 @@ class ReadingLoop:
         return None if counts is None else patiently(lambda: counts.reported(name))
 
     def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._await_hands(partitions)
         try:
             self._flush()
         except QuarantineLost:
@@ -338,11 +418,15 @@ class ReadingLoop:
         self._on_lost(partitions)
 
     def _on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self._take_back(partitions)
+        self.given_back += self._in_flight.drop(partitions)
         self._processor.end(partitions)
         if self._counts is not None:
             self._counts.end(partitions)
         for name in partitions:
-            self._held.pop(name, None)
+            given_back = self._held.pop(name, 0)
+            self.given_back += given_back
+            self._held_count -= given_back
             self._begun_at.pop(name, None)
             self._to_begin.pop(name, None)
             self._undecoded.pop(name, None)
@@ -361,12 +445,13 @@ class ReadingLoop:
     # ---- flush
 
     def _is_due(self) -> bool:
+        return self._is_full() or self._clock.monotonic_ms() >= self._flush_at_ms
+
+    def _is_full(self) -> bool:
         if self._counts is not None and self._counts.is_full:
             return True
-        held = self._held.total()
-        if self._processor.is_full or held >= self.settings.most_records or self._held_bytes >= self.settings.most_bytes:
-            return True
-        return self._clock.monotonic_ms() >= self._flush_at_ms
+        settings = self.settings
+        return self._processor.is_full or self._held_count >= settings.most_records or self._held_bytes >= settings.most_bytes
 
     def _flush_until_done(self, stop: StopSignal) -> None:
         backoff, attempt = Backoff(longest_ms=10_000), 0
@@ -383,6 +468,7 @@ class ReadingLoop:
                 if error.has_progressed:
                     attempt = 0
             self._show()
+            self._consumer.alive()
             stop.wait(backoff.wait_ms(attempt))
             attempt += 1
         self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
@@ -391,7 +477,10 @@ class ReadingLoop:
         """Make what is held durable, in the order of the module's docstring. Raises the first failure."""
         if not self._consumer.may_act:
             return
-        positions = {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
+        positions = self.positions()
+        for name in positions:
+            if (first := self._in_flight.first(name)) is not None:
+                positions[name] = first
         while True:
             try:
                 if not self._process_held(positions):
@@ -401,7 +490,7 @@ class ReadingLoop:
                 positions = {name: at for name, at in positions.items() if name in self._begun_at}
         self.written += self._held.total()
         self._held.clear()
-        self._held_bytes = 0
+        self._held_count = self._held_bytes = 0
         self._quarantine.flush(SEND_TIMEOUT_MS)
         self._report(positions)
         moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}
@@ -426,6 +515,18 @@ class ReadingLoop:
                 self._counts.refuse(record.message)
         self._is_refusal_open = bool(refused)
         return self._is_refusal_open
+
+    def owns(self, name: TopicPartition) -> bool:
+        """Return whether the partition is this member's; any thread."""
+        return name in self._begun_at
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the owned partitions and how far each is read; any thread."""
+        return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
 
     def _report(self, positions: Mapping[TopicPartition, int]) -> None:
         if self._counts is None or self._audit is None:
@@ -457,21 +558,44 @@ class ReadingLoop:
         if now_ms < self._status_at_ms:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
-        trouble = self.trouble or self._begin_trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        trouble = self._shown_trouble(now_ms)
         self._status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),
             group=self.settings.group,
             consumer_id=self.settings.consumer_id,
-            written=self.written,
-            refused=self.refused,
-            held=self._held.total(),
-            partitions={f"{name.topic}-{name.partition}": at for name, at in sorted(self._committed.items())},
+            **self._facts(self),
         )
 
+    def _shown_trouble(self, now_ms: int) -> HeadraceError | None:
+        """Return what it waits for, once that lasts."""
+        found = self.trouble or self._begin_trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        if found is None:
+            self._trouble_since_ms = None
+            return None
+        self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
+        lasts = now_ms - self._trouble_since_ms >= self.settings.stalled_after_ms
+        return found if lasts or isinstance(found, LOGIN_REFUSALS) else None
 
-def _has(cluster: Cluster, topic: str) -> bool:
-    try:
-        return bool(cluster.partitions(topic))
-    except UnknownTopic:
-        return False
+    @property
+    def status(self) -> StatusFile:
+        return self._status
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """The owned partitions, and the group's offset in each."""
+        return self._committed
+
+    @property
+    def unreported(self) -> int:
+        """Runs of records that wait to be reported to the audit."""
+        return 0 if self._counts is None else self._counts.stretch_count
+
+
+def _facts_of(loop: ReadingLoop) -> dict[str, Any]:
+    return {
+        "written": loop.written,
+        "refused": loop.refused,
+        "held": loop.in_work,
+        "partitions": {f"{name.topic}-{name.partition}": at for name, at in sorted(loop.committed.items())},
+    }

@@ -29,7 +29,7 @@ _RECORDS_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupporte
 
 
 class PostgresqlTable:
-    """A `Sink`."""
+    """A `Processor`."""
 
     def __init__(self, dsn: str, table: str, schema: Callable[[int], str]) -> None:
         """`table`: `name` or `schema.name`. `schema` returns an Avro schema's text by its id. Raises SinkRefused."""

@@ -65,6 +65,7 @@ class StreamConsumer(ABC):
             max_bytes=answer_bytes,
             partition_max_bytes=min(1 << 20, answer_bytes),
             hides_aborted=True,
+            leaves_out_idle=True,
         )
         self._lifecycle = Lifecycle()
         self._handing_out = threading.Lock()  # held by the thread that polls
@@ -137,9 +138,10 @@ class StreamConsumer(ABC):
         with self._handing_out:
             self._stream.next(time.monotonic(), delivers=False)
 
-    def alive(self) -> None:
-        """Say that the application works. With `stall_ms` it is to say so that often."""
+    def alive(self, *, is_overdue: bool = False) -> None:
+        """Say that the application works. With `stall_ms` it is to say so that often. `is_overdue`: it says it has stalled."""
         self._stall.turns += 1
+        self._stall.is_overdue = is_overdue
 
     # ---- positions
 
