@@ -62,7 +62,8 @@ def test_every_example_is_run_here() -> None:
 
 
 def _run(program: str, expected: list[str], live: LiveSide, folder: Path) -> None:
-    ours = {"localhost:9092": live.bootstrap, "http://localhost:8081": live.registry_url, "fraud.seen": str(folder / "seen")}
+    ours = {"localhost:9092": live.bootstrap, "http://localhost:8081": live.registry_url}
+    ours |= {name: str(folder / name) for name in ("fraud.seen", "visits.sqlite")}
     for there, here in ours.items():
         program = program.replace(there, here)
     program = re.sub(r'group="(\w+)"', rf'group="\1-{uuid.uuid4().hex[:8]}"', program)
@@ -77,7 +78,7 @@ def _run(program: str, expected: list[str], live: LiveSide, folder: Path) -> Non
             eventually(lambda: printed()[: len(expected)] == expected, what=f"the example's lines: {expected}", within_ms=60_000)
         else:
             eventually(lambda: sum(line.startswith(("click", "order")) for line in printed()) == 6, what="both", within_ms=60_000)
-        runs_on = ".run(" in program or ".run_async(" in program
+        runs_on = any(word in program for word in (".run(", ".run_batches(", ".run_async("))
         assert (process.stop() if runs_on else process.wait(30_000)) == 0, process.output()
         assert not expected or printed() == expected
     finally:
