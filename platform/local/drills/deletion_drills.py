@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...audit.model.checks.quarantine import QUARANTINE
-from ...audit.model.tiers import MAIN, MIRROR
+from ...audit.model.tiers import MAIN, MIRROR, QUARANTINE
 from ...runtime.layout import Layout
 from .. import commands
 from .drill import TOLD_MS, DrillError, DrillResult, Progress
