@@ -160,9 +160,9 @@ class EventReader(Generic[E]):
         move the partitions' positions in it and commit it: what `store` writes through the cursor is there exactly once. A member
         whose partition another one has taken over cannot commit. The positions count, not the group's offsets.
 
-        A batch is stored when it has `max_records` records or `queue_bytes` bytes, or `max_wait_ms` after its first one. If
-        `store` raises: Stop ends the reader with BatchFailed, and Quarantine calls it again, at last record by record, so that
-        only those that fail by themselves go to quarantine. A database that is away is waited for. Raises as `run`, and
+        A batch is stored when it has `max_records` records or `queue_bytes` bytes, at the latest `max_wait_ms` after its first
+        one. If `store` raises: Stop ends the reader with BatchFailed, and Quarantine calls it again, at last record by record, so
+        that only those that fail by themselves go to quarantine. A database that is away is waited for. Raises as `run`, and
         TransactionEnded (`store` must not commit) and LogBeganAnew.
         """
         if not 1 <= max_records <= MOST_RECORDS:
@@ -173,7 +173,12 @@ class EventReader(Generic[E]):
             raise ReaderMisused("deduplicate= is for run and for iterating; positions= stores a batch exactly once")
         self._steering.may_seek = positions is None
         one = self._settings
-        self._settings = replace(one, most_bytes=one.queue_bytes, poll_ms=min(one.poll_ms, max_wait_ms))
+        self._settings = replace(
+            one,
+            most_bytes=one.queue_bytes,
+            poll_ms=min(one.poll_ms, max_wait_ms),
+            flush_every_ms=max(one.flush_every_ms, max_wait_ms),  # a flush stores what there is of a batch
+        )
 
         def own() -> OwnPositions | None:
             return None if positions is None else OwnPositions(positions, one.group, Cluster(one.bootstrap))

@@ -126,8 +126,7 @@ class ReadingLoop:
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
         self._held_count = self._held_bytes = 0
-        self._flush_at_ms = self._look_at_ms = 0
-        self._status_at_ms = self._look_at_ms = 0
+        self._flush_at_ms = self._status_at_ms = self._look_at_ms = 0
         self._stop: StopSignal | None = None
         self.read = 0
         """Records that were read, again or for the first time."""

@@ -75,19 +75,21 @@ class PostgresPositions:
 
     @contextmanager
     def _transaction(self) -> Iterator[psycopg.Connection[Any]]:
+        has_begun = False
         try:
             connection = self._connected()
             with connection.transaction():
+                has_begun = True
                 yield connection
         except psycopg.Error as error:
-            if not self._is_away(error):
+            if has_begun and not self._is_away(error):
                 raise
             self.close()
             raise ProcessorAway(f"PostgreSQL: {str(error).strip()}") from error
 
     def _is_away(self, error: psycopg.Error) -> bool:
         connection = self._local.connection
-        return connection is None or connection.closed or (error.sqlstate or "").startswith(_AWAY)
+        return connection is None or bool(connection.closed) or (error.sqlstate or "").startswith(_AWAY)
 
     def _connected(self) -> psycopg.Connection[Any]:
         if self._local.connection is None:

@@ -48,13 +48,13 @@ def test_an_example_prints_what_the_page_says_and_ends_in_order(
 
 
 def test_the_reader_in_the_readme_runs(clicks: LiveSide, tmp_path: Path) -> None:
-    lines = (DOCS.parent / "README.md").read_text().partition("## Read events")[2].splitlines()[1:]
+    lines = (DOCS.parent / "README.md").read_text().partition("Read them in a service")[2].splitlines()[2:]
     program = "\n".join(
         line.removeprefix("    ") for line in itertools.takewhile(lambda one: not one or one.startswith("    "), lines)
     )
     assert "EventReader(" in program
     assert len(program.strip().splitlines()) <= 12
-    _run(SHARED + "\n\n" + program, ["/", "/a", "/b"], clicks, tmp_path)
+    _run(program, ["ann /", "bob /a", "eve /b"], clicks, tmp_path)
 
 
 def test_every_example_is_run_here() -> None:
@@ -62,12 +62,8 @@ def test_every_example_is_run_here() -> None:
 
 
 def _run(program: str, expected: list[str], live: LiveSide, folder: Path) -> None:
-    ours = {
-        "localhost:9092": live.bootstrap,
-        "http://localhost:8081": live.registry_url,
-        "fraud.seen": str(folder / "seen"),
-        "clicks.db": str(folder / "clicks.db"),
-    }
+    ours = {"localhost:9092": live.bootstrap, "http://localhost:8081": live.registry_url}
+    ours |= {name: str(folder / name) for name in ("fraud.seen", "visits.sqlite")}
     for there, here in ours.items():
         program = program.replace(there, here)
     program = re.sub(r'group="(\w+)"', rf'group="\1-{uuid.uuid4().hex[:8]}"', program)
@@ -82,7 +78,7 @@ def _run(program: str, expected: list[str], live: LiveSide, folder: Path) -> Non
             eventually(lambda: printed()[: len(expected)] == expected, what=f"the example's lines: {expected}", within_ms=60_000)
         else:
             eventually(lambda: sum(line.startswith(("click", "order")) for line in printed()) == 6, what="both", within_ms=60_000)
-        runs_on = any(call in program for call in (".run(", ".run_async(", ".run_batches("))
+        runs_on = any(word in program for word in (".run(", ".run_batches(", ".run_async("))
         assert (process.stop() if runs_on else process.wait(30_000)) == 0, process.output()
         assert not expected or printed() == expected
     finally:

@@ -89,7 +89,7 @@ def test_without_positions_store_gets_lists_of_bounded_length_and_all_is_committ
     assert sorted(number for batch in batches for number in batch) == [*range(250)]
     assert max(map(len, batches)) == 40
     assert topic.committed() == topic.ends()
-    assert running.reader.statistics.done == 250
+    assert running.reader.statistics.handled == 250
 
 
 @pytest.mark.parametrize("kind", ["kafka", "zookeeper"])
@@ -122,7 +122,7 @@ def test_positions_move_with_the_rows_and_win_over_the_groups_offset(
 def test_a_batch_that_fails_stops_the_reader_and_names_its_range(live: LiveSide, table: Table) -> None:
     topic = Topic(live, partitions=1).send(range(10))
     table.refused = {7}
-    running = Batches(topic, table.store, table)
+    running = Batches(topic, table.store, table, max_records=10, max_wait_ms=WITHIN_MS)
     running.join()
     assert isinstance(running.error, BatchFailed)
     ((first, last),) = running.error.ranges.values()
@@ -147,7 +147,7 @@ def test_only_the_culprits_go_to_quarantine_and_positions_pass_them_once_it_has_
     assert table.rows()[0][0] == topic.ends()[0] == topic.committed()[0]
     assert Counter(map(len, table.calls))[20] <= 2
     found = running.reader.statistics
-    assert (found.read, found.done, found.quarantined, found.in_work) == (20, 17, 3, 0)
+    assert (found.read, found.handled, found.quarantined, found.in_work) == (20, 17, 3, 0)
 
 
 def test_a_member_whose_partition_was_taken_over_stores_nothing_and_begins_anew_where_the_row_says(
@@ -303,7 +303,7 @@ class Batches(Running):
         settings = {name: options.pop(name) for name in ("zookeeper",) if name in options}
         if table is not None:
             options["positions"] = table.positions()
-        super().__init__(topic.reader(session_timeout_ms=6_000, **settings), store, **options)
+        super().__init__(topic.reader(**settings), store, **options)
 
     def _run(self, handle: Any, options: dict[str, Any]) -> None:
         try:
@@ -313,11 +313,11 @@ class Batches(Running):
 
     @property
     def _loop(self) -> Any:
-        return self.reader._loops[0]
+        return self.reader._steering.loops[0]
 
     @property
     def trouble(self) -> Any:
-        return self.reader._loops and (self._loop.trouble or self._loop._begin_trouble)
+        return self.reader._steering.loops and (self._loop.trouble or self._loop._begin_trouble)
 
     @property
     def held(self) -> int:

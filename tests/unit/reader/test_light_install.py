@@ -8,7 +8,7 @@ import importlib.abc, sys
 
 class Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"psycopg", "sqlite3", "kazoo"}:
+        if name.partition(".")[0] in {"psycopg", "kazoo"}:
             raise ImportError(f"the light install has no {name}")
         return None
 
