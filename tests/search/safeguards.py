@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace.audit.model import build_facts, comparison, differences, packed_rows, runs, verdict
+from headrace.audit.model.case import HopFinding
+from headrace.audit.model.checks import later, live, producers
 from headrace.audit.model.differences import Findings
+from headrace.audit.model.tiers import PRODUCER
 
 Off = tuple[object, str, Callable[..., Any]]
 
@@ -39,21 +42,20 @@ def _as_it_stands(_claims: Any, numbers: Any, piece: Any, _met: Any) -> Iterator
     yield numbers, piece
 
 
-_JUDGEMENT = verdict._Judgement
 SAFEGUARDS: dict[str, Off] = {
-    "every run has sealed the window": (_JUDGEMENT, "_producers_sealed", _yes),
-    "a held window waits for its run": (runs, "_holds", _no),
+    "every run has sealed the window": (verdict, "check_producers", lambda *_: HopFinding(tier=PRODUCER)),
+    "a held window waits for its run": (producers, "holds", _no),
     "a held window exists, mentioned or not": (build_facts, "held_windows", _nothing),
     "a seal takes no held window back": (runs.Run, "hold_of", _unless_sealed),
-    "a lost report is waited for": (runs, "has_lost_reports", _no),
-    "live is read after the last word": (_JUDGEMENT, "_last_word_ms", _zero),
-    "a gap in what a tier told is never complete": (verdict, "accounts_for", _yes),
+    "a lost report is waited for": (producers, "has_lost_reports", _no),
+    "live is read after the last word": (live, "last_word_ms", _zero),
+    "a gap in what a tier told is never complete": (later, "accounts_for", _yes),
     "records are compared by sequence": (differences, "compare_sequences", _nothing),
-    "records are compared by offset": (verdict, "compare_tiers", lambda *_: Findings()),
+    "records are compared by offset": (later, "compare_tiers", lambda *_: Findings()),
     "content is compared by CRC": (comparison, "differ", _no),
     "a batch sent again is one batch": (comparison, "_last_numbers", _as_it_stands),
     "what nobody reported is doubled": (differences, "_is_forgiven", _yes),
-    "a retired run makes ACCEPTED": (_JUDGEMENT, "_lacks_a_word_of", _no),
+    "a retired run makes ACCEPTED": (producers, "lacks_a_word_of", _no),
     "losses by name make ACCOUNTED": (verdict, "without_address", lambda *_: {}),
     "what nobody could read is not missing": (differences, "_may_be_hidden", _no),
     "what nobody could read must be proven by a later tier": (differences, "_unproven", _nothing),
