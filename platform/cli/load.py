@@ -166,7 +166,8 @@ def _count(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any
     return words, f"count: reported {done.row_count:,} rows to the audit, in {loads}{altered}"
 
 
-def _publish(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
+def publish(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Publish what is COMPLETE of `arguments.topic`; return the result as JSON values and as lines."""
     from ..spark.publish.publish_job import run_publish
 
     done = run_publish(layout, arguments.topic, wait_ms=arguments.wait * 1_000, restore=arguments.restore)
@@ -179,7 +180,7 @@ def _publish(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, A
         "complete_through": done.complete_through,
         "expired_through": done.expired_through,
     }
-    lines = [f"publish: {len(done.open_hours)} hours of {done.topic} are open ({len(done.published)} of them now)"]
+    lines = [f"publish: {len(done.open_hours)} hours of {done.topic} are published, {len(done.published)} of them now"]
     if done.complete_through is not None:
         lines[0] += f", complete through {done.complete_through}"
     if done.expired_through is not None:
@@ -190,4 +191,4 @@ def _publish(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, A
     return words, "\n".join(lines)
 
 
-_STEPS = {"reload": _reload, "load": _load, "count": _count, "publish": _publish}
+_STEPS = {"reload": _reload, "load": _load, "count": _count, "publish": publish}

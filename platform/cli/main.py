@@ -41,6 +41,7 @@ COMMANDS = {
     "frontend": "run the sample frontend service",
     "replay": "replay a web server's access log as events",
     "load": "load a topic into the warehouse, count what was written, publish what is complete",
+    "publish": "publish what is complete, or announce published hours once more",
     "compact": "merge small files of the warehouse, forget old snapshots, delete what none names",
     "retention": "drop hours of the warehouse that are past their age",
     "query": "ask the warehouse in SQL",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .errors import BatchFailed, HandlerFailed, ReaderError, ReaderMisused
 from .event_reader import EventReader
 from .handling import Quarantine, Stop
-from .positions.protocol import Positions, TransactionEnded
+from .positions.protocol import LogBeganAnew, Positions, TransactionEnded
 from .quarantine import QuarantineLost
 from .record import EventRecord
 from .statistics import ReaderStatistics
@@ -24,6 +24,7 @@ __all__ = [
     "EventReader",
     "EventRecord",
     "HandlerFailed",
+    "LogBeganAnew",
     "Positions",
     "PostgresPositions",
     "Quarantine",

@@ -59,6 +59,19 @@ def set_announced(warehouse: Warehouse, topic: str, revisions: Mapping[str, int]
         table.set_announced(text)
 
 
+def announce_again(warehouse: Warehouse, topic: str, *, first: int | None = None, last: int | None = None) -> list[str]:
+    """Forget that schedulers have the hours first to last, both included; return their names, oldest first.
+
+    `hours_to_announce` gives them once more. Raises WarehouseError if the topic has no table.
+    """
+    table = warehouse.existing_table(topic)
+    had = of_text(table.announced)
+    again = [hour for hour in sorted(had) if (first is None or first <= hour) and (last is None or hour <= last)]
+    if forgotten := set(again):
+        table.set_announced(to_text({hour: revision for hour, revision in had.items() if hour not in forgotten}))
+    return [hour_name(hour) for hour in again]
+
+
 def _published(warehouse: Warehouse, table: TopicTable) -> dict[int, int]:
     """Return published hour → the last revision that changed its rows."""
     history = warehouse.proofs(table.topic).marks(up_to_publish=table.last_publish)

@@ -11,8 +11,9 @@ from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import RangeReport
 from headrace.audit.model.tiers import WAREHOUSE
 from tests.search.audit.checks import LATER_MS
+from tests.support.audit_world.hearing import GROUP, hear
 from tests.support.audit_world.truth import truth_of
-from tests.support.audit_world.world import GROUP, World, hear
+from tests.support.audit_world.world import World
 
 SINKS = {GROUP: ("sink:rates", "consumer:nobody-named-it"), WAREHOUSE: ("sink:rates@offline",)}
 """Tier → the readers beside the verdict that tell the same."""

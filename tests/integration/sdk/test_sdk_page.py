@@ -95,10 +95,20 @@ def test_a_first_use_has_forty_lines() -> None:
     assert len([line for line in PYTHON[0].text.splitlines() if line.strip()]) <= MOST_FIRST_LINES
 
 
-def test_the_first_use_in_the_readme_runs(live: LiveSide, tmp_path: Path) -> None:
-    lines = (PAGE.parents[1] / "README.md").read_text().partition("Log events from your application")[2].splitlines()[2:]
-    program = "\n".join(
-        line.removeprefix("    ") for line in itertools.takewhile(lambda one: not one or one.startswith("    "), lines)
-    )
-    assert "EventLogger(" in program
-    subprocess.run([sys.executable, "-c", _here(program, live, tmp_path)], check=True, timeout=60)
+def test_what_the_readme_logs_its_reader_handles(live: LiveSide, tmp_path: Path) -> None:
+    page = (PAGE.parents[1] / "README.md").read_text()
+    logging, reading = (_block_after(page, title) for title in ("## Log events", "## Read events"))
+    assert "EventLogger(" in logging
+    subprocess.run([sys.executable, "-c", _here(logging, live, tmp_path)], check=True, timeout=60)
+    click = logging[: logging.index("with EventLogger")]
+    reader = Process([sys.executable, "-uc", _here(click + reading, live, tmp_path)], tmp_path / "reader.log")
+    reader.start()
+    eventually(lambda: "/\n" in reader.output(), what=f"the event that was logged; {reader.output()}")
+    assert reader.stop() == 0, reader.output()
+
+
+def _block_after(page: str, title: str) -> str:
+    """Return the first indented block behind a title, without its indent."""
+    lines = itertools.dropwhile(lambda one: not one.startswith("    "), page.partition(title)[2].splitlines())
+    block = itertools.takewhile(lambda one: not one or one.startswith("    "), lines)
+    return "\n".join(line.removeprefix("    ") for line in block)

@@ -54,6 +54,7 @@ class QuarantineReader(LogReader):
     def __init__(self, live: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
         super().__init__(QUARANTINE, live, ledger, clock, fetch_wait_ms=fetch_wait_ms, books=QuarantineBooks(ledger))
         self._starts: dict[TopicPartition, int] = {}
+        ledger.logs.await_quarantines()
 
     def _take_topics(self, topics: Iterable[str], ids: Mapping[str, str], asked_ms: int) -> list[str]:
         """Note which quarantine topics there are, and where they begin; return them."""

@@ -147,6 +147,12 @@ class Ledger:
                     self.books.reports.all_is_news(topic)
             self._collected |= next_offsets
 
+    def lost_until(self, live_ends: Mapping[TopicPartition, int], since: Mapping[TopicPartition, int]) -> None:
+        """Note that reports may be lost, too, of programs that began to write to live between `since` and `live_ends`."""
+        with self.books.changing():
+            for topic in note_unheard(self.books.database, live_ends, since):
+                self.books.reports.all_is_news(topic)
+
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
         return all(self._collected.get(partition, offset) == offset for partition, offset in offsets.items())
 
@@ -269,7 +275,7 @@ class Ledger:
                 is_made_anew=self.books.database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self.books.database, topic),
                 quarantine_gone_ms=gone_ms(self.books.database, topic),
-                quarantines_seen_ms=self.logs.quarantines_seen_ms,
+                quarantines_seen_ms=self.logs.quarantines_seen(topic),
             )
             return self.logs.origins.of_topic(facts)
 

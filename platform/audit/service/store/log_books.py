@@ -62,7 +62,7 @@ class LogBooks:
         self._caught_up: dict[LogKey, int] = {}
         self._topic_ids: dict[str, dict[str, str]] = {}
         self._ids_asked_ms: int | None = None
-        self.quarantines_seen_ms: int | None = None
+        self._quarantines_seen_ms: int | None = None
         """As of when it is known which quarantine topics there are."""
         self._generation = 0
         books.when_loaded(self._load)
@@ -204,6 +204,16 @@ class LogBooks:
             self._generation += 1
         log.info("recount", tier=tier, topic=name.topic, partition=name.partition)
 
+    def await_quarantines(self) -> None:
+        """Learn that quarantine topics are read back, and that nobody has looked yet which there are."""
+        with self._open.lock:
+            self._quarantines_seen_ms = 0
+
+    def quarantines_seen(self, topic: str) -> int | None:
+        """Return as of when it is known that the topic has no quarantine on live; 0: it has one. None: nobody looks."""
+        seen_ms = self._quarantines_seen_ms
+        return 0 if seen_ms is not None and self._quarantines.is_known(topic) else seen_ms
+
     def quarantine_begins(self, starts: Mapping[TopicPartition, int]) -> None:
         """Note where each partition of quarantine topics begins now, by the topic that it is the quarantine of."""
         if starts:
@@ -228,7 +238,7 @@ class LogBooks:
     def see_quarantines(self, ids: Mapping[str, str], asked_ms: int | None = None) -> None:
         """Note which quarantine topics the live cluster had at `asked_ms`. `ids`: every topic and its id (empty: it has none)."""
         with self._open.lock:
-            self.quarantines_seen_ms = asked_ms
+            self._quarantines_seen_ms = asked_ms
             changed = self._quarantines.changes(ids)
             if not changed:
                 return

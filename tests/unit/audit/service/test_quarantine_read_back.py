@@ -121,6 +121,19 @@ def test_a_topic_is_waited_for_until_the_audit_has_looked_whether_it_is_there(se
     assert window(service)["verdict"] == "COMPLETE", "the load keeps its quarantine on another cluster"
 
 
+def test_one_that_exists_is_read_before_anything_is_decided(service: Service) -> None:
+    service.ledger.logs.await_quarantines()
+    loaded(service)
+    assert window(service)["verdict"] == "OPEN", "nobody has looked"
+    service.clock.advance(1)
+    service.ledger.logs.see_quarantines({"clicks": "1", "clicks.quarantine": "2"}, service.clock.now_ms())
+    service.clock.advance(1)
+    service.hear()
+    assert window(service)["verdict"] == "OPEN", "it is there, and nobody has read it"
+    put(service, {0: of_offline(3), 1: of_offline(4)})
+    assert window(service)["verdict"] == "COMPLETE"
+
+
 def test_one_with_another_value_at_its_place_is_altered_and_one_that_is_gone_is_missing(service: Service) -> None:
     loaded(service)
     put(service, {0: of_offline(3), 1: of_offline(4)})

@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.spark.publish.announcements import hours_to_announce, missing, of_text, set_announced, to_text
+from headrace.spark.publish.announcements import announce_again, hours_to_announce, missing, of_text, set_announced, to_text
 from tests.support.stored_table import Stored
 
 HOURS = st.dictionaries(st.integers(0, 3_000_000), st.integers(1, 4), max_size=60)
@@ -70,3 +70,18 @@ def test_an_hour_that_was_withdrawn_is_announced_when_it_is_published_again(tmp_
     stored.audit.altered = {}
     stored.publish()
     assert hours_to_announce(stored.warehouse, "clicks") == {"1970-01-01T00": 3}
+
+
+def test_hours_are_announced_again_when_somebody_asks(tmp_path: Path) -> None:
+    """A DAG that is added after the load has none of the hours that were announced before."""
+    stored = Stored(tmp_path, "clicks")
+    stored.load(0, 2)
+    stored.load(2, 2)
+    stored.publish()
+    assert announce_again(stored.warehouse, "clicks") == [], "none was announced"
+    set_announced(stored.warehouse, "clicks", hours_to_announce(stored.warehouse, "clicks"))
+    assert announce_again(stored.warehouse, "clicks", first=1, last=1) == ["1970-01-01T01"]
+    assert hours_to_announce(stored.warehouse, "clicks") == {"1970-01-01T01": 1}
+    assert announce_again(stored.warehouse, "clicks", last=0) == ["1970-01-01T00"]
+    assert announce_again(stored.warehouse, "clicks") == ["1970-01-01T02"]
+    assert len(hours_to_announce(stored.warehouse, "clicks")) == 3
