@@ -11,18 +11,15 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from .books import Found, TopicBook, found_of, pack_sent, plain, sent_of
-from .checks.former import contradicted
+from .checks.former import REMEMBERED, contradicted
 from .checks.unheard import note_strangers
 from .errors import MalformedReport
 from .messages import KnownDifference, ProducerReport, PublishedHour, RangeReport, Retirement, Skipped, Stretch
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
-from .tiers import END_MS, LIVE, QUARANTINE, READ_BACK, is_sink
+from .tiers import END_MS, LIVE, READ_BACK, is_sink
 from .windows import WINDOW_MS, News
-
-REMEMBERED = (LIVE, QUARANTINE)
-"""Of these, what a reading found is known even if a later one does not find it. See `checks.former`."""
 
 
 class LogKey(NamedTuple):
@@ -244,11 +241,10 @@ class TierReports:
     def expire(self, key: LogKey, log_start: int, now_ms: int, journal: Journal) -> None:
         """Note that a quarantine's log begins at `log_start` now: what was counted below it cannot be read any more."""
         log = self.log(key)
-        if log is None or log_start <= log.expired_below:
-            return
-        begins_at, log.expired_below = log.expired_below, log_start
-        journal.put_log(key, log)
-        self._news(key.topic).windows.update(self._windows_between(key, begins_at, log_start))
+        if log is not None and log_start > log.expired_below:
+            self._news(key.topic).windows.update(self._windows_between(key, log.expired_below, log_start))
+            log.expired_below = log_start
+            journal.put_log(key, log)
 
     # -- what must be said anew ------------------------------------------------------------------------------------------
 

@@ -74,8 +74,10 @@ class Edges:
         deeds += [self._accept, self._exchange] if "word" in of else []
         return deeds
 
-    def end(self) -> None:
-        """Let everybody come to an end, before the audit listens for the last time."""
+    def end(self, look: Callable[["World"], None] | None) -> None:
+        """Let everybody come to an end, before the audit listens for the last time. `look` is called before the quarantine topic
+        is read.
+        """
         if "midway" in self.faults and self.late.begins:
             self.late.step(to_end=True)
             self.late.tell(to_end=True)
@@ -87,6 +89,11 @@ class Edges:
         if self.quarantine is not None:
             self.world.listen()
             self.world.now_ms += 100
+            if look is not None:
+                look(self.world)
+            self.quarantine.read(to_end=True)
+            for _ in range(self.random.randint(0, 3)):
+                self.quarantine.happens()
             self.quarantine.read(to_end=True)
         self.second_heard += range(self._second_at, len(self.world.topic))
 

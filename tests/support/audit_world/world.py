@@ -121,7 +121,7 @@ class World:
             self.random.choice(self._deeds())()
             if look is not None and self.random.random() < 0.3:
                 look(self)
-        self._end()
+        self._end(look)
         return self
 
     def _make_runs(self) -> None:
@@ -149,7 +149,7 @@ class World:
         deeds += [self._recount] if "recount" in self.faults else []
         return deeds + self.edges.deeds()
 
-    def _end(self) -> None:
+    def _end(self, look: Callable[["World"], None] | None) -> None:
         for tier in (self.mirror, self.offline, self.warehouse, self.group):
             tier.step(to_end=True)
         for tier in self.tellers:
@@ -164,7 +164,7 @@ class World:
         for tier in (LIVE, OFFLINE):
             self.read(tier, to_end=True)
         self.now_ms += 100
-        self.edges.end()
+        self.edges.end(look)
         self.listen()
 
     def store(self, batch: Batch, index: int, *, is_altered: bool) -> None:

@@ -11,7 +11,10 @@ from ..comparison import Claims, Finding, Numbers, Piece, sweep
 from ..facts import WindowFacts
 from ..messages import CORRUPT, Skipped
 from ..packed_rows import Row
-from ..tiers import LIVE
+from ..tiers import LIVE, QUARANTINE
+
+REMEMBERED = (LIVE, QUARANTINE)
+"""Of these, what a reading found is known even if a later one does not find it."""
 
 
 def contradicted(old: Iterable[Row], new: Iterable[Row], skipped: Iterable[Skipped] = ()) -> list[Row]:
