@@ -94,7 +94,8 @@ class World:
         """Create topics on live until there are `count`, and return the new ones, empty."""
         new = [f"idle-{number:05}" for number in range(len(self.topics), count)]
         for begin in range(0, len(new), CREATED_AT_ONCE):
-            some = [(name, 1 + hash_of(name) % 3, 1, {}) for name in new[begin : begin + CREATED_AT_ONCE]]
+            named = new[begin : begin + CREATED_AT_ONCE]
+            some: list[tuple[str, int, int, dict[str, str]]] = [(name, 1 + hash_of(name) % 3, 1, {}) for name in named]
             answers = ask_create_topics(self.source.controller(), some, timeout_ms=30_000)
             refused = {name: why for name, why in answers.items() if why[0]}
             if refused:

@@ -48,6 +48,6 @@ def __getattr__(name: str) -> object:
         try:
             from .positions.postgresql import PostgresPositions
         except ImportError as error:
-            raise ImportError("there is no driver for PostgreSQL: pip install 'headrace[postgresql]'") from error
+            raise ImportError("there is no driver for PostgreSQL: pip install 'psycopg[binary]'") from error
         return PostgresPositions
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
