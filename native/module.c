@@ -1,5 +1,6 @@
 /* headrace_native: the hot paths of headrace's SDK, agent, load and readers of logs. */
 #include "avro_columns.h"
+#include "flat_event.h"
 #include "crc32c.h"
 #include "event_writer.h"
 #include "events.h"
@@ -12,6 +13,7 @@ static PyMethodDef methods[] = {
     {"frame_record", (PyCFunction)(void (*)(void))frame_record, METH_FASTCALL, "Return a record of a Kafka batch, without headers."},
     {"journal_record", (PyCFunction)(void (*)(void))journal_record, METH_FASTCALL, "Return a record of a journal."},
     {"avro_columns", (PyCFunction)(void (*)(void))avro_columns, METH_FASTCALL, "Return the columns of Avro bodies."},
+    {"flat_event", (PyCFunction)(void (*)(void))flat_event, METH_FASTCALL, "Return the instance of a class that an Avro body is."},
     {"sound_batches", (PyCFunction)(void (*)(void))sound_batches, METH_FASTCALL, "Take sound batches from bytes of a log."},
     {"window_runs", (PyCFunction)(void (*)(void))window_runs, METH_FASTCALL, "Return the windows of a batch's records."},
     {NULL},

@@ -65,6 +65,7 @@ PURE = (
     "tests/unit/sdk/encoding",
     "tests/unit/sdk/journal",
     "tests/unit/spark/source",
+    "tests/unit/reader/decoding",
 )
 """The room `pure`: unit tests of what `headrace_native` does where it is built, without it. Its properties have few examples."""
 ONE_BY_ONE = ("power", "e2e")

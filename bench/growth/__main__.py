@@ -44,7 +44,8 @@ def main() -> int:
         parser.error(f"no measure called {', '.join(unknown)} (there are: {', '.join(names)})")
     # SIGTERM becomes an exception, so that `finally` stops the processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    result: dict[str, Any] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rows": []}
+    result: dict[str, Any] = {"at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "has_audit": not arguments.no_audit}
+    result["rows"] = []
     with tempfile.TemporaryDirectory(prefix="headrace-growth-") as name:
         world = World(Path(name), has_audit=not arguments.no_audit)
         try:

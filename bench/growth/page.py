@@ -23,10 +23,11 @@ def document(result: Mapping[str, Any]) -> str:
     """Return the page."""
     rows = result["rows"]
     loads = sorted(row["load_average"] for row in rows)
+    parts = "two brokers with a ZooKeeper each, a mirror" + (", an audit" if result.get("has_audit") else "; no audit")
     lines = [
         "# What more topics cost",
-        "`python -m bench.growth` grows one platform (two brokers with a ZooKeeper each, a mirror, an audit) and measures it at",
-        " each number of topics. A topic gets 20 events and one to three partitions, and nothing after that.",
+        f"`python -m bench.growth` grows one platform ({parts}) and measures it at each number",
+        "of topics. A topic gets 20 events and one to three partitions, and nothing after that.",
         "",
         f"Measured {result['at'][:10]} on a machine with other work (load {loads[0]} to {loads[-1]}). Shares are processor time",
         "from `/proc`, so other load changes them little; seconds of the clock it does change. The last column is the slope:",

@@ -94,8 +94,9 @@ class World:
         """Create topics on live until there are `count`, and return the new ones, empty."""
         new = [f"idle-{number:05}" for number in range(len(self.topics), count)]
         for begin in range(0, len(new), CREATED_AT_ONCE):
-            named = new[begin : begin + CREATED_AT_ONCE]
-            some: list[tuple[str, int, int, dict[str, str]]] = [(name, 1 + hash_of(name) % 3, 1, {}) for name in named]
+            some: list[tuple[str, int, int, Mapping[str, str]]] = [
+                (name, 1 + hash_of(name) % 3, 1, {}) for name in new[begin : begin + CREATED_AT_ONCE]
+            ]
             answers = ask_create_topics(self.source.controller(), some, timeout_ms=30_000)
             refused = {name: why for name, why in answers.items() if why[0]}
             if refused:
@@ -117,8 +118,8 @@ class World:
             producer.close(10_000)
 
     def ends(self, cluster: Cluster) -> dict[TopicPartition, int]:
-        """Return where each partition of the topics ends; those that the cluster does not list are left out."""
-        listed = set(cluster.topics()) & {PULSE, *self.topics}
+        """Return where each partition of the idle topics ends; those that the cluster does not list are left out."""
+        listed = set(cluster.topics()) & {*self.topics}
         names = [TopicPartition(topic, one) for topic in sorted(listed) for one in cluster.partitions(topic)]
         return log_offsets(cluster, dict.fromkeys(names, LATEST)) if names else {}
 

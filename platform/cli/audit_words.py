@@ -57,7 +57,7 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     tier = arguments.tier or window["first_bad_tier"]
     mine = [one for one in window["differences"] if one["tier"] == tier]
     figures = {name: sum(one[name] for one in mine) for name in ("missing", "doubled", "altered")}
-    if tier == QUARANTINE:
+    if tier == QUARANTINE and not mine:
         figures["missing"] = window["quarantined"]
     if tier == PRODUCER:
         figures["missing"] = window.get("unread_reports", 0)

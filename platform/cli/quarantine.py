@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from ..apps.replay.quarantine import Unreadable, read_quarantine
 from ..client.connection.cluster import Cluster
+from ..client.quarantined_records import Unreadable, read_quarantine
 from ..runtime.layout import QUARANTINE_SUFFIX, Layout
 from ..wire.quarantine_record import FileOrigin, LogOrigin, ProcessOrigin, QuarantineRecord
 from .topic_names import check_known

@@ -85,6 +85,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from ..reader.loop_settings import LoopSettings
     from ..reader.reading_loop import ReadingLoop
+    from ..reader.statistics import log_end
 
     is_files = arguments.action == "files"
     group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topics)}"
@@ -112,7 +113,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     configure_logs(f"sink-{arguments.action}")
     registry = RegistryClient(arguments.registry, cache_folder=schema_cache_of(arguments))
-    ReadingLoop(settings, _sink(arguments, group, registry)).run(StopSignal().install())
+    loop = ReadingLoop(settings, _sink(arguments, group, registry))
+    try:
+        loop.run(StopSignal().install())
+    finally:
+        log_end([loop], group)
     return 0
 
 

@@ -168,6 +168,7 @@ def _nodes(session: Session) -> Iterator[tuple[str, Node]]:
     while level:
         found = session.tree.read_many(level)
         yield from ((path, one) for path, one in sorted(found.items()) if one.data)
-        below = session.tree.children_many(level)
-        level = [f"{path}/{name}" for path in level for name in below[path]]
+        parents = [path for path in level if path in found and found[path].child_count]
+        below = session.tree.children_many(parents)
+        level = [f"{path}/{name}" for path in parents for name in below[path]]
         level = [path for path in level if not PASSED_OVER.fullmatch(path)]

@@ -7,6 +7,7 @@ name has another id, and a mirror that was down meanwhile learns it from here.
 from collections.abc import Iterable, Mapping
 
 from . import paths
+from .node import Node
 from .session import Session
 
 
@@ -23,5 +24,8 @@ class MirrorSources:
         return {by_path[path]: node.data.decode("ascii", "replace") for path, node in nodes.items()}
 
     def write_many(self, ids: Mapping[tuple[str, int], str]) -> None:
-        """Note the id of each (topic, partition). The calls are pipelined, they are no transaction."""
-        self._session.tree.put_many({paths.mirror_source(*name): topic_id.encode("ascii") for name, topic_id in ids.items()})
+        """Note the id of each (topic, partition). The calls are pipelined, they are no transaction. Most are new."""
+        values = {paths.mirror_source(*name): topic_id.encode("ascii") for name, topic_id in ids.items()}
+        outcomes = self._session.tree.create_many(values)
+        # Those that exist, and those of which it is not known: to write them again changes nothing.
+        self._session.tree.put_many({path: values[path] for path, outcome in outcomes.items() if not isinstance(outcome, Node)})

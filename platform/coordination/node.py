@@ -17,6 +17,8 @@ class Node:
     created_zxid: int
     """The number of the transaction that made the node. A node that was removed and made again has another number."""
     created_ms: int
+    child_count: int = 0
+    """How many nodes were right below it when it was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,4 +47,5 @@ def node_of(found: Any) -> Node:
         modified_ms=stat.mtime,
         created_zxid=stat.czxid,
         created_ms=stat.ctime,
+        child_count=stat.numChildren,
     )

@@ -8,7 +8,7 @@ keeps nobody's topic waiting. The forwarder's thread begins a look and takes its
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Protocol
 
 from ..client.connection.cluster import Cluster
@@ -79,7 +79,9 @@ class Discovery:
         self._listings: tuple[Listing, Listing] | None = None
         self._wanted: dict[str, tuple[int, ...]] = {}
         self._unready: dict[str, None] = {}
-        """Topics whose copy is to be made or checked."""
+        """Topics whose copy is to be made or checked, those that wait longest first."""
+        self._refused: dict[str, None] = {}
+        """Those with which that failed; they are tried again after the others."""
         self._ready: dict[str, tuple[int, ...]] = {}
         self._again: set[str] = set()
         self._new: dict[str, tuple[int, ...]] = {}
@@ -192,19 +194,22 @@ class Discovery:
                 for topic in gone:
                     self._new.pop(topic, None)
         if self._listings is None or source is not self._listings[0] or destination is not self._listings[1]:
-            self._unready = dict.fromkeys(
+            needed = dict.fromkeys(
                 topic
                 for topic, partitions in self._wanted.items()
                 if self._ready.get(topic) != partitions
                 or len(destination.partitions.get(self._naming.destination_name(topic), ())) < len(partitions)
             )
+            self._refused = dict.fromkeys(topic for topic in self._refused if topic in needed)
+            waiting = [topic for topic in self._unready if topic in needed]
+            self._unready = dict.fromkeys([*waiting, *(topic for topic in needed if topic not in self._refused)])
         self._unready.update(dict.fromkeys(topic for topic in again if topic in self._wanted))
         self._listings = source, destination
 
     def _prepare(self, destination: Listing) -> HeadraceError | None:
         """Have copies made or checked; return the first refusal."""
         refused: HeadraceError | None = None
-        some = list(islice(self._unready, MOST_MADE))
+        some = list(islice(chain(self._unready, self._refused), MOST_MADE))
         for begin in range(0, len(some), MADE_AT_ONCE):
             if self._is_stopping:
                 break
@@ -213,13 +218,13 @@ class Discovery:
             new = {}
             for topic in wanted:
                 error = outcomes[topic]
-                del self._unready[topic]
+                self._unready.pop(topic, None)
+                self._refused.pop(topic, None)
                 if error is None:
                     if self._ready.get(topic) != self._wanted[topic]:
                         new[topic] = self._ready[topic] = self._wanted[topic]
                 else:
-                    # Behind the others: what cannot be made keeps nothing waiting.
-                    self._unready[topic] = None
+                    self._refused[topic] = None
                     refused = refused or error
             if new:
                 with self._lock:

@@ -28,8 +28,8 @@ log = get_logger(__name__)
 
 LOOK_EVERY_MS = 5_000
 """How often the destination's ends are read. It may lose data while nothing new arrives."""
-MOST_LOOKED_AT = 1_000
-"""Partitions of one look; with more, each is looked at in turn."""
+MOST_LOOKED_AT = 300
+"""Partitions of one look, which takes some 20 ms of processor. With more, each is looked at in turn."""
 
 
 class IdenticalPlacement:

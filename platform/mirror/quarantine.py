@@ -1,14 +1,13 @@
 """Records the offsets that the source cannot serve in the topic's quarantine on the source's cluster."""
 
-from ..audit.model.windows import window_start_ms
 from ..client.errors import ClientError
 from ..client.fetch.fetched import TopicPartition
 from ..client.producer.producer import Producer
-from ..client.quarantine import corrupt_range, send_quarantined
+from ..client.quarantine import corrupt_range, send_quarantined, unusable
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
 from ..wire.batch.record_batch import BatchHeader
-from ..wire.quarantine_record import LogOrigin, QuarantineRecord, head_of
+from ..wire.quarantine_record import LogOrigin, QuarantineRecord
 from .partition_copy import Gap
 
 log = get_logger(__name__)
@@ -42,16 +41,15 @@ class CorruptRanges:
             offset=header.base_offset,
             to_offset=header.next_offset,
         )
-        record = QuarantineRecord(
-            topic=name.topic,
-            stage="mirror",
-            code="refused_by_destination",
-            reason=f"{header.record_count} records at offset {header.base_offset}, {header.size_bytes} bytes: {why}",
-            origin=origin,
-            window_start_ms=window_start_ms(header.max_timestamp_ms),
-            window_from="record",
-            at_ms=self._clock.now_ms(),
-            payload=head_of(batch),
+        reason = f"{header.record_count} records at offset {header.base_offset}, {header.size_bytes} bytes: {why}"
+        record = unusable(
+            "mirror",
+            origin,
+            "refused_by_destination",
+            reason,
+            timestamp_ms=header.max_timestamp_ms,
+            payload=batch,
+            now_ms=self._clock.now_ms(),
         )
         self._send(name, record)
 

@@ -14,6 +14,7 @@ from .positions.protocol import LogBeganAnew, Positions, TransactionEnded
 from .quarantine import QuarantineLost
 from .record import EventRecord
 from .statistics import ReaderStatistics
+from .steering import Lag
 
 if TYPE_CHECKING:
     from .positions.postgresql import PostgresPositions
@@ -24,6 +25,7 @@ __all__ = [
     "EventReader",
     "EventRecord",
     "HandlerFailed",
+    "Lag",
     "LogBeganAnew",
     "Positions",
     "PostgresPositions",

@@ -37,12 +37,13 @@ def coordination_of(
     session_timeout_ms: int,
     queue_bytes: int = QUEUE_BYTES,
     handover_ms: int = HANDOVER_MS,
+    stall_ms: int | None = None,
     auto_offset_reset: str = "smallest",
 ) -> Coordination:
     """Return the coordination of one member; `cluster` is a connection of its own to the cluster that it reads.
 
     `zookeeper`: `host:port[/chroot]`, or None for Kafka's protocol. `handover_ms`: a member that does not ask for its next
-    message for this long loses what others wait for.
+    message for this long loses what others wait for. `stall_ms`: one that is not `alive` for this long leaves the group.
     """
     if zookeeper is None:
         consumer = GroupConsumer(
@@ -59,6 +60,8 @@ def coordination_of(
             on_revoked=callbacks.on_revoked,
             on_lost=callbacks.on_lost,
             on_corrupt=callbacks.on_corrupt,
+            on_stalled=callbacks.on_stalled,
+            stall_ms=stall_ms,
             commit_on_revoke=False,
         )
         return Coordination(consumer, lambda: GroupPositions(cluster), lambda: None)
@@ -83,6 +86,8 @@ def coordination_of(
         on_revoked=callbacks.on_revoked,
         on_lost=callbacks.on_lost,
         on_corrupt=callbacks.on_corrupt,
+        on_stalled=callbacks.on_stalled,
+        stall_ms=stall_ms,
         commit_on_revoke=False,
     )
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..audit.model.messages import CORRUPT, EXPIRED, Skipped, Stretch
-from ..audit.model.windows import window_start_ms
+from ..audit.model.messages import Skipped, Stretch
+from ..audit.model.windows import WINDOW_MS, window_start_ms
 from ..client.consumer.stream_message import Message
-from ..client.fetch.fetched import CorruptRange, TopicPartition
+from ..client.fetch.fetched import TopicPartition
 
 MOST_STRETCHES = 50_000
 """Of records that wait to be told, in all partitions. With more, and telling impossible, reading pauses."""
@@ -52,6 +52,10 @@ class _Partition:
     aside: dict[int, list[Stretch]] = field(default_factory=dict)
     redelivered: Counter[int] = field(default_factory=Counter)
     skipped: list[Skipped] = field(default_factory=list)
+    run_from_ms: int = 0
+    run_first: int = -1
+    run_end: int = -1
+    """Records one after another of the window `run_from_ms` that are not among `held` yet: [run_first, run_end)."""
     refused: set[int] = field(default_factory=set)
     """Offsets among `held` that the processor refused when it was flushed."""
 
@@ -91,16 +95,29 @@ class ReadCounts:
         self._reporter.begin(*name, told)
 
     def count(self, message: Message, *, is_held: bool) -> None:
-        """Count a record that is done once the processor is flushed, or that quarantine will have."""
+        """Count a record that is done once the processor is flushed, or that quarantine will have. Hot: once per record."""
         one = self._partitions.get(TopicPartition(message.topic, message.partition))
-        if one is None or message.offset < one.counted_to:
+        offset = message.offset
+        if one is None or offset < one.counted_to:
             return
-        window = window_start_ms(message.timestamp_ms)
-        if message.offset < one.reported_to:
-            one.redelivered[window] += 1
-        else:
-            self._append((one.held if is_held else one.aside).setdefault(window, []), message.offset)
         one.counted_to = message.next_offset
+        if offset == one.run_end and is_held and one.run_from_ms <= message.timestamp_ms < one.run_from_ms + WINDOW_MS:
+            one.run_end = offset + 1
+            return
+        self._end_run(one)
+        window = window_start_ms(message.timestamp_ms)
+        if offset < one.reported_to:
+            one.redelivered[window] += 1
+        elif is_held:
+            one.run_from_ms, one.run_first, one.run_end = window, offset, offset + 1
+            self._stretch_count += 1
+        else:
+            aside = one.aside.setdefault(window, [])
+            if aside and aside[-1].end == offset:
+                aside[-1] = Stretch(aside[-1].first, aside[-1].count + 1)
+            else:
+                aside.append(Stretch(offset, 1))
+                self._stretch_count += 1
 
     def refuse(self, message: Message) -> None:
         """Take a counted record for one in quarantine: the processor has refused it."""
@@ -108,16 +125,21 @@ class ReadCounts:
         if one is not None and message.offset >= one.reported_to:
             one.refused.add(message.offset)
 
-    def skip(self, name: TopicPartition, bad: CorruptRange) -> None:
-        """Go on behind a range that cannot be read."""
+    def skip(self, name: TopicPartition, from_offset: int, to_offset: int, reason: str) -> None:
+        """Go on behind a range that is not read, for a reason of `Skipped`."""
         one = self._partitions.get(name)
         if one is None:
             return
-        first = max(bad.from_offset, one.counted_to, one.reported_to)
-        if first < bad.to_offset:
-            one.skipped.append(Skipped(first, bad.to_offset, EXPIRED if bad.is_expired else CORRUPT))
+        first = max(from_offset, one.counted_to, one.reported_to)
+        if first < to_offset:
+            one.skipped.append(Skipped(first, to_offset, reason))
             self._stretch_count += 1
-        one.counted_to = max(one.counted_to, bad.to_offset)
+        one.counted_to = max(one.counted_to, to_offset)
+
+    def go_back(self, name: TopicPartition, to_offset: int) -> None:
+        """Count again from `to_offset` on; what was counted was told."""
+        if (one := self._partitions.get(name)) is not None:
+            one.counted_to = to_offset
 
     def tell(self, positions: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         """Tell the audit of everything that was counted; it stands before `positions`. Raises what the reporter raises."""
@@ -126,6 +148,7 @@ class ReadCounts:
             one = self._partitions.get(name)
             if one is None:
                 continue
+            self._end_run(one)
             held, aside = _apart(one)
             self._reporter.add_records(
                 *name, at, held, quarantined=aside, redelivered=dict(one.redelivered), skipped=tuple(one.skipped)
@@ -149,12 +172,11 @@ class ReadCounts:
             if self._partitions.pop(name, None) is not None:
                 self._reporter.end(*name)
 
-    def _append(self, stretches: list[Stretch], offset: int) -> None:
-        if stretches and stretches[-1].end == offset:
-            stretches[-1] = Stretch(stretches[-1].first, stretches[-1].count + 1)
-        else:
-            stretches.append(Stretch(offset, 1))
-            self._stretch_count += 1
+    @staticmethod
+    def _end_run(one: _Partition) -> None:
+        if one.run_end > one.run_first:
+            one.held.setdefault(one.run_from_ms, []).append(Stretch(one.run_first, one.run_end - one.run_first))
+        one.run_first = one.run_end = -1
 
 
 def _apart(one: _Partition) -> tuple[dict[int, list[Stretch]], dict[int, list[Stretch]]]:

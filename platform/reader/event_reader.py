@@ -13,30 +13,38 @@ import signal
 import socket
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from ..audit.model.tiers import CONSUMER, GROUP_NAME
 from ..client.connection.cluster import Cluster
+from ..client.fetch.fetched import TopicPartition
 from ..runtime.lifecycle import StopSignal
 from ..schema_registry.client.cache_folder import DEFAULT, Folder
+from .async_reading import AsyncHandler, AsyncReading
 from .batches import BatchedRecords, OwnPositions, Store
 from .errors import ReaderMisused
 from .handling import HandledRecords, Handler, OnError, Stop
-from .iterating import InHand
+from .handoff import Handoff
+from .iterating import HoldsNothing, InHand
 from .loop_settings import LoopSettings
 from .positions.protocol import Positions
 from .processor import Processor
-from .reading_loop import ReadingLoop
 from .record import EventRecord
-from .statistics import ReaderStatistics, statistics_of
+from .statistics import ReaderStatistics, log_end, statistics_of
+from .steered_loop import SteeredLoop
+from .steering import Lag, Steering
+
+if TYPE_CHECKING:
+    from ..client.deduplication import Deduplicator
 
 E = TypeVar("E")
 
 MOST_THREADS = 64
+MOST_CONCURRENT = 1_000
 MOST_RECORDS = 100_000
 """In one batch."""
 _JOIN_EVERY_S = 0.2
@@ -47,7 +55,7 @@ class EventReader(Generic[E]):
 
     def __init__(
         self,
-        topics: str | Sequence[str],
+        topics: str | Sequence[str] | Mapping[str, type[E]],
         event_class: type[E] | None = None,
         *,
         group: str,
@@ -61,6 +69,7 @@ class EventReader(Generic[E]):
         begin_at: str = "earliest",
         session_timeout_ms: int = 10_000,
         max_handle_ms: int = 300_000,
+        deduplicate: "Deduplicator | None" = None,
         flush_every_ms: int = 1_000,
         queue_bytes: int = 16 << 20,
         schema_cache: Folder = DEFAULT,
@@ -68,13 +77,21 @@ class EventReader(Generic[E]):
     ) -> None:
         """Only stores its arguments; neither the topics nor a broker need to be there yet.
 
-        `event_class`: events are its instances; without one they are dicts. `zookeeper`: `host:port[/chroot]` for a group of the
-        paper's kind; without it the group is one of Kafka's protocol. `audit=False`: nothing is reported. `audit_bootstrap`:
-        where the audit's topic is, if not on the cluster that is read. `begin_at`: where a partition begins of which the group
-        has no offset, earliest or latest. `max_handle_ms`: a member whose handler takes longer loses the partitions that others
-        wait for. `flush_every_ms`: how often what is done is reported and committed. Raises ReaderMisused.
+        `topics`: one, or several, or each with the class of its events. `event_class`: the class of all of them; without a class
+        events are dicts. `zookeeper`: `host:port[/chroot]` for a group of the paper's kind; without it the group is one of
+        Kafka's protocol. `audit=False`: nothing is reported. `audit_bootstrap`: where the audit's topic is, if not on the cluster
+        that is read. `begin_at`: where a partition begins of which the group has no offset, earliest or latest. `max_handle_ms`:
+        a member whose handler takes longer is reported as stalled and leaves the group until the handler is back; what it handled
+        meanwhile is read again. `deduplicate`: records that it knows as done are left out; you close it. `flush_every_ms`: how
+        often what is done is reported and committed. Raises ReaderMisused.
         """
         names = (topics,) if isinstance(topics, str) else tuple(topics)
+        if isinstance(topics, Mapping):
+            if event_class is not None:
+                raise ReaderMisused("each topic is named with its class: leave out event_class")
+            classes: dict[str, type] = dict(topics)
+        else:
+            classes = {} if event_class is None else dict.fromkeys(names, event_class)
         if not names:
             raise ReaderMisused(f"group {group!r} reads no topic: name at least one")
         if begin_at not in ("earliest", "latest"):
@@ -95,20 +112,23 @@ class EventReader(Generic[E]):
             cluster=cluster,
             audit_bootstrap=(audit_bootstrap or bootstrap) if audit else None,
             cache_folder=schema_cache,
-            event_class=event_class,
+            event_classes=classes,
             status_file=status_file,
             flush_every_ms=flush_every_ms,
             most_records=1 << 62,  # nothing is held back from a handler
             most_bytes=1 << 62,
             session_timeout_ms=session_timeout_ms,
             max_handle_ms=max_handle_ms,
+            leaves_when_stalled=True,
             auto_offset_reset={"earliest": "smallest", "latest": "largest"}[begin_at],
             queue_bytes=queue_bytes,
             waits_for_audit=False,
         )
         self._stop = StopSignal()
-        self._loops: list[ReadingLoop] = []
+        self._deduplicate = deduplicate
+        self._steering = Steering(names)
         self._in_hand: InHand | None = None
+        self._async: AsyncReading | None = None
         self._is_used = False
 
     # ---- a handler
@@ -149,6 +169,9 @@ class EventReader(Generic[E]):
             raise ReaderMisused(f"max_records={max_records}: 1 to {MOST_RECORDS}, all of which are held in memory")
         if max_wait_ms < 1:
             raise ReaderMisused(f"max_wait_ms={max_wait_ms}: at least 1; a batch of one record is max_records=1")
+        if self._deduplicate is not None:
+            raise ReaderMisused("deduplicate= is for run and for iterating; positions= stores a batch exactly once")
+        self._steering.may_seek = positions is None
         one = self._settings
         self._settings = replace(one, most_bytes=one.queue_bytes, poll_ms=min(one.poll_ms, max_wait_ms))
 
@@ -170,10 +193,10 @@ class EventReader(Generic[E]):
     def _work(self, processors: Sequence[Processor]) -> None:
         """Run a member for each processor until the stop. Raises the first error of any of them, when all have ended."""
         self._use()
-        self._loops = [self._loop(processor, number) for number, processor in enumerate(processors)]
+        loops = self._steering.loops = [self._loop(processor, number) for number, processor in enumerate(processors)]
         errors: list[BaseException] = []
 
-        def run(loop: ReadingLoop) -> None:
+        def run(loop: SteeredLoop) -> None:
             try:
                 loop.run(self._stop)
             except BaseException as error:
@@ -181,15 +204,16 @@ class EventReader(Generic[E]):
                 self._stop.set()
 
         with _Signals(self._stop):
-            if len(self._loops) == 1:
-                run(self._loops[0])
+            if len(loops) == 1:
+                run(loops[0])
             else:
-                threads = [threading.Thread(target=run, args=(loop,), daemon=True) for loop in self._loops]
+                threads = [threading.Thread(target=run, args=(loop,), daemon=True) for loop in loops]
                 for thread in threads:
                     thread.start()
                 for thread in threads:
                     while thread.is_alive():  # a join without a timeout would keep signals from this thread
                         thread.join(_JOIN_EVERY_S)
+        self._log_end()
         if errors:
             raise errors[0]
 
@@ -198,7 +222,7 @@ class EventReader(Generic[E]):
     def __enter__(self) -> Self:
         self._use()
         self._in_hand = InHand(lambda processor: self._loop(processor, 0), self._stop)
-        self._loops = [self._in_hand.loop]
+        self._steering.loops = [self._in_hand.loop]
         return self
 
     def __iter__(self) -> Iterator[EventRecord]:
@@ -213,6 +237,91 @@ class EventReader(Generic[E]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._in_hand is not None
         self._in_hand.close(is_done=error is None)
+        self._log_end()
+
+    # ---- asyncio
+
+    async def run_async(
+        self,
+        handle: AsyncHandler,
+        *,
+        concurrency: int = 1,
+        on_error: OnError = Stop(),  # noqa: B008
+    ) -> None:
+        """Await `handle` for each record, up to `concurrency` of them at a time, until SIGTERM, SIGINT, `stop` or a cancellation.
+
+        A record is done when `handle` returns, and what is committed is the contiguous end: nothing past the first record of a
+        partition that is not done. With a concurrency above 1 records of a partition may be done in another order than theirs.
+        Cancelled, it commits what is done and leaves the group before it raises CancelledError. Raises as `run`.
+        """
+        if not 1 <= concurrency <= MOST_CONCURRENT:
+            raise ReaderMisused(f"concurrency={concurrency}: 1 to {MOST_CONCURRENT}")
+        reading = self._read_async()
+        with _Signals(self._stop):
+            try:
+                await reading.run(handle, on_error, concurrency)
+            finally:
+                self._log_end()
+
+    async def __aenter__(self) -> Self:
+        self._async = self._read_async()
+        return self
+
+    def __aiter__(self) -> AsyncIterator[EventRecord]:
+        """Return the records. A record is done when the next one is asked for, or when `async with` is left without an exception;
+        a cancellation is one. It ends at `stop`. Raises as `run` does, except HandlerFailed.
+        """
+        if self._async is None:
+            raise ReaderMisused("iterate inside `async with reader:`, so that the reader knows when the last record is done")
+        return _records_of(self._async)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        assert self._async is not None
+        try:
+            await self._async.leave(is_done=error is None)
+        finally:
+            self._log_end()
+
+    def _read_async(self) -> AsyncReading:
+        self._use()
+        handoff = Handoff(most_bytes=self._settings.queue_bytes)
+        loop = self._loop(HoldsNothing(), 0, handoff)
+        self._steering.loops = [loop]
+        reading = AsyncReading(loop, handoff, self._stop)
+        reading.start()
+        return reading
+
+    # ---- steering: each takes effect between two records, and may be called from any thread
+
+    def pause(self, topic: str, partitions: Collection[int] | None = None) -> None:
+        """Read no more of these partitions (None: of the topic) until `resume`; the other ones go on. It holds for this process,
+        also over handovers. Raises ReaderMisused for a topic that is not read.
+        """
+        self._steering.pause(topic, partitions)
+
+    def resume(self, topic: str, partitions: Collection[int] | None = None) -> None:
+        """Go on with what `pause` stopped. Raises ReaderMisused."""
+        self._steering.resume(topic, partitions)
+
+    def seek(self, topic: str, partition: int, offset: int) -> None:
+        """Go on at `offset`, when what is in work is done, reported and committed. The new position is committed, too.
+
+        Forward: the audit is told that what lies between was passed over. Backward: those records are handled again, unless
+        `deduplicate` knows them. Raises ReaderMisused if no member of this process has the partition, and with `positions=`.
+        """
+        self._steering.seek(TopicPartition(topic, partition), offset)
+
+    def seek_to_time(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """`seek` in each partition of the topic that this process has, to its first record at or after this event time, else to
+        its end; return partition → offset. Raises ClientError.
+        """
+        return self._steering.seek_to_time(topic, timestamp_ms)
+
+    def lag(self) -> dict[tuple[str, int], Lag]:
+        """Return (topic, partition) → how far what was handed out is behind the end of the log, of this process's partitions.
+        Asks the brokers. Raises ClientError.
+        """
+        return self._steering.lag()
 
     # ---- both
 
@@ -223,16 +332,24 @@ class EventReader(Generic[E]):
     @property
     def statistics(self) -> ReaderStatistics:
         """What this process has read so far, over all of its members."""
-        return statistics_of(self._loops)
+        return statistics_of(self._steering.loops)
 
-    def _loop(self, processor: Processor, number: int) -> ReadingLoop:
+    def _loop(self, processor: Processor, number: int, handoff: Handoff | None = None) -> SteeredLoop:
         settings = self._settings if number == 0 else self._settings.of_thread(number)
-        return ReadingLoop(settings, processor)
+        return SteeredLoop(settings, processor, seen=self._deduplicate, is_paused=self._steering.is_paused, handoff=handoff)
+
+    def _log_end(self) -> None:
+        log_end(self._steering.loops, self._settings.group)
 
     def _use(self) -> None:
         if self._is_used:
             raise ReaderMisused("this reader was used before: make a new one")
         self._is_used = True
+
+
+async def _records_of(reading: AsyncReading) -> AsyncIterator[EventRecord]:
+    while (record := await reading.next()) is not None:
+        yield record
 
 
 class _Signals:

@@ -36,6 +36,12 @@ class Quarantine:
 OnError = Stop | Quarantine
 
 
+def reason_of(attempts: int, error: Exception) -> str:
+    """Return why a record goes to quarantine."""
+    times = f"{attempts} times" if attempts > 1 else "once"
+    return f"the handler failed {times}, at last with {type(error).__name__}: {error}"
+
+
 class HandledRecords:
     """A `Processor`: each record is done when the handler returns."""
 
@@ -58,9 +64,7 @@ class HandledRecords:
                 if isinstance(policy, Stop):
                     raise HandlerFailed(record, error) from error
                 if attempt >= policy.after:
-                    times = f"{attempt} times" if attempt > 1 else "once"
-                    reason = f"the handler failed {times}, at last with {type(error).__name__}: {error}"
-                    self._refused.append(RefusedRecord(record, reason, FAILED))
+                    self._refused.append(RefusedRecord(record, reason_of(attempt, error), FAILED))
                     return
                 if self._stop.wait(PAUSE.wait_ms(attempt - 1)):
                     raise ProcessorAway("the reader stops: the record is read again") from error

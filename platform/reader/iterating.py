@@ -5,11 +5,11 @@ from collections.abc import Callable, Collection, Mapping
 from ..client.fetch.fetched import TopicPartition
 from ..runtime.lifecycle import StopSignal
 from .processor import Processor, RefusedRecord
-from .reading_loop import ReadingLoop
 from .record import EventRecord
+from .steered_loop import SteeredLoop
 
 
-class _Nothing:
+class HoldsNothing:
     """A `Processor` that holds nothing: the application has done each record before the loop counts it."""
 
     is_full = False
@@ -33,8 +33,8 @@ class _Nothing:
 class InHand:
     """An iterator of one member's records. Belongs to one thread."""
 
-    def __init__(self, make: Callable[[Processor], ReadingLoop], stop: StopSignal) -> None:
-        self.loop = make(_Nothing())
+    def __init__(self, make: Callable[[Processor], SteeredLoop], stop: StopSignal) -> None:
+        self.loop = make(HoldsNothing())
         self._stop = stop
         self._record: EventRecord | None = None
         """What the application has in hand."""

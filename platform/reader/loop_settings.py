@@ -1,6 +1,7 @@
 """The settings of one member of a group that reads topics."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..schema_registry.client.cache_folder import DEFAULT, Folder
@@ -25,8 +26,8 @@ class LoopSettings:
     """The cluster of the audit's topic, where it reports what is done; None: it reports nothing."""
     cache_folder: Folder = DEFAULT
     """Of schemas, for when the registry is away; None keeps none."""
-    event_class: type | None = None
-    """Events are its instances; None: dicts."""
+    event_classes: Mapping[str, type] = field(default_factory=dict)
+    """Topic → the class of its events; those of other topics are dicts."""
     status_file: Path | None = None
     flush_every_ms: int = 1_000
     most_records: int = 1_000
@@ -35,6 +36,8 @@ class LoopSettings:
     session_timeout_ms: int = 10_000
     max_handle_ms: int = 30_000
     """A member that does not come back from its processor for this long loses the partitions that others wait for."""
+    leaves_when_stalled: bool = False
+    """It then leaves the group, whether others wait or not, and joins again when it is back."""
     auto_offset_reset: str = "smallest"
     """Where a partition without a committed offset begins: smallest or largest."""
     waits_for_audit: bool = True

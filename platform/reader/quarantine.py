@@ -2,17 +2,16 @@
 acknowledged.
 """
 
-from ..audit.model.windows import window_start_ms
 from ..client.connection.cluster import Cluster
 from ..client.consumer.stream_message import Message
 from ..client.errors import DeliveryFailed
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
-from ..client.quarantine import corrupt_range, send_quarantined
+from ..client.quarantine import corrupt_range, send_quarantined, unusable
 from ..errors import HeadraceError
 from ..runtime.clock import Clock
 from ..runtime.logs import get_logger
-from ..wire.quarantine_record import LogOrigin, QuarantineRecord, head_of
+from ..wire.quarantine_record import LogOrigin, QuarantineRecord
 from .decoding.event_decoder import Undecodable
 
 log = get_logger(__name__)
@@ -40,16 +39,14 @@ class UnusableRecords:
         origin = LogOrigin(cluster=self._cluster, topic=message.topic, partition=message.partition, offset=message.offset)
         self._put(
             origin,
-            QuarantineRecord(
-                topic=origin.topic,
-                stage="consumer",
-                code=fault.code,
-                reason=str(fault),
-                origin=origin,
-                window_start_ms=window_start_ms(message.timestamp_ms),
-                window_from="record",
-                at_ms=self._clock.now_ms(),
-                payload=head_of(message.value or b""),
+            unusable(
+                "consumer",
+                origin,
+                fault.code,
+                str(fault),
+                timestamp_ms=message.timestamp_ms,
+                payload=message.value,
+                now_ms=self._clock.now_ms(),
             ),
         )
 

@@ -11,15 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..audit.model.messages import CORRUPT, EXPIRED
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..audit.publisher.range_reporter import PositionBook
 from ..client.connection.cluster import Cluster
 from ..client.consumer.message_stream import Callbacks
 from ..client.consumer.stream_message import Message
 from ..client.consumer.zk_errors import StreamMisused
-from ..client.errors import LOGIN_REFUSALS, ClientError, UnknownTopic
+from ..client.errors import LOGIN_REFUSALS, ClientError
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
 from ..errors import HeadraceError
@@ -29,33 +30,30 @@ from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.status import StatusFile
 from ..schema_registry.client import RegistryClient
-from ..wire.schema_id import unframe
 from .coordination import coordination_of
 from .counts import ReadCounts
 from .decoding.event_decoder import EventDecoder, Undecodable
+from .in_flight import InFlight
 from .loop_settings import LoopSettings
+from .names_on_live import see_names
 from .patience import patiently
 from .processor import PartitionsTaken, Processor, ProcessorAway
 from .quarantine import QuarantineLost, UnusableRecords
 from .record import EventRecord
 
+if TYPE_CHECKING:
+    from ..client.deduplication import Deduplicator
+
 log = get_logger(__name__)
 
 SEND_TIMEOUT_MS = 5_000
 STATUS_EVERY_MS = 1_000
+LOOK_EVERY_MS = 20
+MOST_IN_FLIGHT = 10_000
+"""Of records that are done out of order; with more, reading waits for the first of them."""
 BEGIN_BACKOFF = Backoff(first_ms=100, longest_ms=5_000)
 LONGEST_UNREPORTED_MS = 60_000
 """For so long a member that does not wait for the audit commits nothing that it could not report."""
-
-
-class NotOnLive(HeadraceError):
-    """A topic of the offline cluster has no original of its name."""
-
-    def __init__(self, topic: str, live: str) -> None:
-        super().__init__(
-            f"the live cluster {live} has no topic {topic!r}: the mirror gave its copy another name, or it was deleted there. "
-            "The audit has nothing to compare the reader with: run it with --no-audit (in code: audit=False)"
-        )
 
 
 class ReadingLoop:
@@ -68,9 +66,15 @@ class ReadingLoop:
         *,
         clock: Clock | None = None,
         facts: "Callable[[ReadingLoop], Mapping[str, Any]] | None" = None,
+        seen: "Deduplicator | None" = None,
     ) -> None:
-        """`facts`: what the status file has beside state, group and member; None: what is done, held and committed."""
+        """`facts`: what the status file has beside state, group and member; None: what is done, held and committed. `seen`:
+        records that it knows are left out; the processor is to be done with a record when it has taken it.
+        """
         self.settings = settings
+        self._seen = seen
+        self._in_flight = InFlight()
+        self._is_overdue = False  # a record is done elsewhere, and takes too long
         self._processor = processor
         self._facts = facts or _facts_of
         self._clock = clock or SystemClock()
@@ -78,7 +82,9 @@ class ReadingLoop:
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
         self._quarantine = UnusableRecords(self._cluster, cluster=settings.cluster, clock=self._clock)
         schemas = RegistryClient(settings.registry, cache_folder=settings.cache_folder)
-        self._decoder = EventDecoder(schemas, settings.event_class)
+        classes = {topic: settings.event_classes.get(topic) for topic in settings.topics}
+        decoders = {one: EventDecoder(schemas, one) for one in set(classes.values())}
+        self._decoders = {topic: decoders[one] for topic, one in classes.items()}
         self._coordination = coordination_of(
             self._cluster,
             Callbacks(
@@ -86,6 +92,7 @@ class ReadingLoop:
                 on_revoked=self._on_revoked,
                 on_lost=self._on_lost,
                 on_corrupt=self._on_corrupt,
+                on_stalled=self._on_stalled,
             ),
             bootstrap=settings.bootstrap,
             zookeeper=settings.zookeeper,
@@ -95,6 +102,7 @@ class ReadingLoop:
             session_timeout_ms=settings.session_timeout_ms,
             queue_bytes=settings.queue_bytes,
             handover_ms=settings.max_handle_ms,
+            stall_ms=settings.max_handle_ms if settings.leaves_when_stalled else None,
             auto_offset_reset=settings.auto_offset_reset,
         )
         self._consumer = self._coordination.consumer
@@ -117,9 +125,9 @@ class ReadingLoop:
         self._undecoded: dict[TopicPartition, HeadraceError] = {}
         """Partitions whose next record waits for the registry, each with its answer."""
         self._held: Counter[TopicPartition] = Counter()
-        self._held_bytes = 0
-        self._flush_at_ms = 0
-        self._status_at_ms = 0
+        self._held_count = self._held_bytes = 0
+        self._flush_at_ms = self._look_at_ms = 0
+        self._status_at_ms = self._look_at_ms = 0
         self._stop: StopSignal | None = None
         self.read = 0
         """Records that were read, again or for the first time."""
@@ -128,7 +136,13 @@ class ReadingLoop:
         self.refused = 0
         """Records that went to quarantine."""
         self.repeated = 0
-        """Records that the processor had done before this member read them."""
+        """Records that were done before this member read them."""
+        self.given_back = 0
+        """Records that were handled, or in hand, when others took their partitions: they are read again there."""
+        self.skipped_offsets = 0
+        """Offsets that were skipped: unreadable, expired, or behind which `seek` was to go on."""
+        self._given: EventRecord | None = None
+        """What `next` returned last, until it is taken or put back."""
         self.trouble: HeadraceError | None = None
         """Why nothing is done now."""
         self._trouble_since_ms: int | None = None
@@ -157,16 +171,21 @@ class ReadingLoop:
     def next(self) -> EventRecord | None:
         """Return the next record that is to be processed, or None after at most about 100 ms. Flushes in between."""
         assert self._stop is not None
-        if self._is_due():
-            self._flush_until_done(self._stop)
-        if self._to_begin and self._clock.monotonic_ms() >= self._begin_at_ms and self._consumer.may_act:
-            self._begin()
-        self._show()
+        self._between_records()
+        if self._is_ordered:
+            self._consumer.attend()
+            self._stop.wait(20)
+            return None
         message = self._consumer.poll(self.settings.poll_ms)
         if message is None:
             return None
         if self._to_begin and TopicPartition(message.topic, message.partition) in self._to_begin:
             self._put_back(message, self._begin_trouble or ProcessorAway("its positions are not loaded yet"))
+            return None
+        if self._seen is not None and not self._seen.is_new(message):
+            self.read += 1
+            self.repeated += 1
+            self._count(message, is_held=True)
             return None
         record = self._decoded(message)
         if record is None:
@@ -178,13 +197,36 @@ class ReadingLoop:
             return None
         if begun_at:
             self._begun_at[record.of] = 0  # a log that begins anew holds other records below it
+        self._given = record
         return record
+
+    def _between_records(self) -> None:
+        """Do what is due. Hot: once per record. What goes by the clock alone is looked at every 20 ms."""
+        assert self._stop is not None
+        now_ms = self._clock.monotonic_ms()
+        if now_ms < self._look_at_ms and not self._is_ordered and not self._is_full():
+            return
+        self._consumer.alive(is_overdue=self._is_overdue)
+        if self._is_due():
+            self._flush_until_done(self._stop)
+        if self._to_begin and self._clock.monotonic_ms() >= self._begin_at_ms and self._consumer.may_act:
+            self._begin()
+        self._settle()
+        self._show()
+        self._look_at_ms = min(self._flush_at_ms, self._status_at_ms, now_ms + LOOK_EVERY_MS)
+
+    @property
+    def in_work(self) -> int:
+        """Records that were handed out or handled, and are not flushed yet."""
+        return self._held.total() + self._in_flight.count + (self._given is not None)
 
     def process(self, record: EventRecord) -> None:
         """Have the processor take the record of the last `next`, or put it back where it cannot take it now."""
         try:
             self._processor.take(record)
         except ProcessorAway as error:
+            self.read -= 1
+            self._given = None
             self._put_back(record.message, error)
             return
         except BaseException:
@@ -194,13 +236,18 @@ class ReadingLoop:
 
     def taken(self, record: EventRecord) -> None:
         """Count the record as one that the processor has, or has done."""
-        self._count(record.message, is_held=True)
+        self._given = None
+        self._count_now(record.message, is_held=True)
         self._held[record.of] += 1
+        self._held_count += 1
         self._held_bytes += record.size_bytes
+        if self._seen is not None:
+            self._seen.done(record.message)
 
     def put_back(self, record: EventRecord) -> None:
         """Take care that the record is not committed as done, but read again."""
         self.read -= 1
+        self._given = None
         with suppress(StreamMisused):  # another member has the partition, and reads it
             self._consumer.seek(record.of, record.offset)
 
@@ -209,14 +256,6 @@ class ReadingLoop:
         self._status.write("stopping")
         # The consumer's close gives the partitions back: what is held is flushed then.
         self._lifecycle.stop()
-        log.info(
-            "reader_stopped",
-            group=self.settings.group,
-            read=self.read,
-            done=self.written,
-            quarantined=self.refused,
-            done_before=self.repeated,
-        )
 
     def start(self, stop: StopSignal | None = None) -> None:
         """Join the group. Raises NotOnLive, ZooKeeperUnreachable and a broker's permanent refusal."""
@@ -231,19 +270,12 @@ class ReadingLoop:
             self._lifecycle.started("positions", self._coordination.close_positions)
             self._counts = self._counts_of(reports, self._coordination.start_positions())
         self._lifecycle.started("processor", self._processor.close)
-        self._see_names()
+        if self._audit is not None and self.settings.is_behind_mirror:
+            see_names(self._audit, self._cluster, self.settings)
         self._consumer.start()
         self._lifecycle.started("consumer", self._consumer.close)
         log.info("reader_ready", topics=self.settings.topics, group=self.settings.group)
         self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
-
-    def _see_names(self) -> None:
-        """Raise NotOnLive for a topic that the offline cluster has and the live one has not."""
-        if self._audit is None or not self.settings.is_behind_mirror:
-            return
-        for topic in self.settings.topics:
-            if not patiently(partial(_has, self._audit, topic)) and patiently(partial(_has, self._cluster, topic)):
-                raise NotOnLive(topic, self.settings.audit_bootstrap or "")
 
     # ---- records
 
@@ -255,7 +287,7 @@ class ReadingLoop:
             return None
         self._quarantine.previous_ms = message.timestamp_ms
         try:
-            event = self._decoder.decode(message.value)
+            schema_id, event = self._decoders[message.topic].decode_framed(message.value)
         except Undecodable as fault:
             self.read += 1
             if self._has_told(name, message.offset):
@@ -274,7 +306,7 @@ class ReadingLoop:
             return None
         self.read += 1
         self._undecoded.pop(name, None)
-        return EventRecord(message, unframe(message.value or b"")[0], event)
+        return EventRecord(message, schema_id, event)
 
     def _put_back(self, message: Message, error: HeadraceError, event: str = "partition_waits") -> None:
         """Have the record delivered again, a little later."""
@@ -290,14 +322,42 @@ class ReadingLoop:
         return self._counts is not None and self._counts.has_told(name, offset)
 
     def _count(self, message: Message, *, is_held: bool) -> None:
+        """Count a record when all before it are counted."""
+        if self._in_flight.count:
+            name = TopicPartition(message.topic, message.partition)
+            self._in_flight.behind(name, message.offset, partial(self._count_now, message, is_held=is_held))
+        else:
+            self._count_now(message, is_held=is_held)
+
+    def _count_now(self, message: Message, *, is_held: bool) -> None:
         if self._counts is not None:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
         if not self._has_told(name, bad.to_offset - 1):
             self._quarantine.put_range(name, bad)
+        reason = EXPIRED if bad.is_expired else CORRUPT
+        self._in_flight.behind(name, bad.from_offset, partial(self._skip, name, bad.from_offset, bad.to_offset, reason))
+
+    def _skip(self, name: TopicPartition, from_offset: int, to_offset: int, reason: str) -> None:
+        self.skipped_offsets += to_offset - from_offset
         if self._counts is not None:
-            self._counts.skip(name, bad)
+            self._counts.skip(name, from_offset, to_offset, reason)
+
+    _is_ordered = False
+    """An order of another thread waits: nothing is read before it is done."""
+
+    def _settle(self) -> None:
+        """Hear what is done elsewhere, and do what other threads want to be done between two records."""
+
+    def _take_back(self, names: Collection[TopicPartition]) -> None:
+        """Have what waits elsewhere read again, later."""
+
+    def _await_hands(self, names: Collection[TopicPartition]) -> None:
+        """Wait until what is done elsewhere is done, of these partitions."""
+
+    def _on_stalled(self, after_ms: int) -> None:
+        """On the membership's thread, while this one waits for the application."""
 
     # ---- partitions
 
@@ -330,7 +390,7 @@ class ReadingLoop:
                 "reader_ahead_of_log", topic=name.topic, partition=name.partition, at=begin, then="begins at the group's offset"
             )
             begin = start
-        # What is done is read again as far as nobody reported it: some of it may have to go to quarantine yet.
+        # What is done is read again where nobody reported it: some may have to go to quarantine.
         reported = self._reported(name)
         read_from = begin if begin < start else max(start, min(begin, reported or 0))
         if read_from != self._consumer.position(name):
@@ -346,6 +406,7 @@ class ReadingLoop:
         return None if counts is None else patiently(lambda: counts.reported(name))
 
     def _on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._await_hands(partitions)
         try:
             self._flush()
         except QuarantineLost:
@@ -356,11 +417,15 @@ class ReadingLoop:
         self._on_lost(partitions)
 
     def _on_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self._take_back(partitions)
+        self.given_back += self._in_flight.drop(partitions)
         self._processor.end(partitions)
         if self._counts is not None:
             self._counts.end(partitions)
         for name in partitions:
-            self._held.pop(name, None)
+            given_back = self._held.pop(name, 0)
+            self.given_back += given_back
+            self._held_count -= given_back
             self._begun_at.pop(name, None)
             self._to_begin.pop(name, None)
             self._undecoded.pop(name, None)
@@ -379,12 +444,13 @@ class ReadingLoop:
     # ---- flush
 
     def _is_due(self) -> bool:
+        return self._is_full() or self._clock.monotonic_ms() >= self._flush_at_ms
+
+    def _is_full(self) -> bool:
         if self._counts is not None and self._counts.is_full:
             return True
-        held = self._held.total()
-        if self._processor.is_full or held >= self.settings.most_records or self._held_bytes >= self.settings.most_bytes:
-            return True
-        return self._clock.monotonic_ms() >= self._flush_at_ms
+        settings = self.settings
+        return self._processor.is_full or self._held_count >= settings.most_records or self._held_bytes >= settings.most_bytes
 
     def _flush_until_done(self, stop: StopSignal) -> None:
         backoff, attempt = Backoff(longest_ms=10_000), 0
@@ -401,6 +467,7 @@ class ReadingLoop:
                 if error.has_progressed:
                     attempt = 0
             self._show()
+            self._consumer.alive()
             stop.wait(backoff.wait_ms(attempt))
             attempt += 1
         self._flush_at_ms = self._clock.monotonic_ms() + self.settings.flush_every_ms
@@ -410,6 +477,9 @@ class ReadingLoop:
         if not self._consumer.may_act:
             return
         positions = self.positions()
+        for name in positions:
+            if (first := self._in_flight.first(name)) is not None:
+                positions[name] = first
         while True:
             try:
                 if not self._process_held(positions):
@@ -419,7 +489,7 @@ class ReadingLoop:
                 positions = {name: at for name, at in positions.items() if name in self._begun_at}
         self.written += self._held.total()
         self._held.clear()
-        self._held_bytes = 0
+        self._held_count = self._held_bytes = 0
         self._quarantine.flush(SEND_TIMEOUT_MS)
         self._report(positions)
         moved = {name: at for name, at in positions.items() if at > self._committed.get(name, -1)}
@@ -445,8 +515,16 @@ class ReadingLoop:
         self._is_refusal_open = bool(refused)
         return self._is_refusal_open
 
+    def owns(self, name: TopicPartition) -> bool:
+        """Return whether the partition is this member's; any thread."""
+        return name in self._begun_at
+
+    @property
+    def cluster(self) -> Cluster:
+        return self._cluster
+
     def positions(self) -> dict[TopicPartition, int]:
-        """Return the owned partitions and how far each is read."""
+        """Return the owned partitions and how far each is read; any thread."""
         return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
 
     def _report(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -508,11 +586,6 @@ class ReadingLoop:
         return self._committed
 
     @property
-    def held(self) -> int:
-        """Records that the processor took and was not flushed with."""
-        return self._held.total()
-
-    @property
     def unreported(self) -> int:
         """Runs of records that wait to be reported to the audit."""
         return 0 if self._counts is None else self._counts.stretch_count
@@ -522,13 +595,6 @@ def _facts_of(loop: ReadingLoop) -> dict[str, Any]:
     return {
         "written": loop.written,
         "refused": loop.refused,
-        "held": loop.held,
+        "held": loop.in_work,
         "partitions": {f"{name.topic}-{name.partition}": at for name, at in sorted(loop.committed.items())},
     }
-
-
-def _has(cluster: Cluster, topic: str) -> bool:
-    try:
-        return bool(cluster.partitions(topic))
-    except UnknownTopic:
-        return False

@@ -14,9 +14,9 @@ from ...schema_registry.client.registry_client import RegistryClient
 from ...wire.batch.record_batch import BatchHeader, Record
 from ..errors import LogMoved, NewFields, OffsetsLost
 from ..source.cluster_batches import cluster_batches
+from ..source.cluster_quarantine import ClusterQuarantine
 from ..source.decoding import OF_THE_RECORD, BlockDecoder, Decoded
 from ..source.offset_ranges import OffsetRange
-from ..source.quarantine import ClusterQuarantine
 from ..source.record_reader import Batches, CorruptOffsets
 from ..source.split_reader import SplitReader
 from ..source.split_source import schema_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Literal, Protocol
 
-from ...audit.model.tiers import CHAIN, WAREHOUSE
+from ...audit.model.tiers import CHAIN, QUARANTINE, WAREHOUSE
 from ...audit.model.windows import in_words
 from ...wire.quarantine_record import SCHEMA_REFUSED
 from ..errors import WarehouseError
@@ -287,6 +287,8 @@ def _spoiled(windows: Sequence[AuditedWindow], published: PublishedRows) -> str:
         gone_before: set[tuple[int, int]] = set()
         for difference in sorted(window.words.get("differences") or (), key=_tier_order):
             partition, tier = difference.get("partition"), difference.get("tier")
+            if tier == QUARANTINE:
+                continue  # records that are no rows
             for record in difference.get("records") or ():
                 first, count, kind = record.get("first_offset"), record.get("count"), record.get("kind")
                 if not isinstance(partition, int) or not isinstance(first, int) or not isinstance(count, int):

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from ...audit.model.messages import Skipped, Stretch
 from ...audit.model.windows import WINDOW_MS, dated, window_start_ms
+from ...client.quarantine import unusable
 from ...runtime.clock import Clock
 from ...wire.batch.record_batch import Record
-from ...wire.quarantine_record import SCHEMA_REFUSED, LogOrigin, QuarantineRecord, WindowFrom, head_of
+from ...wire.quarantine_record import SCHEMA_REFUSED, LogOrigin, QuarantineRecord, WindowFrom
 from ..errors import UnusableRecord
 from .decoding import Decoder, Rejected
 from .digest import MODULUS, row_hashes
@@ -169,16 +170,15 @@ class SplitReader:
         if self._quarantine is None:
             raise UnusableRecord(self._topic, origin.partition, origin.offset, f"{code}: {reason}")
         self._quarantine.put(
-            QuarantineRecord(
-                topic=self._topic,
-                stage="load",
-                code=code,
-                reason=reason,
-                origin=origin,
-                window_start_ms=window,
+            unusable(
+                "load",
+                origin,
+                code,
+                reason,
+                timestamp_ms=window,
                 window_from=window_from,
-                at_ms=self._clock.now_ms(),
-                payload=head_of(payload),
+                payload=payload,
+                now_ms=self._clock.now_ms(),
             )
         )
         if count:

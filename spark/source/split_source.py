@@ -11,9 +11,9 @@ from ...runtime.clock import SystemClock
 from ...schema_registry.client.registry_client import RegistryClient
 from ...schema_registry.errors import UnknownSchemaId
 from .cluster_batches import cluster_batches
+from .cluster_quarantine import ClusterQuarantine
 from .decoding import BlockDecoder
 from .offset_ranges import OffsetRange
-from .quarantine import ClusterQuarantine
 from .split_reader import SplitReader
 from .task_reports import TaskReport
 

@@ -19,6 +19,8 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from headrace.local import control
 from headrace.local.drills.expected import VERDICT
 from headrace.spark.errors import FAULTS_EXIT_CODE
@@ -113,6 +115,13 @@ class Outcome:
             raise self.error
         assert self.truth is not None
         self.truth.wait(self.name, self.since)
+
+
+def chosen(request: pytest.FixtureRequest, attacks: Mapping[str, Attack]) -> dict[str, Attack]:
+    """Return the attacks whose tests run: with `pytest -k NAME` just these are played."""
+    runs = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
+    names = {one.params.get("name") for one in runs if one is not None}
+    return {name: attack for name, attack in attacks.items() if name in names}
 
 
 def play(platform: Platform, attacks: Mapping[str, Attack]) -> dict[str, Outcome]:

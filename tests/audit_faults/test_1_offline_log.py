@@ -15,7 +15,7 @@ from headrace.local.drills.batch_damage import damage
 from headrace.local.drills.expected import KINDS
 from tests.support.platform import Platform
 
-from .attacks import RUNNING, Outcome, Stopped, Story, Truth, differs, play
+from .attacks import RUNNING, Outcome, Stopped, Story, Truth, chosen, differs, play
 from .topics import Topic, in_window, path_of
 
 EACH = 20
@@ -113,8 +113,8 @@ ATTACKS = {
 
 
 @pytest.fixture(scope="module")
-def played(platform: Platform) -> dict[str, Outcome]:
-    return play(platform, ATTACKS)
+def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return play(platform, chosen(request, ATTACKS))
 
 
 @pytest.mark.parametrize("name", ATTACKS)

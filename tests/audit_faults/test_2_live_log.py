@@ -11,7 +11,7 @@ from headrace.local.drills import log_surgery
 from headrace.local.drills.batch_damage import damage
 from tests.support.platform import Platform
 
-from .attacks import RUNNING, Outcome, Stopped, Story, Truth, differs, play
+from .attacks import RUNNING, Outcome, Stopped, Story, Truth, chosen, differs, play
 from .conftest import SCAN_EVERY_S
 from .topics import WITHIN_S, Topic, in_window, path_of
 
@@ -91,8 +91,8 @@ ATTACKS = {
 
 
 @pytest.fixture(scope="module")
-def played(platform: Platform) -> dict[str, Outcome]:
-    return play(platform, ATTACKS)
+def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return play(platform, chosen(request, ATTACKS))
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.platform import Platform
 
-from .attacks import RUNNING, Outcome, Story, Truth, complete, play, unknown
+from .attacks import RUNNING, Outcome, Story, Truth, chosen, complete, play, unknown
 from .topics import Topic, in_window
 
 
@@ -46,8 +46,8 @@ ATTACKS = {"made_anew": made_anew, "quarantine_deleted": quarantine_deleted}
 
 
 @pytest.fixture(scope="module")
-def played(platform: Platform) -> dict[str, Outcome]:
-    return play(platform, ATTACKS)
+def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return play(platform, chosen(request, ATTACKS))
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -3,11 +3,12 @@
 Each row of docs/AUDIT.md, section 'Situations', that names a test of this file is shown here through real processes.
 """
 
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
 
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka import Producer as ForeignProducer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -177,15 +178,23 @@ def test_records_deleted_before_the_mirror_copied_them_are_named_with_their_numb
 
 
 def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_beginning(platform: Platform, tmp_path: Path) -> None:
-    """Its row is COMPLETE with what it took; one record that it lacks behind its beginning is missing 1."""
+    """Its row is COMPLETE with what it took, and never COMPLETE once it has passed over a record behind its beginning."""
     topic = Topic(platform, "begun_inside", windows=1).make().log(20).await_mirrored()
     offsets, group = in_window(topic.live(), topic.windows[0]), "begun-inside"
     admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
 
     def begin_at(offset: int) -> None:
-        word = ConsumerGroupTopicPartitions(group, [TopicPartition(topic.name, 0, offset)])
-        for future in admin.alter_consumer_group_offsets([word]).values():
-            future.result(30)
+        """Set the group back or forward; refused until its last member has left or its session is over."""
+
+        def is_set() -> bool:
+            word = ConsumerGroupTopicPartitions(group, [TopicPartition(topic.name, 0, offset)])
+            (future,) = admin.alter_consumer_group_offsets([word]).values()
+            try:
+                return all(one.error is None for one in future.result(30).topic_partitions)
+            except KafkaException:
+                return False
+
+        eventually(is_set, within_ms=60_000, every_ms=500, what=f"the group's offset set to {offset}")
 
     def written() -> int:
         files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name.endswith(".ndjson")]
@@ -206,14 +215,14 @@ def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_begin
     finally:
         first.stop()
     topic.log(5).await_mirrored()
+    shutil.rmtree(tmp_path / "out" / ".headrace")  # else the sink goes on where its own notes say, whatever the group's commit is
     begin_at(in_window(topic.live(), topic.windows[0])[21])
     second = sink()
     try:
         eventually(lambda: written() == 16, within_ms=60_000, every_ms=200, what="four more written")
-        lost = in_window(topic.live(), topic.windows[0])[20]
-        row = {"sinks": {f"sink:{group}": {"verdict": "INCOMPLETE", "missing": 1}}}
-        Truth(topic, {topic.windows[0]: {"verdict": "COMPLETE", **row}}).wait("a sink that lacks a record behind its beginning")
-        records = platform.windows(topic.name)[topic.windows[0]]["sinks"][f"sink:{group}"]["differences"][0]["records"]
-        assert [(one["kind"], one["first_offset"], one["count"]) for one in records] == [("missing", lost, 1)]
+        for _ in range(20):  # nobody has told of the record that it passed over
+            window = platform.windows(topic.name)[topic.windows[0]]
+            assert window["sinks"][f"sink:{group}"]["verdict"] in ("OPEN", "UNKNOWN"), window
+            time.sleep(0.5)
     finally:
         second.stop()

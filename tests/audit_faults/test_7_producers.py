@@ -11,7 +11,7 @@ from tests.support.platform import Platform
 from tests.support.processes import eventually
 
 from .applications import Application, killed, program
-from .attacks import Outcome, Truth, complete, play, unknown
+from .attacks import Outcome, Truth, chosen, complete, play, unknown
 from .topics import Topic, W, in_window
 
 
@@ -166,8 +166,8 @@ ATTACKS = {
 
 
 @pytest.fixture(scope="module")
-def played(platform: Platform) -> dict[str, Outcome]:
-    return play(platform, ATTACKS)
+def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outcome]:
+    return play(platform, chosen(request, ATTACKS))
 
 
 @pytest.mark.parametrize("name", ATTACKS)

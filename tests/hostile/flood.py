@@ -70,8 +70,7 @@ def flood(folder: Path, topics: int) -> int:
     """Return the exit code."""
     with ZooKeeperProcess(folder / "zookeeper") as zookeeper:
         live, offline = (BrokerProcess(folder / name, f"{zookeeper.address}/{name}").start() for name in ("live", "offline"))
-        for broker in (live, offline):
-            create_topic(Cluster(broker.address), TOPIC, 1)
+        create_topic(Cluster(live.address), TOPIC, 1)  # the mirror makes the copy
         audit = AuditService(folder / "audit", live.address, offline.address).start()
         words = ["mirror", "run", "--source", live.address, "--destination", offline.address, "--destination-zookeeper"]
         words += [f"{zookeeper.address}/offline", "--audit-bootstrap", live.address, "--no-schemas"]

@@ -71,6 +71,7 @@ class ScriptedBroker:
         self.port: int = self._listener.getsockname()[1]
         self.topics: dict[str, list[Partition]] = {name: [Partition() for _ in range(n)] for name, n in (topics or {}).items()}
         self.served = dict(SERVED)
+        self.features: list[str] = []
         self.faults: dict[int, deque[Fault]] = defaultdict(deque)
         self.requests: list[tuple[int, int]] = []
         self.produced: list[list[tuple[str, int, int]]] = []
@@ -175,7 +176,7 @@ class ScriptedBroker:
 
     def _carry_out(self, key: int, version: int, body: memoryview, fault: Fault) -> bytes:
         if key == API_VERSIONS:
-            return control.encode_api_versions(version, self.served)
+            return control.encode_api_versions(version, self.served, self.features)
         if key == PRODUCE:
             return self._produce(version, body, fault)
         if key == FETCH:

@@ -72,10 +72,12 @@ def held_up(case: Case, tier: str, who: str, since_ms: int, deadline_ms: int, wa
     return HopFinding(tier=tier, is_settled=False, waiting=(waiting_for,))
 
 
-def not_known(case: Case, who: str, count: int, words: str) -> HopFinding:
-    """Return that nobody knows what became of `count` records; accepted, where an operator has said so of just as many."""
+def not_known(case: Case, who: str, count: int, words: str, *, of: int | None = None) -> HopFinding:
+    """Return that nobody knows what became of `count` records; accepted, where an operator has said so of just as many, or of the
+    `of` that may be among them.
+    """
     known = case.window.known.get(who)
-    if count and known is not None and known.missing == count:
+    if count and known is not None and known.missing == (count if of is None else of):
         return HopFinding(tier=who, retired={who: accepted_by(case.window, who)})
     return HopFinding(tier=who, silent={who: words} if count else {})
 

@@ -14,6 +14,8 @@ DROPPED_UNPROMISED = "dropped_unpromised"
 SAMPLED = "sampled"
 """The application chose not to log them, and said so."""
 EXPIRED = "expired"
+PASSED_OVER = "passed_over"
+"""A reader was told to go on behind them (a forward seek)."""
 DROPPED_JOURNAL_FULL = "dropped_journal_full"
 DAMAGED_IN_JOURNAL = "damaged_in_journal"
 GONE_FROM_SOURCE = "gone_from_source"
@@ -145,16 +147,16 @@ class RangeWindow:
 
 
 class Skipped(NamedTuple):
-    """Offsets that the tier could not read, and why."""
+    """Offsets that the tier could not read, or was told not to, and why."""
 
     from_offset: int
     to_offset: int
     reason: str
-    """`expired`, `corrupt` or `deleted`."""
+    """`expired`, `corrupt`, `deleted` or `passed_over`."""
 
 
 CORRUPT = "corrupt"
-SKIP_REASONS = (EXPIRED, CORRUPT, "deleted")
+SKIP_REASONS = (EXPIRED, CORRUPT, "deleted", PASSED_OVER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

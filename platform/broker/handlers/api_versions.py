@@ -11,5 +11,5 @@ KEY = 18
 
 
 def handle(broker: Broker, request: Request) -> bytes:
-    """Return the table. The body is not read: every client gets the same response."""
-    return control.encode_api_versions(request.version, broker.supported)
+    """Return the table, and that offsets are positions in bytes. The body is not read: every client gets the same response."""
+    return control.encode_api_versions(request.version, broker.supported, [control.BYTE_OFFSETS])

@@ -175,12 +175,14 @@ class Cluster:
         self._ask(asked, may_create=may_create)
 
     def learn(self, topics: Iterable[str]) -> None:
-        """Request, at once, the metadata of those topics of which it is missing or too old. Raises `BrokerUnreachable`."""
-        oldest_ms = self._clock.monotonic_ms() - METADATA_MAX_AGE_MS
+        """Request the metadata of those of the topics that are not known, in one request. Raises ClientError."""
+        now_ms = self._clock.monotonic_ms()
         with self._lock:
-            missing = [topic for topic in topics if topic not in self._topics or self._topics[topic][1] <= oldest_ms]
-        if missing:
-            self._ask(missing, may_create=False)
+            unknown = [
+                topic for topic in topics if topic not in self._topics or now_ms - self._topics[topic][1] >= METADATA_MAX_AGE_MS
+            ]
+        if unknown:
+            self._ask(unknown, may_create=False)
 
     def forget(self, topic: str) -> None:
         """Drop the topic's metadata, because a broker has contradicted it."""

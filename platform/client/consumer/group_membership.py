@@ -21,11 +21,15 @@ from ..errors import LOGIN_REFUSALS, BrokerError, ClientError
 from ..fetch.fetched import TopicPartition
 from . import group_requests
 from .group_requests import NO_GENERATION
+from .membership import Starts
 from .partition_holder import PartitionHolder
 from .stalled_application import StalledApplication
+from .zk_errors import PartitionsLost
 
 log = get_logger(__name__)
 
+COMMIT_LANE = "commit"
+OTHERS_OWN_THEM = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID})
 LONGEST_BEAT_MS = 3_000
 LEAVE_MS = 3_000
 _REJOIN = frozenset({ErrorCode.REBALANCE_IN_PROGRESS})
@@ -36,13 +40,11 @@ _lanes = itertools.count()
 
 
 class GroupMembership:
-    """The membership of one consumer. `start` begins the thread, `stop` ends it, `leave` tells the group."""
+    """A `Membership`. `begin` begins the thread, `stop_sharing` ends it, `leave` tells the group."""
 
     def __init__(
         self,
         cluster: Cluster,
-        state: PartitionHolder,
-        starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]],
         *,
         group: str,
         consumer_id: str,
@@ -52,10 +54,12 @@ class GroupMembership:
         recheck_ms: int,
         stall: StalledApplication | None = None,
     ) -> None:
-        """`starts` returns where partitions without a committed offset begin. The application has `handover_ms` to let go of
-        partitions. The group's leader looks for new partitions every `recheck_ms`.
+        """The application has `handover_ms` to let go of partitions. The group's leader looks for new partitions every
+        `recheck_ms`.
         """
-        self._cluster, self._state, self._starts = cluster, state, starts
+        self._cluster = cluster
+        self._state: PartitionHolder
+        self._starts: Starts
         self._group, self._consumer_id, self._topics = group, consumer_id, topics
         self._session_timeout_ms, self._handover_ms, self._recheck_ms = session_timeout_ms, handover_ms, recheck_ms
         self._stall = stall or StalledApplication(None)
@@ -75,10 +79,16 @@ class GroupMembership:
         self._thread = threading.Thread(target=self._run, name=f"group-{consumer_id}", daemon=True)
         self.rebalance_count = 0
 
-    def start(self) -> None:
+    def join(
+        self, holder: PartitionHolder, starts: Starts, timeout_ms: int, *, on_brokers: Callable[[], None] | None = None
+    ) -> None:
+        """Return at once: the group is joined after `begin`, whenever its coordinator answers."""
+        self._state, self._starts = holder, starts
+
+    def begin(self) -> None:
         self._thread.start()
 
-    def stop(self, timeout_ms: int = 10_000) -> None:
+    def stop_sharing(self, timeout_ms: int = 10_000) -> None:
         """End the thread. The member stays in its group: its application may still commit."""
         self._stop.set()
         self._cluster.close_lane(self._lane)  # a join that waits for the others is cut short
@@ -99,17 +109,22 @@ class GroupMembership:
     def generation(self) -> int:
         return self._generation
 
-    @property
-    def member_id(self) -> str:
-        return self._member_id
-
     def is_sure(self) -> bool:
         """Return whether the coordinator provably counts this member as alive."""
         return self._generation != NO_GENERATION and time.monotonic() < self._sure_until
 
-    def lost(self) -> None:
-        """Learn from a refused commit that the group goes on without this member; any thread."""
-        self._sure_until = 0.0
+    def commit(self, due: Mapping[TopicPartition, int], generation: int) -> None:
+        """Commit next offsets of partitions of this generation; any thread. Raises PartitionsLost, and the client's errors,
+        retriable while the coordinator moves or is away.
+        """
+        coordinator = self._cluster.coordinator(self._group, lane=COMMIT_LANE)
+        try:
+            group_requests.commit_offsets(coordinator, self._group, due, generation=generation, member_id=self._member_id)
+        except BrokerError as error:
+            if ErrorCode.of(error.code) in OTHERS_OWN_THEM:
+                self._sure_until = 0.0
+                raise PartitionsLost(self._group, self._consumer_id) from error
+            raise
 
     # ---- the thread
 

@@ -30,6 +30,8 @@ class StalledApplication:
         self._monotonic = monotonic
         self.turns = 0
         """How often the application came. Written by one thread."""
+        self.is_overdue = False
+        """It comes, and says itself that it has stalled."""
         self._seen: int | None = None
         self._seen_at = 0.0
         self._is_stalled = False
@@ -44,13 +46,15 @@ class StalledApplication:
         if self._stall_ms is None:
             return False
         now, turns = self._monotonic(), self.turns
-        if turns != self._seen:
+        if turns != self._seen and not self.is_overdue:
             self._seen, self._seen_at = turns, now
             if self._is_stalled:
                 log.info("application_is_back", consumer=self._name)
             self._is_stalled = False
             return False
         away_ms = int((now - self._seen_at) * 1000)
+        if self.is_overdue:
+            away_ms = max(away_ms, self._stall_ms)
         if away_ms >= self._stall_ms and not self._is_stalled:
             self._is_stalled = True
             log.error("application_stalled", consumer=self._name, after_ms=away_ms, then="leaves the group until it is back")

@@ -1,11 +1,10 @@
-"""What every consumer with a blocking stream of messages shares, however its group coordinates. Starts no thread.
+"""A consumer with one blocking stream of messages, however its group coordinates.
 
 `stream_fetching` fills the queue, `message_stream` hands the messages out.
 """
 
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -18,20 +17,24 @@ from ..connection.cluster import Cluster
 from ..fetch.fetched import TopicPartition
 from ..fetch.fetcher import Fetcher
 from ..fetch.log_offsets import log_offsets, log_range
+from .membership import Membership
 from .message_stream import Callbacks, MessageStream
 from .stalled_application import StalledApplication
-from .stream_fetching import reset_point
+from .stream_fetching import FetchLoop, reset_point
 from .stream_message import Message
 from .stream_state import StreamState
-from .zk_errors import StreamMisused
+from .zk_errors import PartitionsLost, StreamMisused
 
 log = get_logger(__name__)
 
 LARGEST_ANSWER_BYTES = 8 << 20
 
 
-class StreamConsumer(ABC):
+class StreamConsumer:
     """One member of a group. Its stream and every callback belong to one thread: the one that iterates."""
+
+    _membership: Membership
+    """What the kinds of groups differ in; their constructors make it."""
 
     def __init__(
         self,
@@ -69,41 +72,66 @@ class StreamConsumer(ABC):
         )
         self._lifecycle = Lifecycle()
         self._handing_out = threading.Lock()  # held by the thread that polls
-        self._closed = False
+        self._has_begun = self._closed = False
         self._stall = StalledApplication(stall_ms, on_stalled=callbacks.on_stalled, name=name)
 
-    # ---- what the kinds of groups differ in
-
-    @property
-    @abstractmethod
-    def _is_started(self) -> bool: ...
-
-    @abstractmethod
-    def start(self, timeout_ms: int = 30_000) -> Self:
-        """Join the group; the topics need not exist."""
-
-    @abstractmethod
-    def close(self, timeout_ms: int = 30_000) -> None:
-        """Leave the group."""
-
-    @abstractmethod
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Register how far the group has read: durable on return. None means all that was handed out, the latest message
-        included.
-        """
-
-    @abstractmethod
-    def _may_deliver(self) -> bool:
-        """Return whether this member provably owns its partitions at this moment."""
-
     # ---- life
+
+    def start(self, timeout_ms: int = 30_000) -> Self:
+        """Join the group, through ZooKeeper before it returns; in Kafka's protocol the coordinator is reached afterwards. The
+        topics need not exist, and no broker needs to answer.
+
+        The id of a ZooKeeper member that was just killed becomes free when its session times out; `start` waits for that. Raises
+        ZooKeeperUnreachable, ConsumerIdTaken, InvalidName, GroupOfKafkaClients.
+        """
+        if self._has_begun or self._closed:
+            raise StreamMisused(f"consumer {self.consumer_id!r} was started before: make a new one")
+        self._lifecycle.started("cluster", self._cluster.close)
+        fetching = FetchLoop(self._state, self._fetcher, starts=self._starts, name=self.consumer_id)
+        try:
+            self._lifecycle.started("membership", self._membership.leave)
+            self._membership.join(self._state, self._starts, timeout_ms, on_brokers=fetching.hurry)
+            fetching.start()
+            self._lifecycle.started("fetching", fetching.stop)
+            self._membership.begin()
+            self._lifecycle.started("sharing", self._membership.stop_sharing)
+        except BaseException:
+            self._closed = True
+            self._state.stop()
+            self._lifecycle.stop()
+            raise
+        self._has_begun = True
+        log.info("consumer_joined", group=self.group, consumer=self.consumer_id, topics=list(self.topics))
+        return self
+
+    def close(self, timeout_ms: int = 30_000) -> None:
+        """Leave the group: end the stream, give the partitions back as at a revocation (callback, commit), tell the group.
+
+        From another thread than the iterating one, `close` first waits up to `timeout_ms` until that thread asks for its next
+        message. The group notices a member that does not close when its session times out.
+        """
+        self._state.stop()
+        if self._closed:
+            return
+        idle = self._handing_out.acquire(timeout=timeout_ms / 1000)
+        try:
+            self._closed = True
+            if self._has_begun:
+                self._membership.stop_sharing()
+                owned = self._state.positions()
+                if owned and idle:
+                    self._stream.notify_revoked(owned)
+        finally:
+            if idle:
+                self._handing_out.release()
+            self._lifecycle.stop()
 
     def stop(self) -> None:
         """End the stream from any thread: `stream` ends and `poll` returns None at once. `close` must still be called."""
         self._state.stop()
 
     def __enter__(self) -> Self:
-        return self if self._is_started else self.start()
+        return self if self._has_begun else self.start()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
@@ -124,7 +152,7 @@ class StreamConsumer(ABC):
 
     def poll(self, timeout_ms: int) -> Message | None:
         """Return the next message, or None if none came in `timeout_ms` or the stream has ended. Runs the callbacks."""
-        if not self._is_started:
+        if not self._has_begun:
             self.start()
         if not self._handing_out.acquire(blocking=False):
             raise StreamMisused(f"consumer {self.consumer_id!r}: its stream belongs to one thread, and another is in it")
@@ -138,11 +166,36 @@ class StreamConsumer(ABC):
         with self._handing_out:
             self._stream.next(time.monotonic(), delivers=False)
 
-    def alive(self) -> None:
-        """Say that the application works. With `stall_ms` it is to say so that often."""
+    def alive(self, *, is_overdue: bool = False) -> None:
+        """Say that the application works. With `stall_ms` it is to say so that often. `is_overdue`: it says it has stalled."""
         self._stall.turns += 1
+        self._stall.is_overdue = is_overdue
 
     # ---- positions
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Register how far the group has read: durable on return. None means all that was handed out, the latest message
+        included.
+
+        Raises PartitionsLost if partitions are lost and the application was not notified yet, or another member may own them by
+        now (then nothing is committed), and what ZooKeeper or the coordinator raises, retriable.
+        """
+        due = self._state.uncommitted() if offsets is None else dict(offsets)
+        generation = self._state.generation
+        if self._state.has_unreported_loss() or (due and self._membership.generation != generation):
+            raise PartitionsLost(self.group, self.consumer_id)
+        if not due:
+            return
+        self._membership.commit(due, generation)
+        self._state.committed(due)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the group provably counts this member as alive."""
+        return self._has_begun and not self._closed and self._membership.is_sure()
+
+    def _may_deliver(self) -> bool:
+        return self._membership.is_sure() and self._membership.generation == self._state.generation
 
     def _commit_handed_out(self, partitions: Collection[TopicPartition]) -> None:
         try:

@@ -13,21 +13,13 @@ joins them. `zk_rebalance` shares out the partitions, `stream_fetching` fills th
 import os
 import socket
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from ...coordination.session import Session
-from ...runtime.logs import get_logger
-from ..fetch.fetched import TopicPartition
 from .message_stream import Callbacks, OnAssigned, OnCorrupt, OnPartitions
 from .stream_consumer import StreamConsumer
-from .stream_fetching import FetchLoop
 from .stream_message import OnHanded
-from .zk_errors import PartitionsLost, StreamMisused
 from .zk_membership import OWN_PROTOCOL as OWN_PROTOCOL
 from .zk_membership import ZooKeeperMembership
-from .zk_rebalance import Rebalancer
-
-log = get_logger(__name__)
 
 
 class ZooKeeperConsumer(StreamConsumer):
@@ -92,7 +84,7 @@ class ZooKeeperConsumer(StreamConsumer):
             commit_on_revoke=commit_on_revoke,
             stall_ms=stall_ms,
         )
-        self._membership = ZooKeeperMembership(
+        membership = ZooKeeperMembership(
             self._cluster,
             zookeeper,
             group=group,
@@ -104,87 +96,4 @@ class ZooKeeperConsumer(StreamConsumer):
             recheck_ms=recheck_ms,
             stall=self._stall,
         )
-        self._session: Session = self._membership.session
-
-    @property
-    def _is_started(self) -> bool:
-        return self._rebalancer is not None
-
-    @property
-    def _rebalancer(self) -> Rebalancer | None:
-        return self._membership.rebalancer
-
-    # ---- life
-
-    def start(self, timeout_ms: int = 30_000) -> "ZooKeeperConsumer":
-        """Join the group and return once registered. The topics need not exist, and no broker needs to answer.
-
-        The id of a member that was just killed becomes free when its session times out; `start` waits for that. Raises
-        ZooKeeperUnreachable, ConsumerIdTaken, InvalidName, GroupOfKafkaClients.
-        """
-        if self._rebalancer is not None or self._closed:
-            raise StreamMisused(f"consumer {self.consumer_id!r} was started before: make a new one")
-        self._lifecycle.started("cluster", self._cluster.close)
-        fetching = FetchLoop(self._state, self._fetcher, starts=self._starts, name=self.consumer_id)
-        try:
-            self._lifecycle.started("membership", self._membership.leave)
-            self._membership.join(self._state, self._starts, timeout_ms, on_brokers=fetching.hurry)
-            fetching.start()
-            self._lifecycle.started("fetching", fetching.stop)
-            self._membership.begin()
-            self._lifecycle.started("rebalancing", self._membership.stop_sharing)
-        except BaseException:
-            self._closed = True
-            self._state.stop()
-            self._lifecycle.stop()
-            raise
-        log.info("consumer_joined", group=self.group, consumer=self.consumer_id, topics=list(self.topics))
-        return self
-
-    def close(self, timeout_ms: int = 30_000) -> None:
-        """Leave the group: end the stream, give the partitions back as at a revocation (callback, commit), end the session.
-
-        From another thread than the iterating one, `close` first waits up to `timeout_ms` until that thread asks for its next
-        message. The group notices a member that does not close when its session times out.
-        """
-        self._state.stop()
-        if self._closed:
-            return
-        idle = self._handing_out.acquire(timeout=timeout_ms / 1000)
-        try:
-            self._closed = True
-            if self._rebalancer is not None:
-                self._membership.stop_sharing()
-                owned = self._state.positions()
-                if owned and idle:
-                    self._stream.notify_revoked(owned)
-        finally:
-            if idle:
-                self._handing_out.release()
-            # The end of the session removes the registration and the claims together.
-            self._lifecycle.stop()
-
-    # ---- positions
-
-    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Register how far the group has read: durable on return. None means all that was handed out, the latest message
-        included.
-
-        Raises PartitionsLost if partitions are lost and the application was not notified yet (then nothing is committed),
-        ConnectionUnsure (retriable).
-        """
-        due = self._state.uncommitted() if offsets is None else dict(offsets)
-        if self._state.has_unreported_loss() or (due and self._session.generation != self._state.generation):
-            raise PartitionsLost(self.group, self.consumer_id)
-        if not due:
-            return
-        self._membership.commit(due, self._state.generation)
-        self._state.committed(due)
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether this member is registered and ZooKeeper provably considers it alive."""
-        return self._rebalancer is not None and not self._closed and self._membership.is_sure()
-
-    def _may_deliver(self) -> bool:
-        return self._membership.is_sure() and self._session.generation == self._state.generation
+        self._membership, self._session = membership, membership.session

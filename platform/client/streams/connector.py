@@ -20,6 +20,7 @@ from ...errors import HeadraceError
 from ...runtime.lifecycle import Lifecycle
 from ...runtime.logs import get_logger
 from ..connection.cluster import Cluster
+from ..consumer.membership import Membership
 from ..consumer.message_stream import Callbacks
 from ..consumer.stream_fetching import FetchLoop, reset_point
 from ..consumer.stream_state import StreamState
@@ -27,7 +28,6 @@ from ..consumer.zk_errors import PartitionsLost, StreamMisused
 from ..fetch.fetched import TopicPartition
 from ..fetch.fetcher import Fetcher
 from ..fetch.log_offsets import log_offsets
-from .membership import Membership
 from .message_streams import KafkaStream
 from .settings import ConnectorSettings
 from .stream_set import StreamSet

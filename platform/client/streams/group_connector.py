@@ -3,21 +3,14 @@
 The group shares partitions out among members, not among streams; a member with four streams counts as one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
-from ...wire.errors import ErrorCode
-from ..connection.cluster import Cluster
-from ..consumer import group_requests
-from ..consumer.group_consumer import COMMIT_LANE, OTHERS_OWN_THEM
 from ..consumer.group_membership import GroupMembership
+from ..consumer.membership import Membership
 from ..consumer.message_stream import Callbacks
-from ..consumer.partition_holder import PartitionHolder
-from ..consumer.zk_errors import PartitionsLost, StreamMisused
-from ..errors import BrokerError
-from ..fetch.fetched import TopicPartition
+from ..consumer.zk_errors import StreamMisused
 from .connector import Connector
-from .membership import Membership, Starts
 from .settings import ConnectorSettings, place_of, settings_of
 from .zookeeper_connector import new_consumer_id
 
@@ -47,59 +40,13 @@ class GroupConnector(Connector):
         return cls(bootstrap, group, consumer_id=place_of(properties, "client.id"), settings=settings, callbacks=callbacks)
 
     def _join_as(self, subscription: Mapping[str, int]) -> Membership:
-        return _Membership(self._cluster, self.group, self.consumer_id, sorted(subscription), self.settings)
-
-
-class _Membership:
-    """`GroupMembership`, as a connector asks for it."""
-
-    def __init__(self, cluster: Cluster, group: str, consumer_id: str, topics: list[str], settings: ConnectorSettings) -> None:
-        self._cluster, self._group, self._consumer_id, self._topics = cluster, group, consumer_id, topics
-        self._settings = settings
-        self._member: GroupMembership | None = None
-
-    def join(
-        self, holder: PartitionHolder, starts: Starts, timeout_ms: int, *, on_brokers: Callable[[], None] | None = None
-    ) -> None:
-        self._member = GroupMembership(
+        settings = self.settings
+        return GroupMembership(
             self._cluster,
-            holder,
-            starts,
-            group=self._group,
-            consumer_id=self._consumer_id,
-            topics=self._topics,
-            session_timeout_ms=self._settings.session_timeout_ms,
-            handover_ms=self._settings.handover_ms,
-            recheck_ms=self._settings.recheck_ms,
+            group=self.group,
+            consumer_id=self.consumer_id,
+            topics=sorted(subscription),
+            session_timeout_ms=settings.session_timeout_ms,
+            handover_ms=settings.handover_ms,
+            recheck_ms=settings.recheck_ms,
         )
-
-    def begin(self) -> None:
-        assert self._member is not None
-        self._member.start()
-
-    def stop_sharing(self) -> None:
-        if self._member is not None:
-            self._member.stop()
-
-    def leave(self) -> None:
-        if self._member is not None:
-            self._member.leave()
-
-    @property
-    def generation(self) -> int:
-        return -1 if self._member is None else self._member.generation
-
-    def is_sure(self) -> bool:
-        return self._member is not None and self._member.is_sure()
-
-    def commit(self, due: Mapping[TopicPartition, int], generation: int) -> None:
-        member = self._member
-        assert member is not None
-        coordinator = self._cluster.coordinator(self._group, lane=COMMIT_LANE)
-        try:
-            group_requests.commit_offsets(coordinator, self._group, due, generation=generation, member_id=member.member_id)
-        except BrokerError as error:
-            if ErrorCode.of(error.code) in OTHERS_OWN_THEM:
-                member.lost()
-                raise PartitionsLost(self._group, self._consumer_id) from error
-            raise

@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Self
 
+from ..consumer.membership import Membership
 from ..consumer.message_stream import Callbacks
 from ..consumer.zk_errors import StreamMisused
 from ..consumer.zk_membership import ZooKeeperMembership
 from .connector import Connector
-from .membership import Membership
 from .settings import ConnectorSettings, place_of, settings_of
 
 

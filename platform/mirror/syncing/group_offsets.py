@@ -1,7 +1,7 @@
 """Copies committed offsets of consumer groups: forwards only, and only for groups that have no members at the destination."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from ...client.connection import control_plane
 from ...client.connection.cluster import Cluster
@@ -44,7 +44,7 @@ class GroupOffsets:
         `partitions`: those that are copied, by the source's names. Raises ClientError, for a whole turn: the next one goes on.
         """
         self._translation.refresh()
-        names = sorted(partitions())
+        names = set(partitions())
         if not names:
             return {}
         moved = {}
@@ -56,10 +56,13 @@ class GroupOffsets:
     def _is_wanted(self, group: str) -> bool:
         return any(one.fullmatch(group) for one in self._groups) and not any(one.fullmatch(group) for one in self._exclude)
 
-    def _one(self, group: str, names: Sequence[TopicPartition]) -> int:
-        found = group_requests.fetch_offsets(self._source.coordinator(group, lane=LANE), group, names)
+    def _one(self, group: str, names: Container[TopicPartition]) -> int:
+        # All that the group has committed, and not each partition that is copied: most groups read few topics.
+        found = group_requests.fetch_offsets(self._source.coordinator(group, lane=LANE), group, None)
         there: dict[TopicPartition, int] = {}
         for name, offset in found.items():
+            if name not in names:
+                continue
             led = self._translation.destination_offset(name, offset)
             if led is not None:
                 there[TopicPartition(self._naming.destination_name(name.topic), name.partition)] = led

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...client.connection.cluster import Cluster
+from ...client.errors import ClientError
 from ...client.fetch.fetched import TopicPartition
-from ...client.topic_admin import change_topic_settings, topic_settings
+from ...client.topic_admin import change_topic_settings, settings_of_topics
 from ...errors import HeadraceError
 from ...runtime.clock import SystemClock
 from ...runtime.logs import get_logger
@@ -137,14 +138,17 @@ class Sync:
             log.info("group_offsets_copied", group=group, partitions=count)
 
     def _topic_settings(self) -> None:
-        for topic in sorted({name.topic for name in self._partitions()}):
-            there = self._naming.destination_name(topic)
-            found = wanted(
-                topic_settings(self._source, topic),
-                topic_settings(self._destination, there),
-                destination_engine=self._engine,
-                exclude=self._config_exclude,
-            )
+        names = {topic: self._naming.destination_name(topic) for topic in sorted({name.topic for name in self._partitions()})}
+        ours = settings_of_topics(self._source, names)
+        theirs = settings_of_topics(self._destination, names.values())
+        failed: ClientError | None = None
+        for topic, there in names.items():
+            of_source, of_destination = ours[topic], theirs[there]
+            if isinstance(of_source, ClientError) or isinstance(of_destination, ClientError):
+                failed = of_source if isinstance(of_source, ClientError) else failed
+                failed = of_destination if isinstance(of_destination, ClientError) else failed
+                continue
+            found = wanted(of_source, of_destination, destination_engine=self._engine, exclude=self._config_exclude)
             if found.to_set:
                 change_topic_settings(self._destination, there, to_set=found.to_set)
                 log.info("topic_settings_copied", topic=there, settings=found.to_set)
@@ -152,3 +156,5 @@ class Sync:
             if left_out != self._left_out.get(topic, []):
                 log.warning("topic_settings_left_out", topic=topic, unknown=found.unknown, kept=found.kept)
             self._left_out[topic] = left_out
+        if failed is not None:
+            raise failed

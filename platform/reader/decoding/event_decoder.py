@@ -6,6 +6,7 @@ An unusable payload is data: it goes to quarantine. A registry that does not ans
 import io
 import json
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import fastavro
@@ -13,8 +14,9 @@ import fastavro
 from ...errors import HeadraceError
 from ...schema_registry.client import UnknownSchemaId
 from ...wire.errors import NotFramed
-from ...wire.schema_id import unframe
+from ...wire.schema_id import SIZE, frame, unframe
 from .class_form import Build, DoesNotFit, builder_of, check_class
+from .flat_event import flat_event
 
 MOST_SCHEMAS = 1_000
 
@@ -46,9 +48,25 @@ class EventDecoder:
         self._event_class = event_class
         self._used: OrderedDict[int, tuple[Any, Build | None]] = OrderedDict()
         """Schema id → the parsed schema, and what makes an instance of an event."""
+        self._flat: dict[bytes, tuple[int, Callable[[bytes], Any]]] = {}
+        """The envelope of a schema among `_used` → its id, and what decodes its payloads in C."""
 
     def decode(self, payload: bytes | None) -> Any:
-        """Return the event. Raises Undecodable, and the registry client's error when the registry does not answer."""
+        """Return the event. Raises as `decode_framed`."""
+        return self.decode_framed(payload)[1]
+
+    def decode_framed(self, payload: bytes | None) -> tuple[int, Any]:
+        """Return its schema's id and the event. Raises Undecodable, and the registry client's error when the registry does not
+        answer. Hot: once per record.
+        """
+        if payload is not None and (flat := self._flat.get(payload[:SIZE])) is not None:
+            schema_id, make = flat
+            event = make(payload)
+            if event is not None:
+                return schema_id, event
+        return self._decode_carefully(payload)
+
+    def _decode_carefully(self, payload: bytes | None) -> tuple[int, Any]:
         if payload is None:
             raise Undecodable("no_payload", "the record has no payload")
         try:
@@ -67,9 +85,9 @@ class EventDecoder:
             rest = len(body) - source.tell()
             raise Undecodable("schema_mismatch", f"{rest} bytes are left over behind the event of schema {schema_id}")
         if build is None:
-            return event
+            return schema_id, event
         try:
-            return build(event)
+            return schema_id, build(event)
         except Exception as error:  # a class may refuse its values in `__post_init__`, by any error
             said = str(error) if isinstance(error, DoesNotFit) else f"{type(error).__name__}: {error}"
             raise Undecodable("class_mismatch", f"an event of schema {schema_id} is no {self._class_name}: {said}") from error
@@ -97,8 +115,11 @@ class EventDecoder:
         except DoesNotFit as error:
             build = _refusing(f"no event of its schema is: {error}")
         self._used[schema_id] = parsed, build
+        if (make := flat_event(self._event_class, words)) is not None:
+            self._flat[frame(schema_id, b"")] = schema_id, make
         while len(self._used) > MOST_SCHEMAS:
-            self._used.popitem(last=False)
+            oldest, _ = self._used.popitem(last=False)
+            self._flat.pop(frame(oldest, b""), None)
         return parsed, build
 
 

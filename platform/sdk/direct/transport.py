@@ -36,7 +36,7 @@ from .deferred import Deferred, DeferredEvent, DeferredLoss, Item
 from .logger_startup import LoggerStartup
 from .pre_schema_buffer import PreSchemaBuffer
 from .promises import Promises
-from .quarantine import RejectedEvents
+from .rejected_events import RejectedEvents
 from .settings import DirectSettings
 
 log = get_library_logger(__name__)

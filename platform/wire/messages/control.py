@@ -5,7 +5,7 @@ Holds no table of served versions: the broker has it.
 """
 
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -31,6 +31,9 @@ from .message_types import Side, message_type
 from .message_writer import Layout, layout_of, write_in_steps
 
 Fields = Mapping[str, Any]
+
+BYTE_OFFSETS = "headrace.byte_offsets"
+"""The feature of a broker whose offsets are positions in bytes (decision 1). It is announced in ApiVersions from version 3 on."""
 
 MOST_ELEMENTS = 50_000
 """Elements of all arrays of one request together. Ten thousand partitions, each in its own topic, are 20,000."""
@@ -95,8 +98,9 @@ def milliseconds(duration: timedelta) -> int:
     return round(duration / timedelta(milliseconds=1))
 
 
-def encode_api_versions(version: int, ranges: Mapping[int, tuple[int, int]]) -> bytes:
-    """Return the body of the answer to ApiVersions: `ranges` maps an API key to its lowest and highest served version.
+def encode_api_versions(version: int, ranges: Mapping[int, tuple[int, int]], features: Collection[str] = ()) -> bytes:
+    """Return the body of the answer to ApiVersions: `ranges` maps an API key to its lowest and highest served version. `features`
+    are announced in their version 1, where the version of the answer has a place for them.
 
     For a version of ApiVersions outside its own range the body is v0 with error 35. From it the client learns which version to
     use.
@@ -107,6 +111,7 @@ def encode_api_versions(version: int, ranges: Mapping[int, tuple[int, int]]) -> 
         "error_code": ErrorCode.NONE if is_served else ErrorCode.UNSUPPORTED_VERSION,
         "api_keys": [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in sorted(ranges.items())],
         "throttle_time_ms": 0,
+        "supported_features": [{"name": name, "min_version": 1, "max_version": 1} for name in features],
     }
     return encode_response(API_VERSIONS_KEY, version if is_served else 0, message)
 
@@ -117,6 +122,13 @@ def decode_api_versions(version: int, body: Body) -> tuple[int, dict[int, tuple[
     refused = data[:2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
     message = decode_response(API_VERSIONS_KEY, 0 if refused else version, data)
     return int(message.error_code), {int(one.api_key): (one.min_version, one.max_version) for one in message.api_keys}
+
+
+def features_of(version: int, body: Body) -> set[str]:
+    """Return the names of the features that an answer to ApiVersions announces; none before version 3. Raises as
+    `decode_response` does.
+    """
+    return {one.name for one in getattr(decode_response(API_VERSIONS_KEY, version, body), "supported_features", ())}
 
 
 def _decode(side: Side, api_key: int, version: int, body: Body) -> Generator[None, None, Any]:
@@ -137,6 +149,7 @@ def _layout(side: Side, api_key: int, version: int) -> Layout:
 
 __all__ = [
     "API_VERSIONS_KEY",
+    "BYTE_OFFSETS",
     "RequestHeader",
     "decode_api_versions",
     "decode_in_steps",
@@ -146,6 +159,7 @@ __all__ = [
     "encode_in_steps",
     "encode_request",
     "encode_response",
+    "features_of",
     "is_flexible",
     "message_type",
     "milliseconds",

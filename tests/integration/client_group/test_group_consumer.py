@@ -103,7 +103,7 @@ def test_who_was_thrown_out_commits_nothing(broker: BrokerProcess, topic: str) -
     consumer = GroupConsumer(broker.address, group, [topic], session_timeout_ms=SESSION_MS, commit_on_revoke=False).start()
     assert consumer.poll(60_000) is not None
     # As a pause of the whole process: nobody beats, and the coordinator gives the partitions away.
-    consumer._membership.stop()
+    consumer._membership.stop_sharing()
     successor = Reader(broker, group, topic)
     eventually(lambda: values(successor) == numbered(40), within_ms=60_000, what="everything, from the start")
     with pytest.raises(PartitionsLost):

@@ -4,7 +4,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -40,7 +40,8 @@ def test_every_message_is_handed_out_once_and_in_order_and_the_iterator_ends_whe
 ) -> None:
     produce(broker.address, topic, numbered(1_000))
     with ZooKeeperConsumer(broker.address, zookeeper, group(), [topic], session_timeout_ms=2_000) as consumer:
-        messages = list(consumer.stream(idle_timeout_ms=800))
+        messages = list(islice(consumer.stream(idle_timeout_ms=20_000), 1_000))
+        assert list(consumer.stream(idle_timeout_ms=300)) == []
         assert sorted(message.value or b"" for message in messages) == numbered(1_000)
         for partition in range(4):
             mine = [message for message in messages if message.partition == partition]

@@ -20,6 +20,11 @@ W = 600_000
 SCHEMA = {"type": "record", "name": "Click", "fields": [{"name": "number", "type": "int"}]}
 
 
+def make_topic(live: LiveSide, name: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": live.bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+
+
 class Topic:
     """A topic of its own for one test."""
 
@@ -29,8 +34,7 @@ class Topic:
         self.group = f"group-{self.name}"
         self._schema_id = live.registry.register(f"{self.name}-value", SCHEMA)[1]["id"]
         self._producer = confluent_kafka.Producer({"bootstrap.servers": live.bootstrap, "linger.ms": 5})
-        admin = AdminClient({"bootstrap.servers": live.bootstrap})
-        admin.create_topics([NewTopic(self.name, partitions, 1)])[self.name].result(20)
+        make_topic(live, self.name, partitions)
 
     def send(self, numbers: Iterable[int], *, window: int = 0) -> "Topic":
         for number in numbers:
@@ -63,7 +67,8 @@ class Topic:
             bootstrap=self.live.bootstrap,
             registry_url=self.live.registry_url,
             schema_cache=None,
-            **{"flush_every_ms": 200, "session_timeout_ms": 2_000, **settings},  # type: ignore[arg-type]
+            # A busy machine is not to be taken for a dead member.
+            **{"flush_every_ms": 200, "session_timeout_ms": 10_000, **settings},  # type: ignore[arg-type]
         )
 
     def quarantined(self) -> list[tuple[int, int, str]]:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from headrace.audit.model.windows import WINDOW_MS
-from headrace.client.quarantine import corrupt_range, send_quarantined
-from headrace.wire.quarantine_record import LogOrigin, QuarantineRecord
+from headrace.client.quarantine import corrupt_range, send_quarantined, unusable
+from headrace.wire.quarantine_record import PAYLOAD_LIMIT_BYTES, LogOrigin, QuarantineRecord
 
 ORIGIN = LogOrigin(cluster="live", topic="clicks", partition=1, offset=5, to_offset=9)
 NOW_MS = 10 * WINDOW_MS + 7
@@ -33,6 +33,16 @@ def test_a_range_is_counted_in_the_window_of_the_record_before_it_else_of_the_cl
     assert (record.window_start_ms, record.window_from) == (window_start_ms, window_from)
     assert (record.topic, record.stage, record.code, record.reason) == ("clicks", "mirror", "corrupt_batch", "cut")
     assert (record.origin, record.at_ms, record.payload) == (ORIGIN, NOW_MS, b"")
+
+
+def test_an_unusable_record_is_counted_in_its_own_window_and_its_payload_is_cut() -> None:
+    payload = memoryview(b"x" * (PAYLOAD_LIMIT_BYTES + 1))
+    record = unusable("load", ORIGIN, "not_framed", "why", timestamp_ms=3 * WINDOW_MS + 1, payload=payload, now_ms=NOW_MS)
+    assert (record.window_start_ms, record.window_from, record.at_ms) == (3 * WINDOW_MS, "record", NOW_MS)
+    assert (record.topic, record.stage, record.code, record.reason) == ("clicks", "load", "not_framed", "why")
+    assert record.payload == bytes(payload[:PAYLOAD_LIMIT_BYTES])
+    none = unusable("load", ORIGIN, "no_payload", "why", timestamp_ms=0, payload=None, now_ms=NOW_MS)
+    assert none.payload == b""
 
 
 def test_a_record_goes_to_its_topics_quarantine_under_its_origin_dated_as_asked() -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.audit.model.messages import Skipped
+from headrace.audit.model.messages import CORRUPT, Skipped
 from headrace.audit.publisher import RangeReporter, ReportNotSent
 from headrace.client.consumer.stream_message import Message
-from headrace.client.fetch.fetched import CorruptRange, TopicPartition
+from headrace.client.fetch.fetched import TopicPartition
 from headrace.reader.counts import ReadCounts
 from tests.support.audit_topic import AuditTopic, ReportedPositions
 from tests.support.told_by_ranges import ToldByRanges
@@ -110,7 +110,7 @@ def test_records_read_again_are_redelivered_and_ranges_that_cannot_be_read_are_s
     counts.begin(NAME, 4, counts.reported(NAME))
     for offset in range(4, 12):
         counts.count(message(offset), is_held=True)
-    counts.skip(NAME, CorruptRange(from_offset=11, to_offset=20, reason="the CRC does not fit"))
+    counts.skip(NAME, 11, 20, CORRUPT)
     counts.tell({NAME: 20}, 1_000)
     said = world.said()
     assert sorted(said.records[0]) == list(range(12))

@@ -23,4 +23,4 @@ except ImportError as error:
 
 def test_importing_the_reader_needs_no_database_and_asking_for_one_names_its_driver() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
-    assert "pip install 'headrace[postgresql]'" in done.stdout, done.stderr
+    assert "pip install 'psycopg[binary]'" in done.stdout, done.stderr

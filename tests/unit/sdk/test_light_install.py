@@ -1,4 +1,4 @@
-"""An application that installs only `headrace` gets five small wheels. Importing the SDK must not ask for more."""
+"""An application that installs only `headrace` gets five small wheels. Importing the SDK or the reader must not ask for more."""
 
 import subprocess
 import sys
@@ -18,6 +18,9 @@ class Refuse(importlib.abc.MetaPathFinder):
 
 sys.meta_path.insert(0, Refuse())
 import headrace.sdk
+from headrace.reader import EventReader, testing as reader_testing
+reader = EventReader("t", group="g", bootstrap="127.0.0.1:1", registry_url="http://127.0.0.1:1")
+reader._loop(None, 0)
 from headrace.sdk import EventLogger, AuditedRequests, EventHandler, event_schema, testing
 roots = {{name.partition(".")[0] for name in sys.modules}}
 heavy = roots & {{"kazoo", "starlette", "uvicorn", "pyspark", "pyarrow", "pandas", "rich", "jinja2", "httpx"}}
@@ -26,6 +29,6 @@ print("light")
 """
 
 
-def test_importing_the_sdk_needs_the_light_install_and_nothing_else() -> None:
+def test_importing_sdk_and_reader_needs_the_light_install_and_nothing_else() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "light", done.stderr

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.apps.replay.quarantine import SeenKeys
 from headrace.cli.quarantine import PAYLOAD_HEAD_BYTES, origin_words, payload_head
+from headrace.client.quarantined_records import SeenKeys
 from headrace.wire.quarantine_record import (
     PAYLOAD_LIMIT_BYTES,
     FileOrigin,

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from ..case import Case, HopFinding, held_up, not_known
 from ..differences import differences_of
-from ..tiers import LIVE, QUARANTINE
+from ..messages import QUARANTINED
+from ..tiers import LIVE, PRODUCER, QUARANTINE
 from .quarantine import behind, claimed_ms, compare_quarantine, gone_records, unread_words, words_of
 
 
@@ -23,6 +24,9 @@ def check_quarantine(case: Case, tiers: Collection[str]) -> HopFinding:
         waiting_for = "the quarantine topic is not read up to what was last put there"
         return held_up(case, QUARANTINE, QUARANTINE, max(said_ms, still_ms), deadline_ms, waiting_for)
     findings = compare_quarantine(case.topic, case.window, tiers)
-    unread = not_known(case, QUARANTINE, findings.unread, unread_words(findings.unread))
+    aside = sum(one.quarantined.count for tier in tiers for one in case.entries(tier))
+    if PRODUCER in tiers:
+        aside += sum(book.losses.get(QUARANTINED, 0) for book in case.window.producers.values())
+    unread = not_known(case, QUARANTINE, findings.unread, unread_words(findings.unread), of=aside)
     differences = differences_of(QUARANTINE, findings, case.window, case.most_records)
     return replace(unread, differences=tuple(differences), losses=findings.losses)

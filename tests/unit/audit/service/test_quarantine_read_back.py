@@ -166,6 +166,12 @@ def test_what_may_have_expired_before_the_audit_read_it_is_not_known(service: Se
     put(service, {}, from_offset=10, end=20, skipped=(Skipped(10, 20, EXPIRED),))
     one = window(service)
     assert (one["verdict"], one["silent"]) == ("UNKNOWN", [QUARANTINE])
+    word = KnownDifference(
+        topic="clicks", window_start_ms=T0, tier=QUARANTINE, kind="lost", missing=one["quarantined"], doubled=0, altered=0,
+        at_ms=1, by="anna", reason="it was a test",
+    )  # fmt: skip
+    service.report(word, offset=2)
+    assert window(service)["verdict"] == "ACCEPTED"
 
 
 def test_a_log_that_lost_its_tail_lacks_what_stood_there(service: Service) -> None:

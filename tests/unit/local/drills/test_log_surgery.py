@@ -92,3 +92,12 @@ def test_a_split_changes_nothing_and_a_segment_removed_is_gone(tmp_path: Path) -
     log_surgery.split_before(split[2])
     log_surgery.remove_segment(split[1].path)
     assert [one.base_offset for one in stored_batches(tmp_path, "clicks")] == [stored[0].base_offset, stored[2].base_offset]
+
+
+def test_a_tail_cut_ends_the_log_before_the_batch_with_all_later_segments_gone(tmp_path: Path) -> None:
+    stored = write(tmp_path, [b"one", b"two", b"three", b"four"])
+    whole = content(stored)
+    log_surgery.split_before(stored[3])
+    log_surgery.cut_tail(stored_batches(tmp_path, "clicks")[2])
+    assert content(stored_batches(tmp_path, "clicks")) == whole[:2]
+    assert files(tmp_path) == [f"{0:020d}.log"]

@@ -136,6 +136,7 @@ NOT_SPOILED = {
     "a late record is missing": differs("missing", 25),
     "a late record came twice": differs("doubled", 25, tier="live"),
     "the log behind a row that readers see has gone": differs("missing", 4, tier="offline"),
+    "a record that is no row, but quarantined, is lost in quarantine": differs("missing", 12, tier="quarantine"),
     "a record never had an offset": {
         **differs("missing", 4, tier="live"),
         "records": [{"kind": "missing", "first_offset": None}],

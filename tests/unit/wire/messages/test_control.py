@@ -122,6 +122,13 @@ def test_api_versions_comes_back_in_every_version() -> None:
         assert control.decode_api_versions(version, control.encode_api_versions(version, RANGES)) == (0, RANGES)
 
 
+def test_features_are_announced_where_the_answer_has_a_place_for_them() -> None:
+    for version, expected in ((0, set()), (2, set()), (3, {control.BYTE_OFFSETS})):
+        body = control.encode_api_versions(version, RANGES, [control.BYTE_OFFSETS])
+        assert control.features_of(version, body) == expected
+        assert control.decode_api_versions(version, body) == (0, RANGES)
+
+
 def test_an_unknown_version_of_api_versions_gets_a_v0_body_with_error_35() -> None:
     body = control.encode_api_versions(4, RANGES)
     assert body[:6] == bytes.fromhex("0023 00000004")

@@ -4,7 +4,7 @@ from headrace.audit.model.books import Found
 from headrace.audit.model.facts import TopicFacts, WindowFacts
 from headrace.audit.model.packed_rows import Row
 from headrace.audit.model.tier_log import TierLog
-from headrace.audit.model.tiers import OFFLINE, WAREHOUSE
+from headrace.audit.model.tiers import OFFLINE, QUARANTINE, WAREHOUSE
 from headrace.audit.service.origins.origins import NOWHERE, SOON_MS, Origins
 from headrace.wire.mirror_ledger import CopiedBatch, LedgerEntry
 
@@ -92,3 +92,11 @@ def test_nothing_is_decided_before_it_is_known_what_the_clusters_are() -> None:
 def test_clusters_that_number_alike_are_left_as_they_are() -> None:
     topic, found = facts(3), window((0, 3, -1))
     assert Origins().of_window(Origins().of_topic(topic), found) == (topic, found)
+
+
+def test_origins_of_quarantined_records_on_the_offline_log_are_offsets_of_the_live_one() -> None:
+    """Those on the live log, and those of applications, stay as they are."""
+    known = origins()
+    rows = [(0, 1, 70, 1, 1, 5), (1, 1, 71, 0, 1, 97), (2, 1, 72, -2, 12, 3), (3, 1, 73, 1, 3, 0)]
+    _, found = known.of_window(known.of_topic(facts(11)), window(*rows, tier=QUARANTINE))
+    assert rows_of(found, QUARANTINE) == [(0, 1, 70, 1, 1, 298), rows[1], rows[2], (3, 1, 73, 1, 3, 97)]

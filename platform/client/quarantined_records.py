@@ -5,14 +5,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ...client.connection.cluster import Cluster
-from ...client.fetch.fetched import CorruptRange, TopicPartition
-from ...client.fetch.log_offsets import log_range
-from ...client.fetch.read_range import read_range
-from ...runtime.layout import QUARANTINE_SUFFIX
-from ...wire.batch.record_batch import iter_records
-from ...wire.errors import CorruptBatch
-from ...wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord, quarantine_topic
+from ..runtime.layout import QUARANTINE_SUFFIX
+from ..wire.batch.record_batch import iter_records
+from ..wire.errors import CorruptBatch
+from ..wire.quarantine_record import NotAQuarantineRecord, QuarantineRecord, quarantine_topic
+from .connection.cluster import Cluster
+from .fetch.fetched import CorruptRange, TopicPartition
+from .fetch.log_offsets import log_range
+from .fetch.read_range import read_range
 
 REMEMBERED_KEYS = 1_000_000
 """How many origins are remembered, to return each once. A repetition further back than this is returned again."""

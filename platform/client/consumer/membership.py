@@ -1,10 +1,10 @@
-"""What a connector asks of its membership in a group, whichever protocol the group uses."""
+"""What consumers and connectors ask of their membership in a group, whichever protocol the group uses."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from ..consumer.partition_holder import PartitionHolder
 from ..fetch.fetched import TopicPartition
+from .partition_holder import PartitionHolder
 
 Starts = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
 """Returns where partitions without a registered offset begin."""

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.client.errors import BufferFull
 from headrace.runtime.clock import ManualClock
-from headrace.sdk.direct.quarantine import RejectedEvents
+from headrace.sdk.direct.rejected_events import RejectedEvents
 from headrace.wire.quarantine_record import ProcessOrigin, QuarantineRecord
 
 
